@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# What a commit must pass, in an environment made by: python -m pip install -e ".[test,dev]"
+#
+#   ./check.sh                 formats, lint, types, tests, cpp
+#   ./check.sh all             the same, then tidy, asan, tsan, pyasan
+#   ./check.sh STEP...         only these steps
+#   ./check.sh fix             write the formats instead of checking them
+#   ./check.sh stub            write python/sweephand/_core.pyi again
+set -euo pipefail
+cd "$(dirname "$0")"
+
+cpp_files() { git ls-files --cached --others --exclude-standard -- 'cpp/*.[ch]pp' 'tests/cpp/*.[ch]pp'; }
+
+formats() {
+  cpp_files | xargs clang-format --dry-run -Werror
+  ruff format --check .
+}
+lint() { ruff check .; }
+types() { mypy; }
+tests() { python -m pytest; }
+cpp() { cmake --workflow --preset dev; }
+
+tidy() {
+  pybind11_ROOT="$(python -m pybind11 --cmakedir)" cmake --workflow --preset tidy
+}
+asan() { cmake --workflow --preset asan; }
+tsan() { cmake --workflow --preset tsan; }
+
+# The Python tests over a core with ASan and UBSan, in an environment of its own that borrows the
+# packages of this one: an editable install here would win over any path.
+pyasan() {
+  local venv=build/venv-asan
+  test -x $venv/bin/python || python -m venv $venv
+  python -c 'import sys; print(*[p for p in sys.path if p.endswith("-packages")], sep="\n")' \
+    > "$($venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/borrowed.pth"
+  $venv/bin/python -m pip install --quiet --no-build-isolation --no-deps --force-reinstall . \
+    -Cbuild-dir=build/python-asan -Ccmake.build-type=Debug \
+    -Ccmake.define.SWEEPHAND_SANITIZE=address,undefined
+  local preload=
+  for library in libasan.so libubsan.so libstdc++.so; do
+    preload+="$(g++ -print-file-name=$library) "
+  done
+  LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+    $venv/bin/python -m pytest
+}
+
+fix() {
+  cpp_files | xargs clang-format -i
+  ruff format .
+  ruff check --fix .
+}
+stub() { python -m pybind11_stubgen sweephand._core -o python; }
+
+quick=(formats lint types tests cpp)
+case "${1-}" in
+  "") steps=("${quick[@]}") ;;
+  all) steps=("${quick[@]}" tidy asan tsan pyasan) ;;
+  *) steps=("$@") ;;
+esac
+for step in "${steps[@]}"; do
+  case "$step" in
+    formats | lint | types | tests | cpp | tidy | asan | tsan | pyasan | fix | stub) ;;
+    *) echo "check.sh: unknown step '$step'" >&2; exit 2 ;;
+  esac
+  echo "== $step"
+  "$step"
+done

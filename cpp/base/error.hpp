@@ -1,0 +1,55 @@
+// Errors that say where in the data.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace sweephand {
+
+// Where in the data: whatever the thrower knows of it.
+struct Place {
+  std::optional<std::string> file = std::nullopt;
+  std::optional<std::uint64_t> offset = std::nullopt;  // in bytes
+  std::optional<std::uint64_t> chunk = std::nullopt;
+  std::optional<std::string> stream = std::nullopt;
+  std::optional<std::uint64_t> sequence = std::nullopt;
+};
+
+// The bytes are wrong. what() reads
+//   shard-3.tfrecord @ 4096 [chunk 2, stream 'labels', sequence 17]: length checksum mismatch
+// without the parts of the place that nobody knew.
+class DataError : public std::runtime_error {
+ public:
+  explicit DataError(const std::string& reason, Place place = {})
+      : DataError(reason, std::move(place), false) {}
+
+  const std::string& reason() const noexcept { return reason_; }
+  const Place& place() const noexcept { return place_; }
+
+  // Whether the bytes were right once, and changed under us. It outlives within() and a copy
+  // into a plain DataError, so ask this and not for the type.
+  bool is_stale() const noexcept { return is_stale_; }
+
+  // The same error with what the caller knows added: `place` fills only what is still unknown.
+  DataError within(const Place& place) const;
+
+ protected:
+  DataError(const std::string& reason, Place place, bool is_stale);
+
+ private:
+  std::string reason_;
+  Place place_;
+  bool is_stale_;
+};
+
+// The data changed after it was indexed or opened.
+class StaleError : public DataError {
+ public:
+  explicit StaleError(const std::string& reason, Place place = {})
+      : DataError(reason, std::move(place), true) {}
+};
+
+}  // namespace sweephand

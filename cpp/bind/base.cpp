@@ -1,0 +1,79 @@
+// Errors become those of sweephand.errors; mixing and digests are there for the tests.
+#include "base/digest.hpp"
+#include "base/error.hpp"
+#include "base/mix.hpp"
+#include "bind/bind.hpp"
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sweephand {
+namespace {
+
+using Text = std::optional<std::string>;
+using Number = std::optional<std::uint64_t>;
+
+void raise(const DataError& error) {
+  const py::object type = py::module_::import("sweephand.errors")
+                              .attr(error.is_stale() ? "StaleError" : "DataError");
+  const Place& at = error.place();
+  const py::object instance =
+      type(error.reason(), at.file, at.offset, at.chunk, at.stream, at.sequence);
+  PyErr_SetObject(type.ptr(), instance.ptr());
+}
+
+}  // namespace
+
+void bind_base(py::module_& module) {
+  py::register_local_exception_translator([](std::exception_ptr pointer) {
+    try {
+      if (pointer) std::rethrow_exception(pointer);
+    } catch (const DataError& error) {
+      raise(error);
+    }
+  });
+
+  module.def("sanitizers", [] { return SWEEPHAND_SANITIZE; });
+  module.def("mix64", &mix64, "x"_a);
+  module.def(
+      "derive_key", [](const std::vector<std::uint64_t>& words) { return derive_key(words); },
+      "words"_a);
+  module.def("scale", &scale, "random64"_a, "bound"_a);
+  module.def("checked_add", &checked_add, "a"_a, "b"_a);
+  module.def("checked_mul", &checked_mul, "a"_a, "b"_a);
+  module.def(
+      "digest",
+      [](const std::vector<std::string_view>& parts) {
+        Digest digest;
+        for (const std::string_view part : parts) digest.update(std::as_bytes(std::span(part)));
+        return digest.hex();
+      },
+      "parts"_a);
+  module.def(
+      "throw_data_error",
+      [](const std::string& reason, Text file, Number offset, Number chunk, Text stream,
+         Number sequence) {
+        throw DataError(reason, {std::move(file), offset, chunk, std::move(stream), sequence});
+      },
+      "reason"_a, "file"_a, "offset"_a, "chunk"_a, "stream"_a, "sequence"_a);
+  module.def(
+      "describe_data_error",
+      [](const std::string& reason, Text file, Number offset, Number chunk, Text stream,
+         Number sequence) {
+        const DataError error(reason,
+                              {std::move(file), offset, chunk, std::move(stream), sequence});
+        return std::string(error.what());
+      },
+      "reason"_a, "file"_a, "offset"_a, "chunk"_a, "stream"_a, "sequence"_a);
+  module.def(
+      "throw_stale_error", [](const std::string& reason) { throw StaleError(reason); },
+      "reason"_a);
+}
+
+}  // namespace sweephand

@@ -1,0 +1,72 @@
+"""What can go wrong, and where in the data."""
+
+
+class DataError(Exception):
+    """The bytes of the corpus are wrong.
+
+    Parameters
+    ----------
+    reason : str
+        What was wrong.
+    file : str, optional
+        The file it stands in.
+    offset : int, optional
+        Where in the file, in bytes.
+    chunk : int, optional
+        The chunk that was read.
+    stream : str, optional
+        The stream that was decoded.
+    sequence : int or str, optional
+        The sequence: its number in the chunk or file, or its id.
+
+    Examples
+    --------
+    >>> str(DataError("length checksum mismatch", "shard-3.tfrecord", 4096, None, "labels", 17))
+    "shard-3.tfrecord @ 4096 [stream 'labels', sequence 17]: length checksum mismatch"
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        file: str | None = None,
+        offset: int | None = None,
+        chunk: int | None = None,
+        stream: str | None = None,
+        sequence: int | str | None = None,
+    ) -> None:
+        # All are positional arguments of the base, so that the error pickles.
+        super().__init__(reason, file, offset, chunk, stream, sequence)
+        self.reason = reason
+        self.file = file
+        self.offset = offset
+        self.chunk = chunk
+        self.stream = stream
+        self.sequence = sequence
+
+    def __str__(self) -> str:
+        """Return the place and the reason, written as the C++ core writes them."""
+        where = [] if self.file is None else [self.file]
+        if self.offset is not None:
+            where.append(f"@ {self.offset}")
+        within = []
+        if self.chunk is not None:
+            within.append(f"chunk {self.chunk}")
+        if self.stream is not None:
+            within.append(f"stream '{self.stream}'")
+        if self.sequence is not None:
+            within.append(f"sequence {self.sequence}")
+        if within:
+            where.append(f"[{', '.join(within)}]")
+        return f"{' '.join(where)}: {self.reason}" if where else self.reason
+
+
+class StaleError(DataError):
+    """The data changed after it was indexed or opened."""
+
+
+class StateError(ValueError):
+    """A checkpoint state does not fit this source, or is no state at all."""
+
+
+class LossScaleError(RuntimeError):
+    """Too many steps in a row were skipped because their gradients were not finite."""

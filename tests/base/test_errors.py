@@ -1,0 +1,52 @@
+"""Errors keep their place on the way from C++ to Python and between processes."""
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sweephand as sh
+from sweephand import _core
+
+names = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
+numbers = st.none() | st.integers(0, 2**64 - 1)
+
+
+def test_an_error_reads_place_first_then_reason() -> None:
+    with pytest.raises(sh.DataError) as caught:
+        _core.throw_data_error("checksum mismatch", "a.tfrecord", 4096, 2, "labels", 17)
+    assert str(caught.value) == (
+        "a.tfrecord @ 4096 [chunk 2, stream 'labels', sequence 17]: checksum mismatch"
+    )
+
+
+@given(names, numbers, numbers, names, numbers)
+def test_python_and_cpp_write_the_same_text(
+    file: str | None,
+    offset: int | None,
+    chunk: int | None,
+    stream: str | None,
+    sequence: int | None,
+) -> None:
+    place = (file, offset, chunk, stream, sequence)
+    with pytest.raises(sh.DataError) as caught:
+        _core.throw_data_error("reason", *place)
+    assert caught.value.args == ("reason", *place)
+    assert str(caught.value) == _core.describe_data_error("reason", *place)
+
+
+@pytest.mark.parametrize("kind", [sh.DataError, sh.StaleError])
+def test_an_error_survives_pickling(kind: type[sh.DataError]) -> None:
+    error = kind("reason", "file", 1, 2, "stream", "file__17")
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is kind
+    assert str(copy) == str(error)
+    assert (copy.reason, copy.file, copy.offset) == ("reason", "file", 1)
+    assert (copy.chunk, copy.stream, copy.sequence) == (2, "stream", "file__17")
+
+
+def test_stale_data_is_a_data_error_of_its_own() -> None:
+    with pytest.raises(sh.StaleError, match="changed") as caught:
+        _core.throw_stale_error("the file changed")
+    assert isinstance(caught.value, sh.DataError)

@@ -1,0 +1,70 @@
+// The parts of base that Python cannot reach.
+#include "base/digest.hpp"
+#include "base/error.hpp"
+#include "base/little_endian.hpp"
+#include "base/mix.hpp"
+#include "check.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace sweephand {
+namespace {
+
+void a_caller_adds_only_what_is_unknown() {
+  const DataError inner("bad length", {.file = "a.bin", .offset = 8});
+  const DataError outer = inner.within({.file = "b.bin", .stream = "labels", .sequence = 3});
+  CHECK(std::string(outer.what()) == "a.bin @ 8 [stream 'labels', sequence 3]: bad length");
+  CHECK(std::string(inner.what()) == "a.bin @ 8: bad length");
+  CHECK(outer.reason() == "bad length");
+}
+
+void stale_stays_stale_through_within() {
+  CHECK(StaleError("changed").within({.chunk = 1}).is_stale());
+  CHECK(!DataError("wrong").within({.chunk = 1}).is_stale());
+}
+
+void integers_load_at_any_alignment() {
+  std::array<std::byte, 9> bytes{};
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
+  CHECK(load_le32(std::span(bytes).subspan(1)) == 0x04030201);
+  CHECK(load_le64(std::span(bytes).subspan(1)) == 0x0807060504030201);
+}
+
+void words_digest_as_their_little_endian_bytes() {
+  const std::vector<std::uint64_t> words{0x0807060504030201, 0, 5, 6, 7};
+  std::vector<std::byte> bytes;
+  for (const std::uint64_t word : words) {
+    for (int i = 0; i < 8; ++i)
+      bytes.push_back(static_cast<std::byte>((word >> (8 * i)) & 255));
+  }
+  Digest of_words;
+  of_words.update(words);
+  Digest of_bytes;
+  of_bytes.update(bytes);
+  CHECK(of_words.hex() == of_bytes.hex());
+}
+
+void arithmetic_refuses_to_wrap() {
+  constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
+  CHECK(checked_add(kMost - 1, 1) == kMost);
+  CHECK_THROWS(std::overflow_error, checked_add(kMost, 1));
+  CHECK_THROWS(std::overflow_error, checked_mul(kMost, 2));
+}
+
+}  // namespace
+}  // namespace sweephand
+
+int main() {
+  sweephand::a_caller_adds_only_what_is_unknown();
+  sweephand::stale_stays_stale_through_within();
+  sweephand::integers_load_at_any_alignment();
+  sweephand::words_digest_as_their_little_endian_bytes();
+  sweephand::arithmetic_refuses_to_wrap();
+}
