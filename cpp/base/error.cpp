@@ -2,28 +2,32 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace sweephand {
 namespace {
 
-void append(std::string& text, const std::string& separator, const std::string& part) {
-  if (!text.empty()) text += separator;
-  text += part;
+std::string join(const std::vector<std::string>& parts, const std::string& separator) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (&part != &parts.front()) text += separator;
+    text += part;
+  }
+  return text;
 }
 
 // sweephand.errors.DataError.__str__ writes the same.
 std::string describe(const std::string& reason, const Place& place) {
-  std::string within;
-  if (place.chunk) append(within, ", ", "chunk " + std::to_string(*place.chunk));
-  if (place.stream) append(within, ", ", "stream '" + *place.stream + "'");
-  if (place.sequence) append(within, ", ", "sequence " + std::to_string(*place.sequence));
+  std::vector<std::string> within;
+  if (place.chunk) within.push_back("chunk " + std::to_string(*place.chunk));
+  if (place.stream) within.push_back("stream '" + *place.stream + "'");
+  if (place.sequence) within.push_back("sequence " + std::to_string(*place.sequence));
 
-  std::string text;
-  if (place.file) text = *place.file;
-  if (place.offset) append(text, " ", "@ " + std::to_string(*place.offset));
-  if (!within.empty()) append(text, " ", "[" + within + "]");
-  append(text, ": ", reason);
-  return text;
+  std::vector<std::string> where;
+  if (place.file) where.push_back(*place.file);
+  if (place.offset) where.push_back("@ " + std::to_string(*place.offset));
+  if (!within.empty()) where.push_back("[" + join(within, ", ") + "]");
+  return where.empty() ? reason : join(where, " ") + ": " + reason;
 }
 
 }  // namespace

@@ -19,12 +19,22 @@ namespace {
 using Text = std::optional<std::string>;
 using Number = std::optional<std::uint64_t>;
 
+// Text that may hold any bytes of a file or its name, decoded as os.fsdecode does.
+py::object decode(const Text& text) {
+  if (!text) return py::none();
+  const auto size = static_cast<py::ssize_t>(text->size());
+  auto decoded =
+      py::reinterpret_steal<py::object>(PyUnicode_DecodeFSDefaultAndSize(text->data(), size));
+  if (!decoded) throw py::error_already_set();
+  return decoded;
+}
+
 void raise(const DataError& error) {
   const py::object type = py::module_::import("sweephand.errors")
                               .attr(error.is_stale() ? "StaleError" : "DataError");
   const Place& at = error.place();
-  const py::object instance =
-      type(error.reason(), at.file, at.offset, at.chunk, at.stream, at.sequence);
+  const py::object instance = type(decode(error.reason()), decode(at.file), at.offset, at.chunk,
+                                   decode(at.stream), at.sequence);
   PyErr_SetObject(type.ptr(), instance.ptr());
 }
 
@@ -47,14 +57,15 @@ void bind_base(py::module_& module) {
   module.def("scale", &scale, "random64"_a, "bound"_a);
   module.def("checked_add", &checked_add, "a"_a, "b"_a);
   module.def("checked_mul", &checked_mul, "a"_a, "b"_a);
-  module.def(
-      "digest",
-      [](const std::vector<std::string_view>& parts) {
-        Digest digest;
-        for (const std::string_view part : parts) digest.update(std::as_bytes(std::span(part)));
-        return digest.hex();
-      },
-      "parts"_a);
+  py::class_<Digest>(module, "Digest")
+      .def(py::init<>())
+      .def(
+          "update",
+          [](Digest& self, const py::bytes& bytes) {
+            self.update(std::as_bytes(std::span(std::string_view(bytes))));
+          },
+          "bytes"_a)
+      .def("hex", &Digest::hex);
   module.def(
       "throw_data_error",
       [](const std::string& reason, Text file, Number offset, Number chunk, Text stream,

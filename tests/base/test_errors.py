@@ -1,5 +1,6 @@
 """Errors keep their place on the way from C++ to Python and between processes."""
 
+import os
 import pickle
 
 import pytest
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 import sweephand as sh
 from sweephand import _core
 
-names = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
+# what() ends at a NUL character, and surrogates are no UTF-8.
+characters = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
+names = st.none() | st.text(characters, max_size=10)
 numbers = st.none() | st.integers(0, 2**64 - 1)
 
 
@@ -34,6 +37,13 @@ def test_python_and_cpp_write_the_same_text(
         _core.throw_data_error("reason", *place)
     assert caught.value.args == ("reason", *place)
     assert str(caught.value) == _core.describe_data_error("reason", *place)
+
+
+def test_bytes_that_are_no_utf8_do_not_hide_the_error() -> None:
+    with pytest.raises(sh.DataError) as caught:
+        _core.throw_data_error(b"not a number: '\xff'", b"\xfe.ctf", None, None, None, None)
+    assert caught.value.reason == "not a number: '\udcff'"
+    assert caught.value.file == os.fsdecode(b"\xfe.ctf")
 
 
 @pytest.mark.parametrize("kind", [sh.DataError, sh.StaleError])
