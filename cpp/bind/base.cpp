@@ -1,4 +1,5 @@
-// Errors become those of sweephand.errors; mixing and digests are there for the tests.
+// Errors become those of sweephand.errors and OSError; mixing and digests are there for the
+// tests.
 #include "base/digest.hpp"
 #include "base/error.hpp"
 #include "base/mix.hpp"
@@ -6,10 +7,12 @@
 
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -38,11 +41,23 @@ void raise(const DataError& error) {
   PyErr_SetObject(type.ptr(), instance.ptr());
 }
 
+// OSError picks the subclass, such as FileNotFoundError, by the number.
+void raise(const std::system_error& error) {
+  const auto* const named = dynamic_cast<const std::filesystem::filesystem_error*>(&error);
+  const py::object file = named != nullptr ? decode(named->path1().string()) : py::none();
+  const std::string reason = named != nullptr ? error.code().message() : error.what();
+  const py::object type = py::module_::import("builtins").attr("OSError");
+  const py::object instance = type(error.code().value(), reason, file);
+  PyErr_SetObject(py::type::of(instance).ptr(), instance.ptr());
+}
+
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is pybind11's
 void translate(std::exception_ptr pointer) {
   try {
     if (pointer) std::rethrow_exception(pointer);
   } catch (const DataError& error) {
+    raise(error);
+  } catch (const std::system_error& error) {
     raise(error);
   }
 }
@@ -88,6 +103,12 @@ void bind_base(py::module_& module) {
       "throw_stale_error",
       [](const std::string& reason, const Place& place) { throw StaleError(reason, place); },
       "reason"_a, "place"_a);
+  module.def(
+      "throw_system_error",
+      [](int code, const std::filesystem::path& file) {
+        throw std::filesystem::filesystem_error("open", file, {code, std::generic_category()});
+      },
+      "code"_a, "file"_a);
 }
 
 }  // namespace sweephand

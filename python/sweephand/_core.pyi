@@ -1,7 +1,8 @@
 from __future__ import annotations
 import collections.abc
+import os
 import typing
-__all__: list[str] = ['Digest', 'Place', 'checked_add', 'checked_mul', 'derive_key', 'describe_data_error', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error']
+__all__: list[str] = ['Digest', 'Place', 'checked_add', 'checked_mul', 'derive_key', 'describe_data_error', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error']
 class Digest:
     def __init__(self) -> None:
         ...
@@ -29,4 +30,6 @@ def scale(random64: typing.SupportsInt | typing.SupportsIndex, bound: typing.Sup
 def throw_data_error(reason: str, place: Place) -> None:
     ...
 def throw_stale_error(reason: str, place: Place) -> None:
+    ...
+def throw_system_error(code: typing.SupportsInt | typing.SupportsIndex, file: os.PathLike | str | bytes) -> None:
     ...

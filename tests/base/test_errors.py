@@ -1,5 +1,6 @@
 """Errors keep their place on the way from C++ to Python and between processes."""
 
+import errno
 import os
 import pickle
 
@@ -67,3 +68,9 @@ def test_stale_data_is_a_data_error_of_its_own() -> None:
         )
     assert isinstance(caught.value, sh.DataError)
     assert caught.value.file == "a.bin"
+
+
+def test_a_failure_of_the_system_is_an_oserror_that_names_the_file() -> None:
+    with pytest.raises(FileNotFoundError, match="No such file") as caught:
+        _core.throw_system_error(errno.ENOENT, "absent.npy")
+    assert caught.value.filename == "absent.npy"
