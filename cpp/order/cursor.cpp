@@ -91,20 +91,19 @@ void Cursor::pop() {
     node /= 2;
     tree_[node] = std::min(tree_[2 * node], tree_[2 * node + 1]);
   }
-  if (tree_[1] == kExhausted) {
-    sweep_ = timeline_->sweep(sweep_.number() + 1);
-    open_sweep(0);
-  }
 }
 
-std::vector<std::shared_ptr<const Block>> Cursor::open_blocks() const {
-  std::vector<std::shared_ptr<const Block>> blocks;
+void Cursor::enter_next_sweep() {
+  sweep_ = timeline_->sweep(sweep_.number() + 1);
+  open_sweep(0);
+}
+
+void Cursor::open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const {
   for (const Lane& lane : lanes_) {
     if (lane.block && std::find(blocks.begin(), blocks.end(), lane.block) == blocks.end()) {
       blocks.push_back(lane.block);
     }
   }
-  return blocks;
 }
 
 }  // namespace sweephand

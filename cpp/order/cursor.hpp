@@ -12,7 +12,8 @@ namespace sweephand {
 
 class Cursor {
  public:
-  // Stands at the first sequence that begins at or after `time`.
+  // Stands at the first sequence of the sweep that begins at or after `time`, or at the sweep's
+  // end.
   Cursor(std::shared_ptr<const Timeline> timeline, std::uint64_t time);
 
   // Nominal time of the front sequence.
@@ -20,17 +21,25 @@ class Cursor {
   std::uint64_t sweep() const noexcept { return sweep_.number(); }
   std::uint64_t sweep_end() const noexcept { return sweep_end_; }
 
-  // The next sequence; there always is one. Valid until the next call.
+  // The sweep has no more sequences; time() is sweep_end().
+  bool sweep_done() const noexcept { return tree_[1] == kExhausted; }
+
+  // Goes to the first sequence of the next sweep. REQUIRES: sweep_done()
+  void enter_next_sweep();
+
+  // The next sequence of the sweep. Valid until the next call. REQUIRES: !sweep_done()
   const PlannedSequence& front() const noexcept {
     const Lane& lane = lanes_[lane_of(tree_[1])];
     return lane.buffer[lane.head];
   }
 
-  // Goes on by one sequence; costs one comparison per doubling of the lanes.
+  // Goes on by one sequence; costs one comparison per doubling of the lanes. REQUIRES:
+  // !sweep_done()
   void pop();
 
-  // The blocks that lanes stand in. A planner that keeps them keeps their chunks open.
-  std::vector<std::shared_ptr<const Block>> open_blocks() const;
+  // Adds the blocks that lanes stand in, unless `blocks` has them. Who keeps them keeps their
+  // chunks open.
+  void open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const;
 
  private:
   // Sequences of one lane, read from its block a buffer at a time.
