@@ -1,8 +1,11 @@
 from __future__ import annotations
 import collections.abc
+import numpy
+import numpy.typing
 import os
+import pathlib
 import typing
-__all__: list[str] = ['Digest', 'Place', 'checked_add', 'checked_mul', 'derive_key', 'describe_data_error', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error']
+__all__: list[str] = ['CtfChunk', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'ElementType', 'File', 'FileTag', 'Item', 'Ledger', 'Place', 'checked_add', 'checked_mul', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'derive_key', 'describe_data_error', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error']
 class Digest:
     def __init__(self) -> None:
         ...
@@ -13,9 +16,212 @@ class Digest:
 class Place:
     def __init__(self, file: str | None, offset: typing.SupportsInt | typing.SupportsIndex | None, chunk: typing.SupportsInt | typing.SupportsIndex | None, stream: str | None, sequence: typing.SupportsInt | typing.SupportsIndex | None) -> None:
         ...
+class FileTag:
+    __hash__: typing.ClassVar[None] = None
+    def __eq__(self, arg0: FileTag) -> bool:
+        ...
+    def __init__(self, size: typing.SupportsInt | typing.SupportsIndex, mtime_ns: typing.SupportsInt | typing.SupportsIndex, inode: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def inode(self) -> int:
+        ...
+    @property
+    def mtime_ns(self) -> int:
+        ...
+    @property
+    def size(self) -> int:
+        ...
+class File:
+    @typing.overload
+    def __init__(self, path: os.PathLike | str | bytes) -> None:
+        ...
+    @typing.overload
+    def __init__(self, path: os.PathLike | str | bytes, tag: FileTag) -> None:
+        ...
+    def read(self, offset: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint8]:
+        ...
+    @property
+    def tag(self) -> FileTag:
+        ...
+class ElementType:
+    """
+    Members:
+    
+      int8
+    
+      int16
+    
+      int32
+    
+      int64
+    
+      uint8
+    
+      uint16
+    
+      uint32
+    
+      uint64
+    
+      float16
+    
+      float32
+    
+      float64
+    """
+    __members__: typing.ClassVar[dict[str, ElementType]]
+    float16: typing.ClassVar[ElementType]
+    float32: typing.ClassVar[ElementType]
+    float64: typing.ClassVar[ElementType]
+    int16: typing.ClassVar[ElementType]
+    int32: typing.ClassVar[ElementType]
+    int64: typing.ClassVar[ElementType]
+    int8: typing.ClassVar[ElementType]
+    uint16: typing.ClassVar[ElementType]
+    uint32: typing.ClassVar[ElementType]
+    uint64: typing.ClassVar[ElementType]
+    uint8: typing.ClassVar[ElementType]
+    @typing.overload
+    def __eq__(self, other: ElementType) -> bool:
+        ...
+    @typing.overload
+    def __eq__(self, other: typing.Any) -> bool:
+        ...
+    def __getstate__(self) -> int:
+        ...
+    def __hash__(self) -> int:
+        ...
+    def __index__(self) -> int:
+        ...
+    def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __int__(self) -> int:
+        ...
+    @typing.overload
+    def __ne__(self, other: ElementType) -> bool:
+        ...
+    @typing.overload
+    def __ne__(self, other: typing.Any) -> bool:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def __setstate__(self, state: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __str__(self) -> str:
+        ...
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def value(self) -> int:
+        ...
+class Deserializer:
+    def load(self, chunk: typing.SupportsInt | typing.SupportsIndex) -> list:
+        ...
+class Item:
+    @property
+    def caused_by(self) -> int | None:
+        ...
+    @property
+    def column(self) -> int:
+        ...
+    @property
+    def file(self) -> pathlib.Path | None:
+        ...
+    @property
+    def line(self) -> int:
+        ...
+    @property
+    def offset(self) -> int | None:
+        ...
+    @property
+    def reason(self) -> str:
+        ...
+    @property
+    def sequence(self) -> int | None:
+        ...
+    @property
+    def stream(self) -> str | None:
+        ...
+class Ledger:
+    def __init__(self, max_errors: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def check(self) -> None:
+        ...
+    @property
+    def items(self) -> list[Item]:
+        ...
+    @property
+    def num_charged(self) -> int:
+        ...
+    @property
+    def offsets(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+class CtfStream:
+    def __init__(self, field: str, dimension: typing.SupportsInt | typing.SupportsIndex, is_sparse: bool, type: ElementType, defines_mb_size: bool) -> None:
+        ...
+class CtfFormat:
+    def __init__(self, streams: collections.abc.Sequence[CtfStream], skip_sequence_ids: bool, allow_blank_lines: bool, allow_nonfinite: bool, max_line_bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class CtfStart:
+    @property
+    def ignore_ids(self) -> bool:
+        ...
+    @property
+    def offset(self) -> int:
+        ...
+class CtfIndex:
+    def __init__(self, max_errors: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def append(self, part: CtfIndex, start: CtfStart) -> None:
+        ...
+    @property
+    def keys(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+    @property
+    def ledger(self) -> Ledger:
+        ...
+    @property
+    def lines(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+    @property
+    def num_lines(self) -> int:
+        ...
+    @property
+    def num_samples(self) -> int:
+        ...
+    @property
+    def offsets(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+    @property
+    def sizes(self) -> numpy.typing.NDArray[numpy.uint32]:
+        ...
+    @property
+    def skipped(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+    @property
+    def undeclared(self) -> dict:
+        ...
+class CtfFile:
+    def __init__(self, path: os.PathLike | str | bytes, tag: FileTag, ignore_ids: bool) -> None:
+        ...
+class CtfChunk:
+    def __init__(self, file: typing.SupportsInt | typing.SupportsIndex, offset: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex, first_line: typing.SupportsInt | typing.SupportsIndex, num_sequences: typing.SupportsInt | typing.SupportsIndex, num_items: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class CtfDeserializer(Deserializer):
+    def __init__(self, format: CtfFormat, files: collections.abc.Sequence[CtfFile], chunks: collections.abc.Sequence[CtfChunk]) -> None:
+        ...
 def checked_add(a: typing.SupportsInt | typing.SupportsIndex, b: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
 def checked_mul(a: typing.SupportsInt | typing.SupportsIndex, b: typing.SupportsInt | typing.SupportsIndex) -> int:
+    ...
+def ctf_chunks(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], end: typing.SupportsInt | typing.SupportsIndex, chunk_bytes: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
+    ...
+def ctf_index(file: File, format: CtfFormat, start: CtfStart, begin: typing.SupportsInt | typing.SupportsIndex, end: typing.SupportsInt | typing.SupportsIndex, max_errors: typing.SupportsInt | typing.SupportsIndex) -> CtfIndex:
+    ...
+def ctf_part(file: File, format: CtfFormat, start: CtfStart, offset: typing.SupportsInt | typing.SupportsIndex) -> int:
+    ...
+def ctf_start(file: File, format: CtfFormat) -> CtfStart:
     ...
 def derive_key(words: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
     ...

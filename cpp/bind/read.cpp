@@ -1,0 +1,215 @@
+// Files, indexes and chunks of every format.
+#include "base/element.hpp"
+#include "bind/bind.hpp"
+#include "read/column.hpp"
+#include "read/ctf.hpp"
+#include "read/ctf_format.hpp"
+#include "read/ctf_index.hpp"
+#include "read/deserializer.hpp"
+#include "read/file.hpp"
+#include "read/ledger.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sweephand {
+namespace {
+
+using Path = std::filesystem::path;
+
+template <class T>
+py::array_t<T> copy_to_numpy(std::vector<T> values) {
+  return to_numpy(std::move(values));
+}
+
+py::dtype to_dtype(const Column& column) {
+  static constexpr std::array kNames = {"V",  "?",  "i1", "i2", "i4", "i8", "u1",
+                                        "u2", "u4", "u8", "f2", "u2", "f4", "f8"};
+  const std::string name = kNames.at(static_cast<std::size_t>(column.type));
+  return py::dtype(name == "V" ? name + std::to_string(column.element_bytes) : name);
+}
+
+// A read-only array over `size` entries at `data` that keeps the chunk, or None without data.
+py::object view(const py::dtype& dtype, std::int64_t size, const void* data,
+                const std::shared_ptr<const Chunk>& chunk) {
+  if (data == nullptr && size > 0) return py::none();
+  using Owner = std::shared_ptr<const Chunk>;
+  auto owner = std::make_unique<Owner>(chunk);
+  const py::capsule capsule(owner.release(), [](void* pointer) {
+    std::unique_ptr<Owner>(static_cast<Owner*>(pointer)).reset();
+  });
+  py::array array(dtype, {size}, {dtype.itemsize()}, data, capsule);
+  array.attr("setflags")("write"_a = false);
+  return array;
+}
+
+// (values, sample offsets, element offsets or None, indices or None) of one stream.
+py::tuple to_arrays(const Column& column, const std::shared_ptr<const Chunk>& chunk) {
+  const auto num_sequences = static_cast<std::int64_t>(chunk->num_sequences);
+  const std::int64_t num_samples = column.end(chunk->num_sequences - 1);
+  const std::int64_t num_elements =
+      column.element_offsets != nullptr
+          ? column.element_offsets[num_samples]
+          : num_samples * static_cast<std::int64_t>(column.sample_elements);
+  const auto int64 = py::dtype::of<std::int64_t>();
+  return py::make_tuple(
+      view(to_dtype(column), num_elements, column.values, chunk),
+      view(int64, num_sequences + 1, column.sample_offsets, chunk),
+      view(int64, num_samples + 1, column.element_offsets, chunk),
+      view(py::dtype::of<std::int32_t>(), num_elements, column.indices, chunk));
+}
+
+py::list load(Deserializer& deserializer, std::uint64_t number) {
+  const std::shared_ptr<const Chunk> chunk = [&] {
+    const py::gil_scoped_release nogil;
+    return deserializer.load(number);
+  }();
+  py::list columns;
+  for (const Column& column : chunk->columns) columns.append(to_arrays(column, chunk));
+  return columns;
+}
+
+void bind_files(py::module_& module) {
+  py::class_<FileTag>(module, "FileTag")
+      .def(py::init<std::uint64_t, std::int64_t, std::uint64_t>(), "size"_a, "mtime_ns"_a,
+           "inode"_a)
+      .def_readonly("size", &FileTag::size)
+      .def_readonly("mtime_ns", &FileTag::mtime_ns)
+      .def_readonly("inode", &FileTag::inode)
+      .def("__eq__", &FileTag::operator==);
+  py::class_<File>(module, "File")
+      .def(py::init([](const Path& path) { return std::make_unique<File>(path.string()); }),
+           "path"_a)
+      .def(py::init([](const Path& path, const FileTag& tag) {
+             return std::make_unique<File>(path.string(), tag);
+           }),
+           "path"_a, "tag"_a)
+      .def_property_readonly("tag", &File::tag)
+      .def(
+          "read",
+          [](const File& self, std::uint64_t offset, std::uint64_t size) {
+            std::vector<std::uint8_t> bytes(size);
+            {
+              const py::gil_scoped_release nogil;
+              self.read(offset, std::as_writable_bytes(std::span(bytes)));
+            }
+            return to_numpy(std::move(bytes));
+          },
+          "offset"_a, "size"_a);
+}
+
+void bind_deserializer(py::module_& module) {
+  py::enum_<ElementType>(module, "ElementType")
+      .value("int8", ElementType::kInt8)
+      .value("int16", ElementType::kInt16)
+      .value("int32", ElementType::kInt32)
+      .value("int64", ElementType::kInt64)
+      .value("uint8", ElementType::kUInt8)
+      .value("uint16", ElementType::kUInt16)
+      .value("uint32", ElementType::kUInt32)
+      .value("uint64", ElementType::kUInt64)
+      .value("float16", ElementType::kFloat16)
+      .value("float32", ElementType::kFloat32)
+      .value("float64", ElementType::kFloat64);
+  py::class_<Deserializer>(module, "Deserializer").def("load", &load, "chunk"_a);
+  py::class_<Item>(module, "Item")
+      .def_readonly("reason", &Item::reason)
+      .def_property_readonly(
+          "file", [](const Item& self) -> std::optional<Path> { return self.place.file; })
+      .def_property_readonly("offset", [](const Item& self) { return self.place.offset; })
+      .def_property_readonly("stream", [](const Item& self) { return self.place.stream; })
+      .def_property_readonly("sequence", [](const Item& self) { return self.place.sequence; })
+      .def_readonly("line", &Item::line)
+      .def_readonly("column", &Item::column)
+      .def_readonly("caused_by", &Item::caused_by);
+  py::class_<Ledger>(module, "Ledger")
+      .def(py::init<std::uint64_t>(), "max_errors"_a)
+      .def("check", &Ledger::check)
+      .def_property_readonly("items", &Ledger::items)
+      .def_property_readonly("offsets",
+                             [](const Ledger& self) { return copy_to_numpy(self.offsets()); })
+      .def_property_readonly("num_charged", &Ledger::num_charged);
+}
+
+void bind_ctf(py::module_& module) {
+  py::class_<CtfStream>(module, "CtfStream")
+      .def(py::init<std::string, std::uint64_t, bool, ElementType, bool>(), "field"_a,
+           "dimension"_a, "is_sparse"_a, "type"_a, "defines_mb_size"_a);
+  py::class_<CtfFormat>(module, "CtfFormat")
+      .def(py::init<std::vector<CtfStream>, bool, bool, bool, std::uint64_t>(), "streams"_a,
+           "skip_sequence_ids"_a, "allow_blank_lines"_a, "allow_nonfinite"_a,
+           "max_line_bytes"_a);
+  py::class_<CtfStart>(module, "CtfStart")
+      .def_readonly("offset", &CtfStart::offset)
+      .def_readonly("ignore_ids", &CtfStart::ignore_ids);
+  py::class_<CtfIndex>(module, "CtfIndex")
+      .def(py::init(
+               [](std::uint64_t max_errors) { return CtfIndex{.ledger = Ledger(max_errors)}; }),
+           "max_errors"_a)
+      .def("append", &CtfIndex::append, "part"_a, "start"_a)
+      .def_readonly("ledger", &CtfIndex::ledger)
+      .def_readonly("num_lines", &CtfIndex::num_lines)
+      .def_readonly("num_samples", &CtfIndex::num_samples)
+      .def_property_readonly("undeclared",
+                             [](const CtfIndex& self) {
+                               py::dict counts;  // of names, which may be any bytes
+                               for (const auto& [name, count] : self.undeclared)
+                                 counts[py::bytes(name)] = count;
+                               return counts;
+                             })
+      .def_property_readonly(
+          "keys", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.keys); })
+      .def_property_readonly(
+          "offsets", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.offsets); })
+      .def_property_readonly(
+          "lines", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.lines); })
+      .def_property_readonly(
+          "sizes", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.sizes); })
+      .def_property_readonly("skipped", [](const CtfIndex& self) {
+        return copy_to_numpy(self.sequences.skipped);
+      });
+  const py::call_guard<py::gil_scoped_release> nogil;
+  module.def("ctf_start", &find_start, "file"_a, "format"_a);
+  module.def("ctf_part", &find_part, "file"_a, "format"_a, "start"_a, "offset"_a, nogil);
+  module.def("ctf_index", &index_part, "file"_a, "format"_a, "start"_a, "begin"_a, "end"_a,
+             "max_errors"_a, nogil);
+  module.def(
+      "ctf_chunks",
+      [](const py::array_t<std::uint64_t, py::array::c_style>& offsets, std::uint64_t end,
+         std::uint64_t chunk_bytes) {
+        return to_numpy(cut_chunks({offsets.data(), static_cast<std::size_t>(offsets.size())},
+                                   end, chunk_bytes));
+      },
+      "offsets"_a, "end"_a, "chunk_bytes"_a);
+
+  py::class_<CtfFile>(module, "CtfFile")
+      .def(py::init([](const Path& path, const FileTag& tag, bool ignore_ids) {
+             return CtfFile{path.string(), tag, ignore_ids};
+           }),
+           "path"_a, "tag"_a, "ignore_ids"_a);
+  py::class_<CtfChunk>(module, "CtfChunk")
+      .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
+                    std::uint64_t>(),
+           "file"_a, "offset"_a, "bytes"_a, "first_line"_a, "num_sequences"_a, "num_items"_a);
+  py::class_<CtfDeserializer, Deserializer>(module, "CtfDeserializer")
+      .def(py::init<CtfFormat, std::vector<CtfFile>, std::vector<CtfChunk>>(), "format"_a,
+           "files"_a, "chunks"_a);
+}
+
+}  // namespace
+
+void bind_read(py::module_& module) {
+  bind_files(module);
+  bind_deserializer(module);
+  bind_ctf(module);
+}
+
+}  // namespace sweephand
