@@ -2,12 +2,16 @@
 #include "base/element.hpp"
 #include "bind/bind.hpp"
 #include "read/column.hpp"
+#include "read/crc32c.hpp"
 #include "read/ctf.hpp"
 #include "read/ctf_format.hpp"
 #include "read/ctf_index.hpp"
 #include "read/deserializer.hpp"
+#include "read/example.hpp"
 #include "read/file.hpp"
 #include "read/ledger.hpp"
+#include "read/record_frames.hpp"
+#include "read/tfrecord.hpp"
 
 #include <array>
 #include <cstddef>
@@ -54,7 +58,8 @@ py::object view(const py::dtype& dtype, std::int64_t size, const void* data,
 // (values, sample offsets, element offsets or None, indices or None) of one stream.
 py::tuple to_arrays(const Column& column, const std::shared_ptr<const Chunk>& chunk) {
   const auto num_sequences = static_cast<std::int64_t>(chunk->num_sequences);
-  const std::int64_t num_samples = column.end(chunk->num_sequences - 1);
+  const std::int64_t num_samples =
+      chunk->num_sequences == 0 ? 0 : column.end(chunk->num_sequences - 1);
   const std::int64_t num_elements =
       column.element_offsets != nullptr
           ? column.element_offsets[num_samples]
@@ -67,14 +72,22 @@ py::tuple to_arrays(const Column& column, const std::shared_ptr<const Chunk>& ch
       view(py::dtype::of<std::int32_t>(), num_elements, column.indices, chunk));
 }
 
-py::list load(Deserializer& deserializer, std::uint64_t number) {
-  const std::shared_ptr<const Chunk> chunk = [&] {
-    const py::gil_scoped_release nogil;
-    return deserializer.load(number);
-  }();
+py::list to_arrays(const std::shared_ptr<const Chunk>& chunk) {
   py::list columns;
   for (const Column& column : chunk->columns) columns.append(to_arrays(column, chunk));
   return columns;
+}
+
+// What `action` returns, done without the GIL.
+template <class Action>
+auto without_gil(const Action& action) {
+  const py::gil_scoped_release nogil;
+  return action();
+}
+
+std::span<const std::byte> to_bytes(const py::buffer_info& buffer) {
+  return {static_cast<const std::byte*>(buffer.ptr),
+          static_cast<std::size_t>(buffer.size * buffer.itemsize)};
 }
 
 void bind_files(py::module_& module) {
@@ -83,8 +96,7 @@ void bind_files(py::module_& module) {
            "inode"_a)
       .def_readonly("size", &FileTag::size)
       .def_readonly("mtime_ns", &FileTag::mtime_ns)
-      .def_readonly("inode", &FileTag::inode)
-      .def("__eq__", &FileTag::operator==);
+      .def_readonly("inode", &FileTag::inode);
   py::class_<File>(module, "File")
       .def(py::init([](const Path& path) { return std::make_unique<File>(path.string()); }),
            "path"_a)
@@ -119,7 +131,13 @@ void bind_deserializer(py::module_& module) {
       .value("float16", ElementType::kFloat16)
       .value("float32", ElementType::kFloat32)
       .value("float64", ElementType::kFloat64);
-  py::class_<Deserializer>(module, "Deserializer").def("load", &load, "chunk"_a);
+  py::class_<Deserializer>(module, "Deserializer")
+      .def(
+          "load",
+          [](Deserializer& self, std::uint64_t chunk) {
+            return to_arrays(without_gil([&] { return self.load(chunk); }));
+          },
+          "chunk"_a);
   py::class_<Item>(module, "Item")
       .def_readonly("reason", &Item::reason)
       .def_property_readonly(
@@ -204,12 +222,57 @@ void bind_ctf(py::module_& module) {
            "files"_a, "chunks"_a);
 }
 
+void bind_tfrecord(py::module_& module) {
+  module.def(
+      "crc32c", [](const py::buffer& bytes) { return crc32c(to_bytes(bytes.request())); },
+      "bytes"_a);
+  module.def(
+      "crc32c_portable",
+      [](const py::buffer& bytes) { return crc32c_portable(to_bytes(bytes.request())); },
+      "bytes"_a);
+  module.def("mask_crc", &mask_crc, "crc"_a);
+  module.def(
+      "index_records",
+      [](const File& file, Ledger& ledger) {
+        return to_numpy(without_gil([&] { return index_records(file, ledger); }));
+      },
+      "file"_a, "ledger"_a);
+
+  py::enum_<FeatureKind>(module, "FeatureKind")
+      .value("bytes", FeatureKind::kBytes)
+      .value("float", FeatureKind::kFloat)
+      .value("int64", FeatureKind::kInt64);
+  py::class_<ExampleStream>(module, "ExampleStream")
+      .def(py::init<std::string, FeatureKind, std::uint64_t, bool, bool>(), "key"_a, "kind"_a,
+           "sample_elements"_a, "is_sequence"_a, "is_required"_a);
+  py::class_<RecordFile>(module, "RecordFile")
+      .def(py::init([](const Path& path, const FileTag& tag) {
+             return RecordFile{path.string(), tag};
+           }),
+           "path"_a, "tag"_a);
+  py::class_<RecordChunk>(module, "RecordChunk")
+      .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
+                    std::vector<std::uint64_t>>(),
+           "file"_a, "offset"_a, "bytes"_a, "first_record"_a, "num_records"_a, "skipped"_a);
+  py::class_<RecordDeserializer, Deserializer>(module, "RecordDeserializer")
+      .def(py::init<std::vector<ExampleStream>, std::vector<RecordFile>,
+                    std::vector<RecordChunk>, bool>(),
+           "streams"_a, "files"_a, "chunks"_a, "verify_checksums"_a)
+      .def(
+          "load_for_index",
+          [](const RecordDeserializer& self, std::uint64_t chunk, Ledger& ledger) {
+            return to_arrays(without_gil([&] { return self.load(chunk, ledger); }));
+          },
+          "chunk"_a, "ledger"_a);
+}
+
 }  // namespace
 
 void bind_read(py::module_& module) {
   bind_files(module);
   bind_deserializer(module);
   bind_ctf(module);
+  bind_tfrecord(module);
 }
 
 }  // namespace sweephand

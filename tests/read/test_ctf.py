@@ -128,7 +128,7 @@ def test_a_number_is_read(path: Path, text: str) -> None:
         "1.2.3",
         "1e1.5",
         "1e39",
-        "−1",
+        "\u22121",
     ],
 )
 def test_what_is_no_float32_is_refused(path: Path, text: str) -> None:
