@@ -7,6 +7,7 @@ import pkgutil
 import pytest
 
 import sweephand
+from sweephand import errors
 
 # Modules that need an optional package, by the name under which it is imported.
 OPTIONAL = {"torch", "torchdata", "scipy", "pyarrow", "matplotlib", "ml_dtypes", "fsspec"}
@@ -30,6 +31,4 @@ def test_the_examples_of_a_module_run(name: str) -> None:
 
 
 def test_the_examples_are_found() -> None:
-    from sweephand import errors
-
     assert doctest.testmod(errors).attempted > 0

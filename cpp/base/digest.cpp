@@ -27,7 +27,9 @@ void absorb(Lanes& lanes, std::span<const std::byte> stripe) noexcept {
 }
 
 void append_hex(std::string& text, std::uint64_t word) {
-  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[(word >> shift) & 15];
+  for (unsigned digit = 16; digit-- > 0;) {
+    text += "0123456789abcdef"[(word >> (4 * digit)) & 15];
+  }
 }
 
 }  // namespace
@@ -51,7 +53,7 @@ void Digest::update(std::span<const std::byte> bytes) noexcept {
     bytes = bytes.subspan(kStripeBytes);
   }
   lanes_ = lanes;
-  std::copy(bytes.begin(), bytes.end(), tail_.begin());
+  std::ranges::copy(bytes, tail_.begin());
 }
 
 void Digest::update(std::span<const std::uint64_t> words) noexcept {

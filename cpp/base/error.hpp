@@ -11,11 +11,11 @@ namespace sweephand {
 
 // Where in the data: whatever the thrower knows of it.
 struct Place {
-  std::optional<std::string> file = std::nullopt;
-  std::optional<std::uint64_t> offset = std::nullopt;  // in bytes
-  std::optional<std::uint64_t> chunk = std::nullopt;
-  std::optional<std::string> stream = std::nullopt;
-  std::optional<std::uint64_t> sequence = std::nullopt;
+  std::optional<std::string> file;
+  std::optional<std::uint64_t> offset;  // in bytes
+  std::optional<std::uint64_t> chunk;
+  std::optional<std::string> stream;
+  std::optional<std::uint64_t> sequence;
 };
 
 // The bytes are wrong. what() reads

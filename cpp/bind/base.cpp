@@ -1,4 +1,5 @@
-// Errors become those of sweephand.errors; mixing and digests are there for the tests.
+// Errors become those of sweephand.errors and OSError; mixing and digests are there for the
+// tests.
 #include "base/digest.hpp"
 #include "base/error.hpp"
 #include "base/mix.hpp"
@@ -6,10 +7,12 @@
 
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -38,16 +41,31 @@ void raise(const DataError& error) {
   PyErr_SetObject(type.ptr(), instance.ptr());
 }
 
+// OSError picks the subclass, such as FileNotFoundError, by the number.
+void raise(const std::system_error& error) {
+  const auto* const named = dynamic_cast<const std::filesystem::filesystem_error*>(&error);
+  const py::object file = named != nullptr ? decode(named->path1().string()) : py::none();
+  const std::string reason = named != nullptr ? error.code().message() : error.what();
+  const py::object type = py::module_::import("builtins").attr("OSError");
+  const py::object instance = type(error.code().value(), reason, file);
+  PyErr_SetObject(py::type::of(instance).ptr(), instance.ptr());
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is pybind11's
+void translate(std::exception_ptr pointer) {
+  try {
+    if (pointer) std::rethrow_exception(pointer);
+  } catch (const DataError& error) {
+    raise(error);
+  } catch (const std::system_error& error) {
+    raise(error);
+  }
+}
+
 }  // namespace
 
 void bind_base(py::module_& module) {
-  py::register_local_exception_translator([](std::exception_ptr pointer) {
-    try {
-      if (pointer) std::rethrow_exception(pointer);
-    } catch (const DataError& error) {
-      raise(error);
-    }
-  });
+  py::register_local_exception_translator(&translate);
 
   module.def("sanitizers", [] { return SWEEPHAND_SANITIZE; });
   module.def("mix64", &mix64, "x"_a);
@@ -57,6 +75,7 @@ void bind_base(py::module_& module) {
   module.def("scale", &scale, "random64"_a, "bound"_a);
   module.def("checked_add", &checked_add, "a"_a, "b"_a);
   module.def("checked_mul", &checked_mul, "a"_a, "b"_a);
+
   py::class_<Digest>(module, "Digest")
       .def(py::init<>())
       .def(
@@ -66,25 +85,30 @@ void bind_base(py::module_& module) {
           },
           "bytes"_a)
       .def("hex", &Digest::hex);
-  module.def(
-      "throw_data_error",
-      [](const std::string& reason, Text file, Number offset, Number chunk, Text stream,
-         Number sequence) {
-        throw DataError(reason, {std::move(file), offset, chunk, std::move(stream), sequence});
-      },
-      "reason"_a, "file"_a, "offset"_a, "chunk"_a, "stream"_a, "sequence"_a);
+
+  py::class_<Place>(module, "Place")
+      .def(py::init<Text, Number, Number, Text, Number>(), "file"_a, "offset"_a, "chunk"_a,
+           "stream"_a, "sequence"_a);
   module.def(
       "describe_data_error",
-      [](const std::string& reason, Text file, Number offset, Number chunk, Text stream,
-         Number sequence) {
-        const DataError error(reason,
-                              {std::move(file), offset, chunk, std::move(stream), sequence});
-        return std::string(error.what());
+      [](const std::string& reason, const Place& place) {
+        return std::string(DataError(reason, place).what());
       },
-      "reason"_a, "file"_a, "offset"_a, "chunk"_a, "stream"_a, "sequence"_a);
+      "reason"_a, "place"_a);
   module.def(
-      "throw_stale_error", [](const std::string& reason) { throw StaleError(reason); },
-      "reason"_a);
+      "throw_data_error",
+      [](const std::string& reason, const Place& place) { throw DataError(reason, place); },
+      "reason"_a, "place"_a);
+  module.def(
+      "throw_stale_error",
+      [](const std::string& reason, const Place& place) { throw StaleError(reason, place); },
+      "reason"_a, "place"_a);
+  module.def(
+      "throw_system_error",
+      [](int code, const std::filesystem::path& file) {
+        throw std::filesystem::filesystem_error("open", file, {code, std::generic_category()});
+      },
+      "code"_a, "file"_a);
 }
 
 }  // namespace sweephand

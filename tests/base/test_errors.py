@@ -1,5 +1,6 @@
 """Errors keep their place on the way from C++ to Python and between processes."""
 
+import errno
 import os
 import pickle
 
@@ -18,7 +19,9 @@ numbers = st.none() | st.integers(0, 2**64 - 1)
 
 def test_an_error_reads_place_first_then_reason() -> None:
     with pytest.raises(sh.DataError) as caught:
-        _core.throw_data_error("checksum mismatch", "a.tfrecord", 4096, 2, "labels", 17)
+        _core.throw_data_error(
+            "checksum mismatch", _core.Place("a.tfrecord", 4096, 2, "labels", 17)
+        )
     assert str(caught.value) == (
         "a.tfrecord @ 4096 [chunk 2, stream 'labels', sequence 17]: checksum mismatch"
     )
@@ -34,14 +37,16 @@ def test_python_and_cpp_write_the_same_text(
 ) -> None:
     place = (file, offset, chunk, stream, sequence)
     with pytest.raises(sh.DataError) as caught:
-        _core.throw_data_error("reason", *place)
+        _core.throw_data_error("reason", _core.Place(*place))
     assert caught.value.args == ("reason", *place)
-    assert str(caught.value) == _core.describe_data_error("reason", *place)
+    assert str(caught.value) == _core.describe_data_error("reason", _core.Place(*place))
 
 
 def test_bytes_that_are_no_utf8_do_not_hide_the_error() -> None:
     with pytest.raises(sh.DataError) as caught:
-        _core.throw_data_error(b"not a number: '\xff'", b"\xfe.ctf", None, None, None, None)
+        _core.throw_data_error(
+            b"not a number: '\xff'", _core.Place(b"\xfe.ctf", None, None, None, None)
+        )
     assert caught.value.reason == "not a number: '\udcff'"
     assert caught.value.file == os.fsdecode(b"\xfe.ctf")
 
@@ -58,5 +63,14 @@ def test_an_error_survives_pickling(kind: type[sh.DataError]) -> None:
 
 def test_stale_data_is_a_data_error_of_its_own() -> None:
     with pytest.raises(sh.StaleError, match="changed") as caught:
-        _core.throw_stale_error("the file changed")
+        _core.throw_stale_error(
+            "the file changed", _core.Place("a.bin", None, None, None, None)
+        )
     assert isinstance(caught.value, sh.DataError)
+    assert caught.value.file == "a.bin"
+
+
+def test_a_failure_of_the_system_is_an_oserror_that_names_the_file() -> None:
+    with pytest.raises(FileNotFoundError, match="No such file") as caught:
+        _core.throw_system_error(errno.ENOENT, "absent.npy")
+    assert caught.value.filename == "absent.npy"

@@ -41,7 +41,7 @@ void words_digest_as_their_little_endian_bytes() {
   const std::vector<std::uint64_t> words{0x0807060504030201, 0, 5, 6, 7};
   std::vector<std::byte> bytes;
   for (const std::uint64_t word : words) {
-    for (int i = 0; i < 8; ++i)
+    for (unsigned i = 0; i < 8; ++i)
       bytes.push_back(static_cast<std::byte>((word >> (8 * i)) & 255));
   }
   Digest of_words;

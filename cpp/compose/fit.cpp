@@ -1,0 +1,86 @@
+#include "compose/fit.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace sweephand {
+namespace {
+
+Sharing sharing_of(const Timeline& timeline, const FitOptions& options) {
+  if (!timeline.settings().randomize) return Sharing::kDeal;
+  if (timeline.corpus().sizes->common() == 1) return Sharing::kEvenCounts;
+  return options.balance_samples ? Sharing::kEvenSamples : Sharing::kLanes;
+}
+
+void check(const Request& request, const Timeline& timeline) {
+  if (request.num_samples == 0) {
+    throw std::invalid_argument("minibatch_size_in_samples must be positive, got 0");
+  }
+  if (request.num_workers == 0 || request.rank >= request.num_workers) {
+    throw std::invalid_argument(
+        "partition_index must be below num_data_partitions, which is at least 1, got " +
+        std::to_string(request.rank) + " of " + std::to_string(request.num_workers));
+  }
+  if (timeline.settings().randomize && request.num_workers > timeline.settings().num_lanes) {
+    throw std::invalid_argument(
+        "num_data_partitions must be at most the number of lanes, " +
+        std::to_string(timeline.settings().num_lanes) + ", got " +
+        std::to_string(request.num_workers) +
+        "; give a larger num_lanes, which is another order, to serve more workers");
+  }
+}
+
+}  // namespace
+
+FitPlanner::FitPlanner(std::shared_ptr<const Timeline> timeline, const FitOptions& options)
+    : timeline_(std::move(timeline)),
+      options_(options),
+      sharing_(sharing_of(*timeline_, options)) {
+  seek(0);
+}
+
+void FitPlanner::seek(std::uint64_t time) { cursor_.emplace(timeline_, time); }
+
+void FitPlanner::take(const Request& request, Plan& plan) {
+  std::uint64_t room = request.num_samples;
+  while (!at_end()) {
+    if (cursor_->sweep_done()) cursor_->enter_next_sweep();
+    const PlannedSequence& front = cursor_->front();
+    // The first sequence is taken whatever its size.
+    if (front.size > room && !minibatch_.empty()) return;
+    minibatch_.push_back(front);
+    room -= std::min<std::uint64_t>(room, front.size);
+    cursor_->pop();
+    if (cursor_->sweep_done()) {
+      ++plan.sweeps_ended;
+      if (request.num_samples == Request::kToSweepEnd || !options_.cross_sweeps) return;
+    }
+    if (room == 0) return;
+  }
+}
+
+Plan FitPlanner::next(const Request& request) {
+  check(request, *timeline_);
+  Plan plan;
+  plan.nominal_time = time();
+  cursor_->open_blocks(plan.blocks);
+  minibatch_.clear();
+  take(request, plan);
+  cursor_->open_blocks(plan.blocks);
+  plan.next_time = time();
+  plan.num_samples = plan.next_time - plan.nominal_time;
+  plan.num_sequences = minibatch_.size();
+  plan.end_of_data = minibatch_.empty();
+  if (request.num_workers == 1) {
+    plan.share = minibatch_;
+    return plan;
+  }
+  const std::vector<std::uint32_t> owner = owners(minibatch_, request.num_workers, sharing_);
+  for (std::size_t j = 0; j < owner.size(); ++j) {
+    if (owner[j] == request.rank) plan.share.push_back(minibatch_[j]);
+  }
+  return plan;
+}
+
+}  // namespace sweephand

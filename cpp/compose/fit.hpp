@@ -1,0 +1,40 @@
+// The fit rule: as many whole sequences as fit, in order (docs/order.md, section 6).
+#pragma once
+
+#include "compose/planner.hpp"
+#include "compose/share.hpp"
+#include "order/cursor.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+
+namespace sweephand {
+
+struct FitOptions {
+  std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();  // the timeline ends here
+  bool cross_sweeps = true;      // a minibatch may hold sequences of several sweeps
+  bool balance_samples = false;  // shares are evened by samples
+};
+
+class FitPlanner final : public Planner {
+ public:
+  FitPlanner(std::shared_ptr<const Timeline> timeline, const FitOptions& options);
+
+  void seek(std::uint64_t time) override;
+  std::uint64_t time() const override { return cursor_->time(); }
+  Plan next(const Request& request) override;
+
+ private:
+  bool at_end() const { return time() >= options_.limit; }
+  void take(const Request& request, Plan& plan);
+
+  std::shared_ptr<const Timeline> timeline_;
+  FitOptions options_;
+  Sharing sharing_;
+  std::optional<Cursor> cursor_;
+  std::vector<PlannedSequence> minibatch_;  // the global one; kept for its memory
+};
+
+}  // namespace sweephand

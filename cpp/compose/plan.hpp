@@ -1,0 +1,48 @@
+// What a minibatch will hold, and what of it one worker gets: numbers only, nothing read.
+#pragma once
+
+#include "order/block.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace sweephand {
+
+// What a caller asks for.
+struct Request {
+  static constexpr std::uint64_t kToSweepEnd = std::numeric_limits<std::uint64_t>::max();
+
+  std::uint64_t num_samples =
+      0;  // over all workers; kToSweepEnd takes what is left of the sweep
+  std::uint32_t num_workers = 1;
+  std::uint32_t rank = 0;
+
+  bool operator==(const Request&) const = default;
+};
+
+// Where a piece of a sequence goes in a grid of rows.
+struct Cell {
+  std::uint32_t row;
+  std::uint32_t column;
+  std::uint32_t first;  // sample of the sequence that the piece begins with
+};
+
+struct Plan {
+  std::uint64_t nominal_time = 0;  // where the global minibatch begins
+  std::uint64_t next_time = 0;     // where the next one will
+  std::uint64_t num_samples = 0;   // of the global minibatch, in the size-defining stream
+  std::uint64_t num_sequences = 0;
+  std::uint32_t sweeps_ended = 0;
+  bool end_of_data = false;            // nothing was left before the limit
+  std::vector<PlannedSequence> share;  // of the worker who asked, in order
+  // Layouts of rows also say where each entry of `share` goes, whose size is then that of the
+  // piece.
+  std::vector<Cell> cells;
+  std::uint32_t num_rows = 0;  // of the worker who asked
+  std::uint32_t row_length = 0;
+  std::vector<std::shared_ptr<const Block>> blocks;  // those open before it or after it
+};
+
+}  // namespace sweephand

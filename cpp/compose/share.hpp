@@ -1,0 +1,25 @@
+// Who gets what of a minibatch: docs/order.md, section 7.
+#pragma once
+
+#include "order/block.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sweephand {
+
+enum class Sharing : std::uint8_t {
+  kDeal,         // sequence j to worker j mod K
+  kLanes,        // every worker takes its lanes
+  kEvenCounts,   // lanes, then evened by count: for one sample per sequence
+  kEvenSamples,  // lanes, then evened by samples, moving few sequences
+};
+
+// The worker of each sequence of one global minibatch. Linear, but for kEvenSamples, which goes
+// over the share of the fullest worker once per sequence that it moves. REQUIRES: num_workers
+// >= 1
+std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
+                                  std::uint32_t num_workers, Sharing sharing);
+
+}  // namespace sweephand

@@ -1,0 +1,153 @@
+#include "order/block.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace sweephand {
+
+Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> chunks,
+             std::optional<std::uint64_t> key)
+    : corpus_(std::move(corpus)),
+      chunks_(std::move(chunks)),
+      common_size_(corpus_->sizes->common()) {
+  if (chunks_.empty()) {
+    num_sequences_ = corpus_->chunks.num_sequences();
+  }
+  for (const std::uint64_t chunk : chunks_) {
+    first_rank_.push_back(num_sequences_);
+    num_sequences_ += corpus_->chunks.sequences_in(chunk);
+  }
+  if (key) permutation_.emplace(num_sequences_, *key);
+  if (common_size_ == 0) {
+    if (permutation_ && num_sequences_ <= Permutation::kTableSize) remember_sizes();
+    remember_starts();
+  }
+}
+
+// Sizes are read in storage order, a run per chunk, and dealt into list order: one pass over
+// memory in order instead of one random look-up per sequence.
+void Block::remember_sizes() {
+  std::vector<std::uint32_t> stored(num_sequences_);
+  if (chunks_.empty()) corpus_->sizes->read(0, stored);
+  for (std::size_t c = 0; c < chunks_.size(); ++c) {
+    const ChunkTable& table = corpus_->chunks;
+    corpus_->sizes->read(
+        table.first_sequence(chunks_[c]),
+        std::span(stored).subspan(first_rank_[c], table.sequences_in(chunks_[c])));
+  }
+  sizes_.resize(num_sequences_);
+  std::array<std::uint64_t, kStride> ranks{};
+  for (std::uint64_t place = 0; place < num_sequences_; place += kStride) {
+    const std::span part = std::span(ranks).first(std::min(kStride, num_sequences_ - place));
+    base_ranks_at(place, part);
+    for (std::size_t i = 0; i < part.size(); ++i) sizes_[place + i] = stored[part[i]];
+  }
+}
+
+void Block::remember_starts() {
+  starts_.reserve(num_sequences_ / kStride + 2);
+  std::array<std::uint32_t, kStride> sizes{};
+  std::uint64_t start = 0;
+  for (std::uint64_t place = 0; place < num_sequences_; place += kStride) {
+    starts_.push_back(start);
+    const std::span part = std::span(sizes).first(std::min(kStride, num_sequences_ - place));
+    sizes_at(place, part);
+    start = std::accumulate(part.begin(), part.end(), start);
+  }
+  starts_.push_back(start);
+}
+
+std::uint64_t Block::to_sequence(std::uint64_t base_rank) const {
+  if (chunks_.empty()) return base_rank;
+  // The last chunk that begins at or before the rank: empty chunks share a beginning and are
+  // passed.
+  const auto after = std::upper_bound(first_rank_.begin(), first_rank_.end(), base_rank);
+  const auto c = static_cast<std::size_t>(after - first_rank_.begin()) - 1;
+  return corpus_->chunks.first_sequence(chunks_[c]) + (base_rank - first_rank_[c]);
+}
+
+std::uint64_t Block::to_base_rank(std::uint64_t sequence) const {
+  if (chunks_.empty()) return sequence;
+  const std::uint64_t chunk = corpus_->chunks.chunk_of(sequence);
+  const auto found = std::lower_bound(chunks_.begin(), chunks_.end(), chunk);
+  const auto c = static_cast<std::size_t>(found - chunks_.begin());
+  return first_rank_[c] + (sequence - corpus_->chunks.first_sequence(chunk));
+}
+
+void Block::base_ranks_at(std::uint64_t first, std::span<std::uint64_t> out) const {
+  if (permutation_) {
+    permutation_->fill(first, out);
+  } else {
+    std::iota(out.begin(), out.end(), first);
+  }
+}
+
+void Block::sizes_at(std::uint64_t first, std::span<std::uint32_t> out) const {
+  if (common_size_ != 0) {
+    std::fill(out.begin(), out.end(), common_size_);
+  } else if (!sizes_.empty()) {
+    std::copy_n(sizes_.begin() + static_cast<std::ptrdiff_t>(first), out.size(), out.begin());
+  } else {
+    std::array<std::uint64_t, kStride> sequences{};
+    const std::span part = std::span(sequences).first(out.size());
+    base_ranks_at(first, part);
+    for (std::uint64_t& sequence : part) sequence = to_sequence(sequence);
+    corpus_->sizes->gather(part, out);
+  }
+}
+
+void Block::fill(std::uint64_t first, std::span<PlannedSequence> out) const {
+  std::array<std::uint64_t, kStride> sequences{};
+  std::array<std::uint32_t, kStride> sizes{};
+  for (std::size_t done = 0; done < out.size(); done += kStride) {
+    const std::size_t count = std::min<std::size_t>(kStride, out.size() - done);
+    const std::span numbers = std::span(sequences).first(count);
+    base_ranks_at(first + done, numbers);
+    for (std::uint64_t& number : numbers) number = to_sequence(number);
+    const std::span part = std::span(sizes).first(count);
+    if (common_size_ != 0 || !sizes_.empty()) {
+      sizes_at(first + done, part);
+    } else {
+      corpus_->sizes->gather(numbers, part);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      out[done + i].sequence = numbers[i];
+      out[done + i].size = part[i];
+    }
+  }
+}
+
+BlockPlace Block::first_at_or_after(std::uint64_t sample) const {
+  if (common_size_ != 0) {
+    const std::uint64_t place =
+        std::min(sample / common_size_ + (sample % common_size_ != 0), num_sequences_);
+    return {.place = place, .start = place * common_size_};
+  }
+  if (sample >= starts_.back()) return {.place = num_sequences_, .start = starts_.back()};
+  const auto after = std::upper_bound(starts_.begin(), starts_.end(), sample);
+  const auto stride = static_cast<std::uint64_t>(after - starts_.begin()) - 1;
+  BlockPlace found{.place = stride * kStride, .start = starts_[stride]};
+  std::array<std::uint32_t, kStride> sizes{};
+  const std::span part =
+      std::span(sizes).first(std::min(kStride, num_sequences_ - found.place));
+  sizes_at(found.place, part);
+  for (std::size_t i = 0; found.start < sample; ++i) {
+    found.start += part[i];
+    ++found.place;
+  }
+  return found;
+}
+
+BlockPlace Block::find(std::uint64_t sequence) const {
+  const std::uint64_t base_rank = to_base_rank(sequence);
+  const std::uint64_t place = permutation_ ? permutation_->place(base_rank) : base_rank;
+  if (common_size_ != 0) return {.place = place, .start = place * common_size_};
+  const std::uint64_t stride = place / kStride;
+  std::array<std::uint32_t, kStride> sizes{};
+  const std::span part = std::span(sizes).first(place % kStride);
+  sizes_at(stride * kStride, part);
+  return {.place = place, .start = std::accumulate(part.begin(), part.end(), starts_[stride])};
+}
+
+}  // namespace sweephand

@@ -1,0 +1,77 @@
+// Chunks that are shuffled together, and where each of their sequences starts.
+#pragma once
+
+#include "index/corpus.hpp"
+#include "order/permutation.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace sweephand {
+
+// One sequence as the planner meets it.
+struct PlannedSequence {
+  std::uint64_t sequence;  // number in the corpus
+  std::uint32_t size;      // in samples
+  std::uint32_t lane;
+};
+
+// A place in the list of a block, and the samples of the block before it.
+struct BlockPlace {
+  std::uint64_t place;
+  std::uint64_t start;
+};
+
+// Immutable. Up to Permutation::kTableSize sequences it holds 8 bytes for each; beyond, 8 bytes
+// for every kStride of them.
+class Block {
+ public:
+  // `chunks` is ascending; empty, it stands for all chunks of the corpus. Without `key` the
+  // block keeps the storage order. Linear in the number of sequences; with a common size it is
+  // constant, but for the table of a shuffle.
+  Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> chunks,
+        std::optional<std::uint64_t> key);
+
+  std::uint64_t num_sequences() const noexcept { return num_sequences_; }
+  std::span<const std::uint64_t> chunks() const noexcept { return chunks_; }
+
+  // Writes number and size of the sequences at places [first, first + out.size()); lanes are
+  // left alone. REQUIRES: first + out.size() <= num_sequences()
+  void fill(std::uint64_t first, std::span<PlannedSequence> out) const;
+
+  // The first place that starts at or after `sample`; {num_sequences, num_samples} if there is
+  // none. Logarithmic.
+  BlockPlace first_at_or_after(std::uint64_t sample) const;
+
+  // Where `sequence` stands. Linear in the block if the shuffle is a table. REQUIRES: the block
+  // holds it
+  BlockPlace find(std::uint64_t sequence) const;
+
+ private:
+  static constexpr std::uint64_t kStride = 64;  // places between two remembered starts
+
+  void remember_sizes();
+  void remember_starts();
+  std::uint64_t to_sequence(std::uint64_t base_rank) const;
+  std::uint64_t to_base_rank(std::uint64_t sequence) const;
+  // Both serve at most kStride places at once.
+  void base_ranks_at(std::uint64_t first, std::span<std::uint64_t> out) const;
+  void sizes_at(std::uint64_t first, std::span<std::uint32_t> out) const;
+
+  std::shared_ptr<const Corpus> corpus_;
+  std::vector<std::uint64_t> chunks_;
+  std::vector<std::uint64_t>
+      first_rank_;  // base rank of each chunk's first sequence, and the end
+  std::uint64_t num_sequences_ = 0;
+  std::uint32_t common_size_ = 0;  // 0: they differ
+  std::optional<Permutation> permutation_;
+  std::vector<std::uint32_t>
+      sizes_;  // in list order, if they differ and the shuffle is a table
+  std::vector<std::uint64_t>
+      starts_;  // of every kStride-th place, and the end, if sizes differ
+};
+
+}  // namespace sweephand

@@ -1,0 +1,19 @@
+// What decides the order besides the corpus: docs/order.md.
+#pragma once
+
+#include <cstdint>
+
+namespace sweephand {
+
+struct OrderSettings {
+  std::uint64_t seed = 0;
+  std::uint32_t num_lanes = 48;
+  std::uint64_t window_chunks = 0;  // 0: not given
+  std::uint64_t window_samples =
+      0;                  // 0: not given; without either, one block covers the corpus
+  bool randomize = true;  // false: storage order, and one lane
+};
+
+inline constexpr std::uint64_t kOrderVersion = 1;
+
+}  // namespace sweephand

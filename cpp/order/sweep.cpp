@@ -1,0 +1,155 @@
+#include "order/sweep.hpp"
+
+#include "base/mix.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace sweephand {
+namespace {
+
+constexpr std::uint64_t kChunkOrder = 1;  // the purposes of a key: docs/order.md, section 3
+constexpr std::uint64_t kBlockShuffle = 2;
+
+std::uint64_t block_chunks(const ChunkTable& chunks, const OrderSettings& settings) {
+  if (!settings.randomize) return 1;
+  if (settings.window_chunks != 0) {
+    return std::max<std::uint64_t>(1, settings.window_chunks / settings.num_lanes);
+  }
+  if (settings.window_samples != 0) {
+    const uint128 wanted = static_cast<uint128>(settings.window_samples) * chunks.num_chunks() /
+                           (static_cast<uint128>(settings.num_lanes) * chunks.num_samples());
+    return static_cast<std::uint64_t>(std::clamp<uint128>(wanted, 1, chunks.num_chunks()));
+  }
+  return chunks.num_chunks();
+}
+
+}  // namespace
+
+Sweep::Sweep(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings,
+             std::uint64_t number)
+    : corpus_(std::move(corpus)),
+      settings_(settings),
+      number_(number),
+      num_lanes_(settings.randomize ? settings.num_lanes : 1),
+      block_chunks_(block_chunks(corpus_->chunks, settings)),
+      first_starts_(num_lanes_) {
+  const ChunkTable& chunks = corpus_->chunks;
+  if (block_chunks_ >= chunks.num_chunks()) {
+    starts_ = {0, chunks.num_samples()};
+    return;
+  }
+  if (settings.randomize) {
+    chunk_order_.emplace(chunks.num_chunks(),
+                         derive_key({kOrderVersion, settings.seed, kChunkOrder, number}));
+  }
+  starts_.reserve(chunks.num_chunks() / block_chunks_ + 2);
+  std::uint64_t start = 0;
+  for (std::uint64_t place = 0; place < chunks.num_chunks(); ++place) {
+    if (place % block_chunks_ == 0) starts_.push_back(start);
+    start += chunks.samples_in(chunk_order_ ? chunk_order_->item(place) : place);
+  }
+  starts_.push_back(start);
+}
+
+std::uint64_t Sweep::cut(std::uint32_t lane) const noexcept {
+  return static_cast<std::uint64_t>(static_cast<uint128>(lane) * num_samples() / num_lanes_);
+}
+
+std::vector<std::uint64_t> Sweep::chunks_of(std::uint64_t block) const {
+  if (num_blocks() == 1) return {};  // all of them
+  const std::uint64_t first = block * block_chunks_;
+  const std::uint64_t last = std::min(first + block_chunks_, corpus_->chunks.num_chunks());
+  std::vector<std::uint64_t> chunks;
+  chunks.reserve(last - first);
+  for (std::uint64_t place = first; place < last; ++place) {
+    chunks.push_back(chunk_order_ ? chunk_order_->item(place) : place);
+  }
+  std::sort(chunks.begin(), chunks.end());
+  return chunks;
+}
+
+std::shared_ptr<const Block> Sweep::block(std::uint64_t block) {
+  std::weak_ptr<const Block>& known = blocks_[block];
+  if (auto held = known.lock()) return held;
+  std::optional<std::uint64_t> key;
+  if (settings_.randomize) {
+    key = derive_key({kOrderVersion, settings_.seed, kBlockShuffle, number_, block});
+  }
+  auto made = std::make_shared<const Block>(corpus_, chunks_of(block), key);
+  known = made;
+  held_.push_back(made);
+  if (blocks_.size() > 4 * std::size_t{num_lanes_}) {
+    std::erase_if(blocks_, [](const auto& entry) { return entry.second.expired(); });
+  }
+  return made;
+}
+
+ListPlace Sweep::first_at_or_after(std::uint64_t sample) {
+  // The last block that begins at or before `sample`: blocks without sequences share a
+  // beginning and are passed.
+  const auto after = std::upper_bound(starts_.begin(), starts_.end(), sample);
+  const auto index = static_cast<std::uint64_t>(after - starts_.begin()) - 1;
+  if (index == num_blocks()) return {.block = index, .place = 0, .start = num_samples()};
+  const std::shared_ptr<const Block> held = block(index);
+  const BlockPlace found = held->first_at_or_after(sample - starts_[index]);
+  if (found.place < held->num_sequences()) {
+    return {.block = index, .place = found.place, .start = starts_[index] + found.start};
+  }
+  std::uint64_t next = index + 1;
+  while (next < num_blocks() && starts_[next + 1] == starts_[next]) ++next;
+  return {.block = next, .place = 0, .start = starts_[index + 1]};
+}
+
+ListPlace Sweep::find(std::uint64_t sequence) {
+  std::uint64_t index = 0;
+  if (num_blocks() > 1) {
+    const std::uint64_t chunk = corpus_->chunks.chunk_of(sequence);
+    index = (chunk_order_ ? chunk_order_->place(chunk) : chunk) / block_chunks_;
+  }
+  const BlockPlace found = block(index)->find(sequence);
+  return {.block = index, .place = found.place, .start = starts_[index] + found.start};
+}
+
+std::uint64_t Sweep::first_start(std::uint32_t lane) {
+  if (lane == num_lanes_) return num_samples();
+  std::optional<std::uint64_t>& known = first_starts_[lane];
+  if (!known) known = first_at_or_after(cut(lane)).start;
+  return *known;
+}
+
+std::uint64_t Sweep::samples_before(std::uint64_t offset, std::uint32_t lane) {
+  std::uint64_t samples = 0;
+  for (std::uint32_t l = 0; l < num_lanes_; ++l) {
+    const std::uint64_t bound = cut(l) + offset + (l < lane ? 1 : 0);
+    const std::uint64_t reached =
+        bound < cut(l + 1) ? first_at_or_after(bound).start : first_start(l + 1);
+    samples += reached - first_start(l);
+  }
+  return samples;
+}
+
+std::uint64_t Sweep::offset_at(std::uint64_t samples) {
+  // All lanes are read at the same rate, so the place is near samples / lanes: gallop from
+  // there, then halve. Far places are not looked at, as each would open a block per lane.
+  const auto at_or_before = [&](std::uint64_t offset) {
+    return samples_before(offset, 0) <= samples;
+  };
+  std::uint64_t low = samples / num_lanes_;
+  std::uint64_t high = low;
+  for (std::uint64_t step = 1; !at_or_before(low); step *= 2) {
+    high = low;
+    low -= std::min(low, step);
+  }
+  for (std::uint64_t step = 1; high == low || at_or_before(high); step *= 2) {
+    low = high;
+    high += step;
+  }
+  while (high - low > 1) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    (at_or_before(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace sweephand

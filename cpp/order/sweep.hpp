@@ -1,0 +1,75 @@
+// The list of one sweep: blocks of shuffled chunks one after the other, cut into lanes.
+#pragma once
+
+#include "index/corpus.hpp"
+#include "order/block.hpp"
+#include "order/settings.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace sweephand {
+
+// A place in the list, and the samples of the sweep's list before it.
+struct ListPlace {
+  std::uint64_t block;
+  std::uint64_t place;  // in the block
+  std::uint64_t start;
+};
+
+// Blocks are made when they are asked for, and held here until let_go: a search looks at the
+// same ones again and again. After that they live as long as somebody else holds them. Not for
+// several threads at once.
+class Sweep {
+ public:
+  // Linear in the number of chunks.
+  Sweep(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings,
+        std::uint64_t number);
+
+  std::uint64_t number() const noexcept { return number_; }
+  std::uint32_t num_lanes() const noexcept { return num_lanes_; }
+  std::uint64_t num_blocks() const noexcept { return starts_.size() - 1; }
+  std::uint64_t num_samples() const noexcept { return starts_.back(); }
+
+  // Where lane `lane` begins to own the sequences that start; `lane` may be num_lanes().
+  std::uint64_t cut(std::uint32_t lane) const noexcept;
+
+  // REQUIRES: block < num_blocks()
+  std::shared_ptr<const Block> block(std::uint64_t block);
+  void let_go() noexcept { held_.clear(); }
+
+  // The first sequence of the list that starts at or after `sample`; block num_blocks() if
+  // there is none.
+  ListPlace first_at_or_after(std::uint64_t sample);
+
+  // Where `sequence` stands in the list. REQUIRES: the corpus has it
+  ListPlace find(std::uint64_t sequence);
+
+  // The samples of all sequences with a key below (offset, lane), which is how many are
+  // delivered before it.
+  std::uint64_t samples_before(std::uint64_t offset, std::uint32_t lane);
+
+  // The largest offset with samples_before(offset, 0) <= samples. REQUIRES: samples <
+  // num_samples()
+  std::uint64_t offset_at(std::uint64_t samples);
+
+ private:
+  std::vector<std::uint64_t> chunks_of(std::uint64_t block) const;
+  std::uint64_t first_start(std::uint32_t lane);
+
+  std::shared_ptr<const Corpus> corpus_;
+  OrderSettings settings_;
+  std::uint64_t number_;
+  std::uint32_t num_lanes_;
+  std::uint64_t block_chunks_;              // chunks in a block
+  std::optional<Permutation> chunk_order_;  // absent with one block, and in storage order
+  std::vector<std::uint64_t> starts_;       // sample where each block begins, and the end
+  std::vector<std::optional<std::uint64_t>> first_starts_;  // of each lane, once known
+  std::map<std::uint64_t, std::weak_ptr<const Block>> blocks_;
+  std::vector<std::shared_ptr<const Block>> held_;
+};
+
+}  // namespace sweephand

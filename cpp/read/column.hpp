@@ -1,0 +1,67 @@
+// What a deserializer hands over: the sequences of one chunk, one column per stream.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace sweephand {
+
+enum class ElementType : std::uint8_t {
+  kOpaque,  // copied, never converted: complex numbers, dates
+  kBool,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUInt8,
+  kUInt16,
+  kUInt32,
+  kUInt64,
+  kFloat16,
+  kBFloat16,
+  kFloat32,
+  kFloat64,
+};
+
+class File;
+
+// One stream of one chunk. All pointers are borrowed; the chunk's owner keeps them alive.
+//
+//   sequence s   = samples  [sample_offsets[s], sample_offsets[s + 1])      (null: one sample
+//   per sequence) sample i     = elements [element_offsets[i], element_offsets[i + 1]) (null: a
+//   fixed number per sample) element      = element_bytes at `values`, or in `file` from
+//   `file_offset` on
+//
+// Fixed samples have sample_elements elements each. Sparse samples also have one index per
+// element.
+struct Column {
+  const std::byte* values = nullptr;
+  const std::int64_t* sample_offsets = nullptr;
+  const std::int64_t* element_offsets = nullptr;
+  const std::int32_t* indices = nullptr;
+  std::uint64_t element_bytes = 0;
+  std::uint64_t sample_elements = 1;  // meaningful only without element_offsets
+  ElementType type = ElementType::kOpaque;
+  const File* file = nullptr;  // the values lie in a file and are read when they are delivered
+  std::uint64_t file_offset = 0;  // of element 0
+
+  std::int64_t begin(std::uint64_t sequence) const noexcept {
+    return sample_offsets ? sample_offsets[sequence] : static_cast<std::int64_t>(sequence);
+  }
+  std::int64_t end(std::uint64_t sequence) const noexcept {
+    return sample_offsets ? sample_offsets[sequence + 1]
+                          : static_cast<std::int64_t>(sequence) + 1;
+  }
+};
+
+// Immutable once it is shared; read by several threads.
+struct Chunk {
+  std::vector<Column> columns;  // one per stream, in the order of the deserializer's streams
+  std::uint64_t num_sequences = 0;
+  std::uint64_t bytes = 0;            // memory held by the owner, for the limit and for stats
+  std::shared_ptr<const void> owner;  // keeps what the columns point to
+};
+
+}  // namespace sweephand
