@@ -262,16 +262,21 @@ def minibatch(
     time: int,
     request: int,
     limit: int | None = None,
+    cross_sweeps: bool = True,
 ) -> list[Entry]:
-    """The minibatch at `time`; empty at the end of data."""
+    """The minibatch at `time`; empty at the end of data.
+
+    Without `cross_sweeps` it ends with its sweep, as in MinibatchSourceFromData.
+    """
     taken: list[Entry] = []
     samples = 0
     for entry in timeline(corpus, settings, time):
         if limit is not None and entry.time >= limit:
             break
-        if taken and request == FULL_DATA_SWEEP and entry.sweep != taken[0].sweep:
+        to_sweep_end = request == FULL_DATA_SWEEP
+        if taken and (to_sweep_end or not cross_sweeps) and entry.sweep != taken[0].sweep:
             break
-        if taken and request != FULL_DATA_SWEEP and samples + entry.size > request:
+        if taken and not to_sweep_end and samples + entry.size > request:
             break
         taken.append(entry)
         samples += entry.size
@@ -292,10 +297,11 @@ def minibatches(
     requests: Sequence[int],
     time: int = 0,
     limit: int | None = None,
+    cross_sweeps: bool = True,
 ) -> Iterator[list[Entry]]:
     """Consecutive minibatches from `time`, one for each request."""
     for request in requests:
-        taken = minibatch(corpus, settings, time, request, limit)
+        taken = minibatch(corpus, settings, time, request, limit, cross_sweeps)
         yield taken
         time += sum(entry.size for entry in taken)
 

@@ -335,7 +335,7 @@ def shuffle_report(
     correlation = lag_correlation(order, size)
     deciles = decile_chi_square(order, size, minibatch=minibatch)
 
-    # Uneven chunks spread as so many equal ones would. Whole blocks are open, not half chunks.
+    # Uneven chunks spread as fewer equal ones would. A lane opens whole chunks.
     equal_chunks = size**2 / float((counts.astype(np.float64) ** 2).sum())
     lanes = 1 if window_chunks is None else num_lanes
     window = len(counts) if window_chunks is None else max(1, window_chunks // lanes) * lanes
