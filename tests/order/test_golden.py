@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tests import model
+from tests.core import core_timeline
 from tests.golden.make import digest
 from tests.model import ModelCorpus, ModelSettings
 
@@ -20,15 +20,13 @@ def cases(name: str) -> list[Any]:
     return [pytest.param(case, id=str(next(iter(case.values())))) for case in found]
 
 
+needs_core = pytest.mark.skipif(
+    not hasattr(_core, "Timeline"), reason="the core has no timeline yet"
+)
+
 PERMUTATIONS = [
     pytest.param(model.Permutation, id="model"),
-    pytest.param(
-        getattr(_core, "Permutation", None),
-        id="core",
-        marks=pytest.mark.skipif(
-            not hasattr(_core, "Permutation"), reason="the core has no permutation yet"
-        ),
-    ),
+    pytest.param(getattr(_core, "Permutation", None), id="core", marks=needs_core),
 ]
 MIXING = {
     "mix64": (model.mix64, _core.mix64),
@@ -60,7 +58,7 @@ def test_a_permutation_is_the_golden_one(make: Any, case: dict[str, Any]) -> Non
     assert (
         permutation.take(size - len(case["last"]), len(case["last"])).tolist() == case["last"]
     )
-    assert permutation.inverse(np.arange(len(case["places"]))).tolist() == case["places"]
+    assert [permutation.place(i) for i in range(len(case["places"]))] == case["places"]
     assert digest(permutation.take(0, case["digested"])) == case["sha256"]
 
 
@@ -71,6 +69,17 @@ def test_a_sweep_is_the_golden_one(case: dict[str, Any]) -> None:
         entries = model.sweep_entries(corpus, settings, int(sweep))
         assert [entry.sequence for entry in entries] == order
         assert [entry.lane for entry in entries] == case["lanes"][sweep]
+
+
+@needs_core
+@pytest.mark.parametrize("case", cases("sweeps"))
+def test_a_sweep_of_the_core_is_the_golden_one(case: dict[str, Any]) -> None:
+    corpus, settings = ModelCorpus.of(case["chunks"]), ModelSettings(**case["settings"])
+    timeline = core_timeline(corpus, settings)
+    for sweep, order in case["orders"].items():
+        start = int(sweep) * corpus.num_samples
+        found = timeline.sequences(start, start + corpus.num_samples)
+        assert found.tolist() == order
 
 
 @pytest.mark.parametrize("case", cases("minibatches"))

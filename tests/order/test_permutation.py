@@ -54,9 +54,10 @@ def test_a_part_equals_the_slice_of_the_whole(size: int, key: int, data: st.Data
 
 
 @given(st.one_of(small, large), seeds(), st.data())
-def test_the_inverse_undoes_the_permutation(size: int, key: int, data: st.DataObject) -> None:
+def test_an_item_is_found_at_its_place(size: int, key: int, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, size - 1))
     count = min(size - first, 40)
     permutation = _core.Permutation(size, key)
-    places = permutation.inverse(permutation.take(first, count))
-    assert places.tolist() == list(range(first, first + count))
+    items = permutation.take(first, count).tolist()
+    assert [permutation.item(first + i) for i in range(count)] == items
+    assert [permutation.place(item) for item in items] == list(range(first, first + count))
