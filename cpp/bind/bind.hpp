@@ -2,6 +2,7 @@
 // NumPy.
 #pragma once
 
+#include <pybind11/native_enum.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -28,6 +29,20 @@ py::array_t<T> to_numpy(std::vector<T>&& values) {
   return py::array_t<T>(size, data, capsule);
 }
 
+// A Python object that the core keeps: it is let go with the GIL, whichever thread is the last
+// to hold it.
+template <class T>
+std::shared_ptr<const T> hold(T object) {
+  return {new T(std::move(object)), [](const T* held) {
+            const py::gil_scoped_acquire gil;
+            delete held;
+          }};
+}
+
 void bind_base(py::module_& module);
+void bind_engine(py::module_& module);
+void bind_index(py::module_& module);
+void bind_order(py::module_& module);
+void bind_read(py::module_& module);
 
 }  // namespace sweephand

@@ -1,4 +1,10 @@
-// The Python extension: a list of its rooms.
+// The Python extension: a list of its rooms, each after those that it names.
 #include "bind/bind.hpp"
 
-PYBIND11_MODULE(_core, module) { sweephand::bind_base(module); }
+PYBIND11_MODULE(_core, module) {
+  sweephand::bind_base(module);
+  sweephand::bind_index(module);
+  sweephand::bind_order(module);
+  sweephand::bind_read(module);
+  sweephand::bind_engine(module);
+}

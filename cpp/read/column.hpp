@@ -1,29 +1,14 @@
 // What a deserializer hands over: the sequences of one chunk, one column per stream.
 #pragma once
 
+#include "base/element.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 namespace sweephand {
-
-enum class ElementType : std::uint8_t {
-  kOpaque,  // copied, never converted: complex numbers, dates
-  kBool,
-  kInt8,
-  kInt16,
-  kInt32,
-  kInt64,
-  kUInt8,
-  kUInt16,
-  kUInt32,
-  kUInt64,
-  kFloat16,
-  kBFloat16,
-  kFloat32,
-  kFloat64,
-};
 
 class File;
 

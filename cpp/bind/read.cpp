@@ -1,0 +1,104 @@
+// Columns, chunks and deserializers.
+#include "bind/bind.hpp"
+#include "read/file.hpp"
+#include "read/resident.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sweephand {
+namespace {
+
+using Integers = std::optional<py::array_t<std::int64_t, py::array::c_style>>;
+using Indices = std::optional<py::array_t<std::int32_t, py::array::c_style>>;
+
+template <class Array>
+auto data_or_null(const std::optional<Array>& array) {
+  return array ? array->data() : nullptr;
+}
+
+Column make_column(const std::optional<py::array>& values, const Integers& sample_offsets,
+                   const Integers& element_offsets, const Indices& indices,
+                   std::uint64_t element_bytes, std::uint64_t sample_elements, ElementType type,
+                   const File* file, std::uint64_t file_offset) {
+  return {.values = values ? static_cast<const std::byte*>(values->data()) : nullptr,
+          .sample_offsets = data_or_null(sample_offsets),
+          .element_offsets = data_or_null(element_offsets),
+          .indices = data_or_null(indices),
+          .element_bytes = element_bytes,
+          .sample_elements = sample_elements,
+          .type = type,
+          .file = file,
+          .file_offset = file_offset};
+}
+
+// Chunks that Python code makes.
+class CallbackDeserializer final : public Deserializer {
+ public:
+  explicit CallbackDeserializer(py::function load) : load_(hold(std::move(load))) {}
+
+  std::shared_ptr<const Chunk> load(std::uint64_t chunk) override {
+    const py::gil_scoped_acquire gil;
+    return (*load_)(chunk).cast<std::shared_ptr<Chunk>>();
+  }
+
+ private:
+  std::shared_ptr<const py::function> load_;
+};
+
+}  // namespace
+
+void bind_read(py::module_& module) {
+  py::native_enum<ElementType>(module, "ElementType", "enum.IntEnum")
+      .value("OPAQUE", ElementType::kOpaque)
+      .value("BOOL", ElementType::kBool)
+      .value("INT8", ElementType::kInt8)
+      .value("INT16", ElementType::kInt16)
+      .value("INT32", ElementType::kInt32)
+      .value("INT64", ElementType::kInt64)
+      .value("UINT8", ElementType::kUInt8)
+      .value("UINT16", ElementType::kUInt16)
+      .value("UINT32", ElementType::kUInt32)
+      .value("UINT64", ElementType::kUInt64)
+      .value("FLOAT16", ElementType::kFloat16)
+      .value("BFLOAT16", ElementType::kBFloat16)
+      .value("FLOAT32", ElementType::kFloat32)
+      .value("FLOAT64", ElementType::kFloat64)
+      .finalize();
+
+  py::class_<File, std::shared_ptr<File>>(module, "File")
+      .def(py::init<std::string>(), "path"_a)
+      .def_property_readonly("path", &File::path)
+      .def_property_readonly("size", &File::size);
+
+  py::class_<Column>(module, "Column")
+      .def(py::init(&make_column), "values"_a.noconvert(), "sample_offsets"_a.noconvert(),
+           "element_offsets"_a.noconvert(), "indices"_a.noconvert(), "element_bytes"_a,
+           "sample_elements"_a, "type"_a, "file"_a, "file_offset"_a);
+
+  // `owner` keeps what the columns point to.
+  py::class_<Chunk, std::shared_ptr<Chunk>>(module, "Chunk")
+      .def(py::init([](std::vector<Column> columns, std::uint64_t num_sequences,
+                       std::uint64_t bytes, py::object owner) {
+             return std::make_shared<Chunk>(Chunk{.columns = std::move(columns),
+                                                  .num_sequences = num_sequences,
+                                                  .bytes = bytes,
+                                                  .owner = hold(std::move(owner))});
+           }),
+           "columns"_a, "num_sequences"_a, "bytes"_a, "owner"_a);
+
+  py::class_<Deserializer, std::shared_ptr<Deserializer>>(module, "Deserializer");
+  py::class_<ResidentDeserializer, Deserializer, std::shared_ptr<ResidentDeserializer>>(
+      module, "ResidentDeserializer")
+      .def(py::init([](std::shared_ptr<Chunk> corpus) {
+             return std::make_shared<ResidentDeserializer>(std::move(corpus));
+           }),
+           "corpus"_a);
+  py::class_<CallbackDeserializer, Deserializer, std::shared_ptr<CallbackDeserializer>>(
+      module, "CallbackDeserializer")
+      .def(py::init<py::function>(), "load"_a);
+}
+
+}  // namespace sweephand
