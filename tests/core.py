@@ -1,9 +1,8 @@
-"""The model's corpora and settings as objects of the core."""
-
-from __future__ import annotations
+"""The model's corpora and settings as objects of the library."""
 
 import numpy as np
 
+import sweephand as sh
 from sweephand import _core
 from tests.model import ModelCorpus, ModelSettings
 
@@ -36,4 +35,24 @@ def core_timeline(
             window_samples=settings.window_samples or 0,
             randomize=settings.randomize,
         ),
+    )
+
+
+def one_block_source(
+    corpus: ModelCorpus, settings: ModelSettings, limit: int | None = None, **options: object
+) -> sh.MinibatchSource:
+    """A source whose stream "number" repeats the number of a sequence for every sample of it.
+
+    Its data are resident, so without a window the chunks do not matter.
+    """
+    assert settings.window_chunks is None
+    assert settings.window_samples is None
+    numbers = np.repeat(np.arange(corpus.num_sequences), corpus.sizes)
+    return sh.MinibatchSource(
+        sh.ArrayDeserializer({"number": (numbers, np.cumsum([0, *corpus.sizes]))}),
+        max_samples=sh.INFINITELY_REPEAT if limit is None else limit,
+        randomize=settings.randomize,
+        randomization_seed=settings.seed,
+        num_lanes=settings.num_lanes,
+        **options,
     )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tests import model
 from tests.model import ModelCorpus, ModelSettings
 
-from sweephand import _core
+from sweephand._core import Permutation
 from sweephand.chi_square import (
     ChiSquare,
     pair_chi_square,
@@ -35,8 +35,6 @@ Order = NDArray[np.int64]
 UNLIKELY = 1e-5
 NUM_PLACES = 51_200  # of an order that is too long to be looked at as a whole
 NUM_SEEDS = 2000
-
-Permutation = getattr(_core, "Permutation", model.Permutation)
 
 
 def edges(*exponents: int) -> list[int]:

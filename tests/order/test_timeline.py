@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,12 +10,6 @@ from tests import model
 from tests.core import core_timeline
 from tests.model import ModelCorpus, ModelSettings
 from tests.strategies import corpora, settings_for, timelines, times
-
-from sweephand import _core
-
-pytestmark = pytest.mark.skipif(
-    not hasattr(_core, "Timeline"), reason="the core has no timeline yet"
-)
 
 FAR = 10**6  # a sweep
 
@@ -75,15 +70,17 @@ def test_no_two_sweeps_or_seeds_share_an_order(window_chunks: int | None) -> Non
 
 
 @pytest.mark.parametrize("sizes", [(1,), (1, 2, 3)])
-def test_blocks_beyond_the_table_are_those_of_the_model(sizes: tuple[int, ...]) -> None:
-    """More than 2^20 sequences in one block, between two that hold fewer or none."""
+def test_a_block_beyond_the_table_is_the_permutation_of_the_model(
+    sizes: tuple[int, ...],
+) -> None:
     count = 2**20 + 77
     chunk = tuple(itertools.islice(itertools.cycle(sizes), count))
-    corpus = ModelCorpus((chunk[:1000], (), chunk))
-    settings = ModelSettings(seed=5, num_lanes=3, window_chunks=3)
-    entries = model.sweep_entries(corpus, settings, 1)
-    core = core_timeline(corpus, settings)
+    corpus = ModelCorpus((chunk[:1000], (), chunk[1000:]))
+    core = core_timeline(corpus, ModelSettings(seed=5, num_lanes=1))
+    key = model.derive_key(model.ORDER_VERSION, 5, 2, 1, 0)
+    order = model.Permutation(count, key).take(0, count)
     found = core.sequences(corpus.num_samples, 2 * corpus.num_samples)
-    assert found.tolist() == [entry.sequence for entry in entries]
-    for entry in entries[:: count // 7]:
-        assert core.find(entry.sequence, 1) == entry.time
+    assert np.array_equal(found, order)
+    times = corpus.num_samples + np.cumsum([0, *np.array(chunk)[order]])
+    for place in range(0, count, count // 7):
+        assert core.find(order[place], 1) == times[place]
