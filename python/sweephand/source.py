@@ -103,7 +103,8 @@ class MinibatchSource:
     >>> corpus = sh.ArrayDeserializer({"x": np.arange(6.0), "y": np.arange(6) % 2})
     >>> with sh.MinibatchSource(corpus, randomization_seed=1, max_sweeps=1) as source:
     ...     for minibatch in source.minibatches(4):
-    ...         print(minibatch.nominal_time, minibatch.num_samples, minibatch.end_of_sweep) 0 4 False
+    ...         print(minibatch.nominal_time, minibatch.num_samples, minibatch.end_of_sweep)
+    0 4 False
     4 2 True
     """
 
