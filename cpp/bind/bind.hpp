@@ -29,5 +29,6 @@ py::array_t<T> to_numpy(std::vector<T>&& values) {
 }
 
 void bind_base(py::module_& module);
+void bind_train(py::module_& module);
 
 }  // namespace sweephand
