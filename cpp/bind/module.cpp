@@ -7,4 +7,5 @@ PYBIND11_MODULE(_core, module) {
   sweephand::bind_order(module);
   sweephand::bind_read(module);
   sweephand::bind_engine(module);
+  sweephand::bind_train(module);
 }
