@@ -52,6 +52,7 @@ void bind_base(py::module_& module);
 void bind_engine(py::module_& module);
 void bind_index(py::module_& module);
 void bind_order(py::module_& module);
+void bind_formats(py::module_& module);
 void bind_read(py::module_& module);
 void bind_train(py::module_& module);
 
