@@ -5,14 +5,13 @@ from collections import Counter
 from contextlib import ExitStack
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import sweephand as sh
 from tests.model import ModelCorpus, ModelSettings
 from tests.sources import KINDS, as_served, engines, numbers, request_of, serving
 from tests.strategies import corpora, requests, settings_for, timelines, unit_corpora, workers
+
+import sweephand as sh
 
 SWEEPS = 2
 

@@ -1,26 +1,19 @@
 """Minibatches of every deserializer, layout and engine are those of the model."""
 
-from typing import Any
-
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import sweephand as sh
 from tests import model
-from tests.model import ModelCorpus, ModelSettings
 from tests.sources import (
     KINDS,
     as_served,
     check_share,
-    content,
     engines,
     limit_of,
     request_of,
     serving,
 )
-from tests.strategies import limits, requests, settings_for, corpora, timelines, times, workers
+from tests.strategies import limits, requests, timelines, times, workers
 
 balances = st.sampled_from([None, "samples"])
 

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import sweephand as sh
 from tests import model
-from tests.model import ModelSettings
 from tests.sources import (
     KINDS,
     as_served,
@@ -28,14 +24,14 @@ from tests.sources import (
 )
 from tests.strategies import requests, timelines, workers
 
+import sweephand as sh
+
 State = dict[str, Any]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-def test_a_state_taken_at_any_moment_continues_exactly(
-    kind: str, data: st.DataObject
-) -> None:
+def test_a_state_taken_at_any_moment_continues_exactly(kind: str, data: st.DataObject) -> None:
     """A chain of resumes, each with other sizes, workers and engines, and through JSON."""
     corpus, settings = as_served(kind, *data.draw(timelines()))
     time, text = 0, ""
@@ -142,7 +138,10 @@ def test_chunks_count_only_where_the_order_depends_on_them() -> None:
     with source_with(chunk_size=2) as source, source_with(chunk_size=4) as other:
         source.restore_from_checkpoint(other.get_checkpoint_state())
     window = {"randomization_window_in_chunks": 2, "num_lanes": 1}
-    with source_with(chunk_size=2, **window) as source, source_with(chunk_size=4, **window) as other:
+    with (
+        source_with(chunk_size=2, **window) as source,
+        source_with(chunk_size=4, **window) as other,
+    ):
         with pytest.raises(sh.StateError, match="chunks is "):
             source.restore_from_checkpoint(other.get_checkpoint_state())
 
@@ -189,7 +188,8 @@ def with_(**changes: object) -> Callable[[State], object]:
         (with_(position=2**63), r"'position' must be in \[0, 2\^63\), got 9223372036854775808"),
         (with_(randomize=1), "'randomize' must be of type bool, got 1"),
         (with_(names=7), "'names' must be of type str, got 7"),
-        (with_(version=99), "has version 99, this library reads 1"),
+        (with_(version=99, anew=1), "has version 99, this library reads 1"),
+        (with_(version="1"), "has version '1', this library reads 1"),
         (with_(order_version=2), "order_version is 1 here and 2 in the state"),
         (with_(foreign=1), "unknown keys: 'foreign'"),
         (lambda state: list(state.items()), "must be a dict, got list"),
