@@ -75,7 +75,8 @@ class State:
             raise StateError(f"a state must be a dict, got {type(state).__name__}")
         if state.get("version", STATE_VERSION) != STATE_VERSION:
             raise StateError(
-                f"the state has version {state['version']!r}, this library reads {STATE_VERSION}"
+                f"the state has version {state['version']!r}, "
+                f"this library reads {STATE_VERSION}"
             )
         wanted = {field.name: _TYPES[str(field.type)] for field in fields(cls)}
         for name, kind in wanted.items():

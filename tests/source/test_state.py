@@ -141,9 +141,9 @@ def test_chunks_count_only_where_the_order_depends_on_them() -> None:
     with (
         source_with(chunk_size=2, **window) as source,
         source_with(chunk_size=4, **window) as other,
+        pytest.raises(sh.StateError, match="chunks is "),
     ):
-        with pytest.raises(sh.StateError, match="chunks is "):
-            source.restore_from_checkpoint(other.get_checkpoint_state())
+        source.restore_from_checkpoint(other.get_checkpoint_state())
 
 
 def test_what_the_order_does_not_depend_on_may_change() -> None:
