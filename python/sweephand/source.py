@@ -324,10 +324,14 @@ class MinibatchSource:
         return self._corpus.num_sequences
 
     def sequence_ids(self, start: int, stop: int) -> list[str]:
-        """Return the ids of the sequences that start in ``[start, stop)``; nothing is read."""
+        """Return the ids of the sequences that start in ``[start, stop)``; nothing is read.
+
+        Those at or after the limit are not delivered and are left out.
+        """
         check_int("start", start, 0, MAX_TIME)
         check_int("stop", stop, 0, MAX_TIME)
-        return self._opened.ids.names(self._timeline.sequences(start, stop))
+        numbers = self._timeline.sequences(start, min(stop, self._limit))
+        return self._opened.ids.names(numbers)
 
     def find(self, sequence_id: str, sweep: int = 0) -> int:
         """Return the nominal time of a sequence in a sweep; nothing is read.
