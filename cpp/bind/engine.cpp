@@ -85,7 +85,8 @@ void bind_batch(py::module_& module) {
       .def_property_readonly("sweeps_ended", [](const Batch& b) { return b.plan.sweeps_ended; })
       .def_property_readonly("end_of_data", [](const Batch& b) { return b.plan.end_of_data; })
       .def_property_readonly("share_samples", [](const Batch& b) { return b.share_samples; })
-      .def("sequences", [](const Batch& batch) { return to_numpy(sequence_numbers(batch)); })
+      .def("sequences",
+           [](const Batch& batch) { return to_numpy(sequence_numbers(batch.plan)); })
       .def(
           "stream",
           [](const Batch& batch, std::size_t stream) -> const StreamBatch& {
@@ -105,7 +106,6 @@ void bind_engine(py::module_& module) {
       .value("ROWS", Form::kRows)
       .finalize();
 
-  py::class_<Planner, std::unique_ptr<Planner>>(module, "Planner");
   py::class_<Assembler, std::shared_ptr<Assembler>>(module, "Assembler")
       .def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams, Form form,
                        bool pad_left, std::uint32_t multiple_of) {
@@ -144,14 +144,6 @@ void bind_engine(py::module_& module) {
            }),
            "name"_a, "member"_a, "column"_a, "type"_a, "element_bytes"_a, "variable"_a,
            "sample_elements"_a, "broadcast"_a, "pad_value"_a);
-
-  py::class_<Request>(module, "Request")
-      .def(py::init(
-               [](std::uint64_t num_samples, std::uint32_t num_workers, std::uint32_t rank) {
-                 return Request{
-                     .num_samples = num_samples, .num_workers = num_workers, .rank = rank};
-               }),
-           "num_samples"_a, "num_workers"_a, "rank"_a);
 
   py::class_<EngineStats>(module, "EngineStats")
       .def_readonly("minibatches", &EngineStats::minibatches)
