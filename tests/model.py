@@ -90,7 +90,7 @@ class Feistel:
 
 
 class Permutation:
-    """Permutation(n, key): `take` maps places to items, `inverse` maps items to places."""
+    """Permutation(n, key): place q holds item take(0, n)[q]."""
 
     def __init__(self, size: int, key: int) -> None:
         self.size = size
@@ -101,16 +101,18 @@ class Permutation:
         return np.array(fisher_yates(self.size, self.key), dtype=np.int64)
 
     def take(self, first: int, count: int) -> NDArray[np.int64]:
+        """The items of places [first, first + count)."""
         if self.size <= FISHER_YATES_MAX:
             return self.table[first : first + count]
         feistel = Feistel(self.size, self.key)
         return feistel.walk(np.arange(first, first + count), feistel.network)
 
-    def inverse(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+    def place(self, item: int) -> int:
+        """The place that holds an item."""
         if self.size <= FISHER_YATES_MAX:
-            return np.argsort(self.table)[np.asarray(items)]
+            return int(np.flatnonzero(self.table == item)[0])
         feistel = Feistel(self.size, self.key)
-        return feistel.walk(np.asarray(items), feistel.network_backwards)
+        return int(feistel.walk(np.array([item]), feistel.network_backwards)[0])
 
 
 # 3. The list of one sweep ---------------------------------------------------------------------

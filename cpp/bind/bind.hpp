@@ -2,13 +2,13 @@
 // NumPy.
 #pragma once
 
-#include <pybind11/native_enum.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -27,6 +27,15 @@ py::array_t<T> to_numpy(std::vector<T>&& values) {
     std::unique_ptr<std::vector<T>>(static_cast<std::vector<T>*>(pointer)).reset();
   });
   return py::array_t<T>(size, data, capsule);
+}
+
+// An array that is taken as it is, without a copy, if it is C-contiguous and of this type.
+template <class T>
+using Array = py::array_t<T, py::array::c_style>;
+
+template <class T>
+std::span<const T> view(const Array<T>& array) {
+  return {array.data(), static_cast<std::size_t>(array.size())};
 }
 
 // A Python object that the core keeps: it is let go with the GIL, whichever thread is the last

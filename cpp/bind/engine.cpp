@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sweephand {
@@ -100,38 +101,27 @@ void bind_batch(py::module_& module) {
 void bind_engine(py::module_& module) {
   bind_batch(module);
 
-  py::native_enum<Form>(module, "Form", "enum.IntEnum")
+  py::enum_<Form>(module, "Form")
       .value("RAGGED", Form::kRagged)
       .value("PADDED", Form::kPadded)
-      .value("ROWS", Form::kRows)
-      .finalize();
-
-  py::class_<Assembler, std::shared_ptr<Assembler>>(module, "Assembler")
-      .def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams, Form form,
-                       bool pad_left, std::uint32_t multiple_of) {
-             return std::make_shared<Assembler>(
-                 std::move(members), std::move(streams),
-                 AssembleOptions{
-                     .form = form, .pad_left = pad_left, .multiple_of = multiple_of});
-           }),
-           "members"_a, "streams"_a, "form"_a, "pad_left"_a, "multiple_of"_a);
+      .value("ROWS", Form::kRows);
 
   py::class_<Member>(module, "Member")
       .def(py::init([](std::shared_ptr<Deserializer> deserializer,
-                       const std::vector<std::uint64_t>& chunk_sequences,
-                       std::vector<std::uint64_t> joined) {
-             return Member{
-                 .deserializer = std::move(deserializer),
-                 .chunks = std::make_shared<const ChunkTable>(chunk_sequences, chunk_sequences),
-                 .joined = std::move(joined)};
+                       const Array<std::uint64_t>& chunk_sequences,
+                       const Array<std::uint64_t>& joined) {
+             const auto counts = view(chunk_sequences);
+             return Member{.deserializer = std::move(deserializer),
+                           .chunks = std::make_shared<const ChunkTable>(counts, counts),
+                           .joined = {view(joined).begin(), view(joined).end()}};
            }),
            "deserializer"_a, "chunk_sequences"_a, "joined"_a);
   py::class_<StreamSpec>(module, "StreamSpec")
       .def(py::init([](std::string name, std::uint32_t member, std::uint32_t column,
                        ElementType type, std::uint32_t element_bytes, bool variable,
                        std::uint64_t sample_elements, bool broadcast,
-                       const std::string& pad_value) {
-             const auto bytes = std::as_bytes(std::span(pad_value));
+                       const py::bytes& pad_value) {
+             const auto bytes = std::as_bytes(std::span(std::string_view(pad_value)));
              return StreamSpec{.name = std::move(name),
                                .member = member,
                                .column = column,
@@ -144,6 +134,16 @@ void bind_engine(py::module_& module) {
            }),
            "name"_a, "member"_a, "column"_a, "type"_a, "element_bytes"_a, "variable"_a,
            "sample_elements"_a, "broadcast"_a, "pad_value"_a);
+
+  py::class_<Assembler, std::shared_ptr<Assembler>>(module, "Assembler")
+      .def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams, Form form,
+                       bool pad_left, std::uint32_t multiple_of) {
+             return std::make_shared<Assembler>(
+                 std::move(members), std::move(streams),
+                 AssembleOptions{
+                     .form = form, .pad_left = pad_left, .multiple_of = multiple_of});
+           }),
+           "members"_a, "streams"_a, "form"_a, "pad_left"_a, "multiple_of"_a);
 
   py::class_<EngineStats>(module, "EngineStats")
       .def_readonly("minibatches", &EngineStats::minibatches)

@@ -11,14 +11,6 @@
 namespace sweephand {
 namespace {
 
-template <class T>
-using Array = py::array_t<T, py::array::c_style>;
-
-template <class T>
-std::span<const T> view(const Array<T>& array) {
-  return {array.data(), static_cast<std::size_t>(array.size())};
-}
-
 // Sizes that Python code tells, a run at a time.
 class CallbackSizes final : public Sizes {
  public:

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ auto data_or_null(const std::optional<Array>& array) {
 Column make_column(const std::optional<py::array>& values, const Integers& sample_offsets,
                    const Integers& element_offsets, const Indices& indices,
                    std::uint64_t element_bytes, std::uint64_t sample_elements, ElementType type,
-                   const File* file, std::uint64_t file_offset) {
+                   const std::optional<std::shared_ptr<File>>& file,
+                   std::uint64_t file_offset) {
   return {.values = values ? static_cast<const std::byte*>(values->data()) : nullptr,
           .sample_offsets = data_or_null(sample_offsets),
           .element_offsets = data_or_null(element_offsets),
@@ -30,7 +32,7 @@ Column make_column(const std::optional<py::array>& values, const Integers& sampl
           .element_bytes = element_bytes,
           .sample_elements = sample_elements,
           .type = type,
-          .file = file,
+          .file = file ? file->get() : nullptr,
           .file_offset = file_offset};
 }
 
@@ -51,7 +53,7 @@ class CallbackDeserializer final : public Deserializer {
 }  // namespace
 
 void bind_read(py::module_& module) {
-  py::native_enum<ElementType>(module, "ElementType", "enum.IntEnum")
+  py::enum_<ElementType>(module, "ElementType")
       .value("OPAQUE", ElementType::kOpaque)
       .value("BOOL", ElementType::kBool)
       .value("INT8", ElementType::kInt8)
@@ -65,8 +67,7 @@ void bind_read(py::module_& module) {
       .value("FLOAT16", ElementType::kFloat16)
       .value("BFLOAT16", ElementType::kBFloat16)
       .value("FLOAT32", ElementType::kFloat32)
-      .value("FLOAT64", ElementType::kFloat64)
-      .finalize();
+      .value("FLOAT64", ElementType::kFloat64);
 
   py::class_<File, std::shared_ptr<File>>(module, "File")
       .def(py::init<std::string>(), "path"_a)

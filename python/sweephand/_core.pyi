@@ -1,8 +1,10 @@
 from __future__ import annotations
 import collections.abc
+import numpy
+import numpy.typing
 import os
 import typing
-__all__: list[str] = ['Digest', 'Place', 'checked_add', 'checked_mul', 'derive_key', 'describe_data_error', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error']
+__all__: list[str] = ['Assembler', 'Batch', 'CallbackDeserializer', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'Deserializer', 'Digest', 'ElementType', 'Engine', 'EngineStats', 'File', 'FitPlanner', 'Form', 'Member', 'OffsetSizes', 'OrderSettings', 'Permutation', 'Place', 'Plan', 'Planner', 'Request', 'ResidentDeserializer', 'Sizes', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'check_offsets', 'checked_add', 'checked_mul', 'derive_key', 'describe_data_error', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error']
 class Digest:
     def __init__(self) -> None:
         ...
@@ -13,6 +15,345 @@ class Digest:
 class Place:
     def __init__(self, file: str | None, offset: typing.SupportsInt | typing.SupportsIndex | None, chunk: typing.SupportsInt | typing.SupportsIndex | None, stream: str | None, sequence: typing.SupportsInt | typing.SupportsIndex | None) -> None:
         ...
+class Sizes:
+    pass
+class CommonSize(Sizes):
+    def __init__(self, size: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class StoredSizes(Sizes):
+    def __init__(self, sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]) -> None:
+        ...
+class OffsetSizes(Sizes):
+    def __init__(self, offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> None:
+        ...
+class CallbackSizes(Sizes):
+    def __init__(self, read: collections.abc.Callable) -> None:
+        ...
+class Corpus:
+    def __init__(self, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], chunk_samples: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], sizes: Sizes) -> None:
+        ...
+    def fingerprint_chunks(self) -> str:
+        ...
+    def fingerprint_sizes(self) -> str:
+        ...
+    def sizes(self, first: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint32]:
+        ...
+    @property
+    def common_size(self) -> int:
+        ...
+    @property
+    def num_chunks(self) -> int:
+        ...
+    @property
+    def num_samples(self) -> int:
+        ...
+    @property
+    def num_sequences(self) -> int:
+        ...
+class Permutation:
+    def __init__(self, size: typing.SupportsInt | typing.SupportsIndex, key: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def item(self, place: typing.SupportsInt | typing.SupportsIndex) -> int:
+        ...
+    def place(self, item: typing.SupportsInt | typing.SupportsIndex) -> int:
+        ...
+    def take(self, first: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+class OrderSettings:
+    def __init__(self, seed: typing.SupportsInt | typing.SupportsIndex, num_lanes: typing.SupportsInt | typing.SupportsIndex, window_chunks: typing.SupportsInt | typing.SupportsIndex, window_samples: typing.SupportsInt | typing.SupportsIndex, randomize: bool) -> None:
+        ...
+class Timeline:
+    def __init__(self, corpus: Corpus, settings: OrderSettings) -> None:
+        ...
+    def find(self, sequence: typing.SupportsInt | typing.SupportsIndex, sweep: typing.SupportsInt | typing.SupportsIndex) -> int:
+        ...
+    def sequences(self, start: typing.SupportsInt | typing.SupportsIndex, stop: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+class Request:
+    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class Plan:
+    def sequences(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+    def sizes(self) -> numpy.typing.NDArray[numpy.uint32]:
+        ...
+    @property
+    def end_of_data(self) -> bool:
+        ...
+    @property
+    def nominal_time(self) -> int:
+        ...
+    @property
+    def num_samples(self) -> int:
+        ...
+    @property
+    def sweeps_ended(self) -> int:
+        ...
+class Planner:
+    def next(self, request: Request) -> Plan:
+        ...
+    def seek(self, time: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def time(self) -> int:
+        ...
+class FitPlanner(Planner):
+    def __init__(self, timeline: Timeline, limit: typing.SupportsInt | typing.SupportsIndex, cross_sweeps: bool, balance_samples: bool) -> None:
+        ...
+class ElementType:
+    """
+    Members:
+    
+      OPAQUE
+    
+      BOOL
+    
+      INT8
+    
+      INT16
+    
+      INT32
+    
+      INT64
+    
+      UINT8
+    
+      UINT16
+    
+      UINT32
+    
+      UINT64
+    
+      FLOAT16
+    
+      BFLOAT16
+    
+      FLOAT32
+    
+      FLOAT64
+    """
+    BFLOAT16: typing.ClassVar[ElementType]
+    BOOL: typing.ClassVar[ElementType]
+    FLOAT16: typing.ClassVar[ElementType]
+    FLOAT32: typing.ClassVar[ElementType]
+    FLOAT64: typing.ClassVar[ElementType]
+    INT16: typing.ClassVar[ElementType]
+    INT32: typing.ClassVar[ElementType]
+    INT64: typing.ClassVar[ElementType]
+    INT8: typing.ClassVar[ElementType]
+    OPAQUE: typing.ClassVar[ElementType]
+    UINT16: typing.ClassVar[ElementType]
+    UINT32: typing.ClassVar[ElementType]
+    UINT64: typing.ClassVar[ElementType]
+    UINT8: typing.ClassVar[ElementType]
+    __members__: typing.ClassVar[dict[str, ElementType]]
+    @typing.overload
+    def __eq__(self, other: ElementType) -> bool:
+        ...
+    @typing.overload
+    def __eq__(self, other: typing.Any) -> bool:
+        ...
+    def __getstate__(self) -> int:
+        ...
+    def __hash__(self) -> int:
+        ...
+    def __index__(self) -> int:
+        ...
+    def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __int__(self) -> int:
+        ...
+    @typing.overload
+    def __ne__(self, other: ElementType) -> bool:
+        ...
+    @typing.overload
+    def __ne__(self, other: typing.Any) -> bool:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def __setstate__(self, state: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __str__(self) -> str:
+        ...
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def value(self) -> int:
+        ...
+class File:
+    def __init__(self, path: str) -> None:
+        ...
+    @property
+    def path(self) -> str:
+        ...
+    @property
+    def size(self) -> int:
+        ...
+class Column:
+    def __init__(self, values: numpy.ndarray | None, sample_offsets: numpy.typing.NDArray[numpy.int64] | None, element_offsets: numpy.typing.NDArray[numpy.int64] | None, indices: numpy.typing.NDArray[numpy.int32] | None, element_bytes: typing.SupportsInt | typing.SupportsIndex, sample_elements: typing.SupportsInt | typing.SupportsIndex, type: ElementType, file: File | None, file_offset: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class Chunk:
+    def __init__(self, columns: collections.abc.Sequence[Column], num_sequences: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex, owner: typing.Any) -> None:
+        ...
+class Deserializer:
+    pass
+class ResidentDeserializer(Deserializer):
+    def __init__(self, corpus: Chunk) -> None:
+        ...
+class CallbackDeserializer(Deserializer):
+    def __init__(self, load: collections.abc.Callable) -> None:
+        ...
+class StreamBatch:
+    def element_offsets(self) -> typing.Any:
+        ...
+    def indices(self) -> typing.Any:
+        ...
+    def mask(self) -> typing.Any:
+        ...
+    def sample_offsets(self, num_sequences: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
+        ...
+    def values(self, dtype: numpy.dtype[typing.Any], shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> typing.Any:
+        ...
+    @property
+    def longest(self) -> int:
+        ...
+    @property
+    def num_elements(self) -> int:
+        ...
+    @property
+    def num_samples(self) -> int:
+        ...
+    @property
+    def rows(self) -> int:
+        ...
+    @property
+    def width(self) -> int:
+        ...
+class Batch:
+    def sequences(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+    def stream(self, stream: typing.SupportsInt | typing.SupportsIndex) -> StreamBatch:
+        ...
+    @property
+    def end_of_data(self) -> bool:
+        ...
+    @property
+    def nominal_time(self) -> int:
+        ...
+    @property
+    def num_samples(self) -> int:
+        ...
+    @property
+    def num_sequences(self) -> int:
+        ...
+    @property
+    def share_samples(self) -> int:
+        ...
+    @property
+    def sweeps_ended(self) -> int:
+        ...
+class Form:
+    """
+    Members:
+    
+      RAGGED
+    
+      PADDED
+    
+      ROWS
+    """
+    PADDED: typing.ClassVar[Form]
+    RAGGED: typing.ClassVar[Form]
+    ROWS: typing.ClassVar[Form]
+    __members__: typing.ClassVar[dict[str, Form]]
+    @typing.overload
+    def __eq__(self, other: Form) -> bool:
+        ...
+    @typing.overload
+    def __eq__(self, other: typing.Any) -> bool:
+        ...
+    def __getstate__(self) -> int:
+        ...
+    def __hash__(self) -> int:
+        ...
+    def __index__(self) -> int:
+        ...
+    def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __int__(self) -> int:
+        ...
+    @typing.overload
+    def __ne__(self, other: Form) -> bool:
+        ...
+    @typing.overload
+    def __ne__(self, other: typing.Any) -> bool:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def __setstate__(self, state: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __str__(self) -> str:
+        ...
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def value(self) -> int:
+        ...
+class Member:
+    def __init__(self, deserializer: Deserializer, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64]) -> None:
+        ...
+class StreamSpec:
+    def __init__(self, name: str, member: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, type: ElementType, element_bytes: typing.SupportsInt | typing.SupportsIndex, variable: bool, sample_elements: typing.SupportsInt | typing.SupportsIndex, broadcast: bool, pad_value: bytes) -> None:
+        ...
+class Assembler:
+    def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], form: Form, pad_left: bool, multiple_of: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class EngineStats:
+    @property
+    def bytes_assembled(self) -> int:
+        ...
+    @property
+    def bytes_held(self) -> int:
+        ...
+    @property
+    def bytes_loaded(self) -> int:
+        ...
+    @property
+    def chunk_hits(self) -> int:
+        ...
+    @property
+    def chunks_loaded(self) -> int:
+        ...
+    @property
+    def minibatches(self) -> int:
+        ...
+    @property
+    def samples(self) -> int:
+        ...
+    @property
+    def waited_ns(self) -> int:
+        ...
+class Engine:
+    def __init__(self, timeline: Timeline, limit: typing.SupportsInt | typing.SupportsIndex, cross_sweeps: bool, balance_samples: bool, assembler: Assembler, num_threads: typing.SupportsInt | typing.SupportsIndex, prefetch: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def close(self) -> None:
+        ...
+    def next(self, request: Request) -> Batch:
+        ...
+    def seek(self, time: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def stats(self) -> EngineStats:
+        ...
+    @property
+    def forked(self) -> bool:
+        ...
+    @property
+    def time(self) -> int:
+        ...
+def check_offsets(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], num_samples: typing.SupportsInt | typing.SupportsIndex) -> tuple[int, int]:
+    ...
 def checked_add(a: typing.SupportsInt | typing.SupportsIndex, b: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
 def checked_mul(a: typing.SupportsInt | typing.SupportsIndex, b: typing.SupportsInt | typing.SupportsIndex) -> int:

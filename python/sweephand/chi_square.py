@@ -115,7 +115,7 @@ def position_chi_square(orders: ArrayLike) -> ChiSquare:
     >>> position_chi_square(orders).p_value > 0.01
     True
     """
-    rows = np.asarray(orders)
+    rows = signed(orders)
     seeds, size = rows.shape
     if not np.array_equal(np.sort(rows, axis=1), np.broadcast_to(np.arange(size), rows.shape)):
         raise ValueError(f"every row of orders must be a permutation of [0, {size})")
@@ -189,13 +189,18 @@ def pair_chi_square(orders: ArrayLike, size: int, *, bins: int = 1000) -> ChiSqu
     >>> pair_chi_square(shifted, 50).ratio > 1000
     True
     """
-    first, second = np.asarray(orders)[:, :2].T
+    first, second = signed(orders)[:, :2].T
     return uniform_chi_square((second - first) % size - 1, size - 1, bins=bins)
+
+
+def signed(values: ArrayLike) -> NDArray[np.int64]:
+    """Return integers of any kind as signed ones, or raise TypeError for other numbers."""
+    return np.asarray(values).astype(np.int64, casting="same_kind", copy=False)
 
 
 def checked_numbers(values: ArrayLike, size: int) -> NDArray[np.int64]:
     """Return `values` as an array, or raise ValueError unless all lie in ``[0, size)``."""
-    numbers = np.asarray(values)
+    numbers = signed(values)
     if numbers.size and not (numbers.min() >= 0 and numbers.max() < size):
         raise ValueError(
             f"numbers must be in [0, {size}), got {numbers.min()} to {numbers.max()}"

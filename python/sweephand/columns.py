@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.streams import StreamDef, StreamInfo
 
-_ELEMENT_TYPES = {
-    name: _core.ElementType[name.upper()]
+_ELEMENT_TYPES: dict[str, _core.ElementType] = {
+    name: getattr(_core.ElementType, name.upper())
     for name in (
         *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
         *("float16", "bfloat16", "float32", "float64"),
@@ -33,7 +33,8 @@ class ColumnData:
     Attributes
     ----------
     values : ndarray or None
-        Dense: C-contiguous, shape (samples, \\*shape). Sparse: the values of the non-zero elements. None if they lie in `file`.
+        Dense: C-contiguous, shape (samples, *shape). Sparse: the values of the non-zero
+        elements. None if they lie in `file`.
     dtype : numpy.dtype
         Of the elements.
     shape : tuple of int
@@ -43,7 +44,8 @@ class ColumnData:
     sample_offsets : ndarray of int64 or None
         Where each sequence begins, and the end; None: every sequence is one sample.
     element_offsets, indices : ndarray of int64, of int32, or None
-        Of sparse samples: where each sample's elements begin, and the end; the index of each element.
+        Of sparse samples: where each sample's elements begin, and the end; the index of each
+        element.
     """
 
     values: NDArray[Any] | None
@@ -101,8 +103,9 @@ def make_column(name: str, data: object) -> ColumnData:
     name : str
         The stream, for errors.
     data : array, list, (values, offsets), SciPy CSR, list of CSR, or torch tensor
-        An array of shape (sequences, \\*shape) holds one sample per sequence; a list holds one sequence per entry, each of
-        shape (samples, \\*shape); ``(values, offsets)`` holds samples one behind the other and where each sequence begins.
+        An array of shape (sequences, *shape) holds one sample per sequence; a list holds one
+        sequence per entry, each of shape (samples, *shape); ``(values, offsets)`` holds samples
+        one behind the other and where each sequence begins.
 
     Raises
     ------
@@ -202,7 +205,7 @@ def _from_torch(tensor: Any) -> NDArray[Any]:
 
 
 def _torch_int16(tensor: Any) -> Any:
-    return getattr(__import__(type(tensor).__module__.partition(".")[0]), "int16")
+    return __import__(type(tensor).__module__.partition(".")[0]).int16
 
 
 def _as_values(name: str, data: object) -> NDArray[Any]:
@@ -219,8 +222,8 @@ def _from_offsets(name: str, data: object, offsets: object) -> ColumnData:
     starts = np.asarray(offsets)
     if starts.ndim != 1 or starts.dtype.kind not in "iu":
         raise ValueError(
-            f"stream {name!r}: offsets must be one row of integers, got {starts.dtype} of shape "
-            f"{starts.shape}"
+            f"stream {name!r}: offsets must be one row of integers, got {starts.dtype} of "
+            f"shape {starts.shape}"
         )
     checked = np.ascontiguousarray(starts, dtype=np.int64)
     try:
@@ -243,13 +246,13 @@ def _from_list(name: str, data: list[object]) -> ColumnData:
     for number, sequence in enumerate(sequences):
         if sequence.shape[1:] != first.shape[1:]:
             raise ValueError(
-                f"stream {name!r}: sequence {number} has samples of shape {sequence.shape[1:]}, "
-                f"sequence 0 of shape {first.shape[1:]}"
+                f"stream {name!r}: sequence {number} has samples of shape "
+                f"{sequence.shape[1:]}, sequence 0 of shape {first.shape[1:]}"
             )
         if sequence.dtype != first.dtype:
             raise ValueError(
-                f"stream {name!r}: sequence {number} has dtype {sequence.dtype}, sequence 0 has "
-                f"{first.dtype}"
+                f"stream {name!r}: sequence {number} has dtype {sequence.dtype}, sequence 0 "
+                f"has {first.dtype}"
             )
     values = np.concatenate(sequences)
     return ColumnData(

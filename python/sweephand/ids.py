@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -95,8 +96,8 @@ class GivenIds(SequenceIds):
     def __init__(self, given: Sequence[str] | NDArray[np.generic]) -> None:
         self._names = [str(name) for name in given]
         if len(self._numbers) != len(self._names):
-            seen: set[str] = set()
-            twice = next(n for n in self._names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
+            counts = Counter(self._names)
+            twice = next(name for name, count in counts.items() if count > 1)
             raise ValueError(f"ids must be unique, {twice!r} is there more than once")
 
     @cached_property

@@ -46,14 +46,15 @@ def open_all(
     frames: bool,
     missing: Literal["error", "drop"],
 ) -> Joined:
-    """Open deserializers and join them by key; the first one is primary and defines chunks and order.
+    """Open deserializers and join them by key; the first one defines chunks and order.
 
     Raises
     ------
     TypeError
         If there is something else than deserializers.
     ValueError
-        If stream names repeat, keys repeat, or a sequence is missing somewhere and that is an error.
+        If stream names repeat, keys repeat, or a sequence is missing somewhere and that is an
+        error.
     """
     wanted = [deserializers] if isinstance(deserializers, Deserializer) else list(deserializers)
     for deserializer in wanted:
@@ -160,11 +161,11 @@ def _all_sizes(one: Opened, stream: str | None) -> NDArray[np.uint32]:
 def _match(
     opened: list[Opened], missing: Literal["error", "drop"]
 ) -> tuple[list[NDArray[np.uint64]], NDArray[np.bool_]]:
-    """Return for each deserializer the numbers of the sequences that belong together, and which of the primary's are kept."""
+    """Return each deserializer's numbers of the joined sequences, and which the first keeps."""
     positional = [one.keys is None for one in opened]
     if any(positional) and not all(positional):
         raise ValueError(
-            "a deserializer with ids cannot be joined with one without: give ids to both or to none"
+            "a deserializer with ids cannot be joined with one without: give ids to all or none"
         )
     primary_keys = _keys_of(opened[0], 0)
     kept = np.ones(len(primary_keys), dtype=np.bool_)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +10,7 @@ PadValue = float | Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Layout(ABC):
+class Layout:
     """How a minibatch is composed and laid out."""
 
     def describe(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,13 +65,14 @@ class MinibatchData:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(sequences, longest sequence, \\*sample shape)."""
+        """(sequences, longest sequence, *sample shape)."""
         return (self.num_sequences, self.max_seqlen, *self.info.shape)
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """Where each sequence begins in `values`, and the end: int64, shape (sequences + 1,)."""
-        return self._stream.sample_offsets(self.num_sequences)
+        """Where sequences begin in `values`, and the end: int64, shape (sequences + 1,)."""
+        offsets: NDArray[np.int64] = self._stream.sample_offsets(self.num_sequences)
+        return offsets
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -96,7 +98,7 @@ class MinibatchData:
 
         Returns
         -------
-        ndarray of `info.dtype`, shape (samples, \\*sample shape)
+        ndarray of `info.dtype`, shape (samples, *sample shape)
             For a sparse stream a SciPy CSR matrix of shape (samples, dimension).
         """
         if self.is_sparse:
@@ -112,12 +114,13 @@ class MinibatchData:
         return self.values
 
     def as_sequences(self) -> list[Any]:
-        """Return one array of shape (samples, \\*sample shape) per sequence; CSR matrices for a sparse stream."""
-        ends = self.offsets.tolist()
+        """Return an array (samples, *sample shape) per sequence, or a CSR matrix if sparse."""
         values = self.values
-        return [values[begin:end] for begin, end in zip(ends[:-1], ends[1:], strict=True)]
+        return [values[begin:end] for begin, end in pairwise(self.offsets.tolist())]
 
-    def asarray(self, pad_value: float | None = None, dtype: DTypeLike = None) -> NDArray[Any]:
+    def asarray(
+        self, pad_value: float | None = None, dtype: DTypeLike | None = None
+    ) -> NDArray[Any]:
         """Return all sequences as one dense array.
 
         Parameters
@@ -129,7 +132,7 @@ class MinibatchData:
 
         Returns
         -------
-        ndarray, shape (sequences, width, \\*sample shape)
+        ndarray, shape (sequences, width, *sample shape)
             Width is that of the longest sequence, rounded up as the layout says.
         """
         wanted = self._layout.pad_value_of(self.info.name) if pad_value is None else pad_value
@@ -138,16 +141,19 @@ class MinibatchData:
 
     @cached_property
     def mask(self) -> NDArray[np.uint8]:
-        """Which cells of `asarray` hold what: uint8, shape (sequences, width); 2 start of a sequence, 1 valid, 0 gap."""
+        """Which cells of `asarray` hold data: uint8; 2 start of a sequence, 1 valid, 0 gap."""
         if self._is_grid:
-            return self._stream.mask()
+            cells: NDArray[np.uint8] = self._stream.mask()
+            return cells
         columns = np.arange(self.max_seqlen)
         mask = (columns < self.lengths[:, None]).astype(np.uint8)
         if mask.shape[1]:
             mask[:, 0] *= START
         return mask
 
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(
+        self, dtype: DTypeLike | None = None, copy: bool | None = None
+    ) -> NDArray[Any]:
         dense = self.asarray(dtype=dtype)
         return dense.copy() if copy else dense
 
@@ -164,10 +170,11 @@ class MinibatchData:
         Parameters
         ----------
         device : torch device or str, optional
-            Where it is wanted; by default the device that `next_minibatch` was given, or the CPU. For a CUDA device the data go through
-            pinned memory.
+            Where it is wanted; by default the device that `next_minibatch` was given, or the
+            CPU. For a CUDA device the data go through pinned memory.
         non_blocking : bool
-            Return before the copy to the device has ended; the pinned memory lives as long as it must.
+            Return before the copy to the device has ended; the pinned memory lives as long as
+            it must.
         """
         from sweephand.torch import to_tensor
 
@@ -187,7 +194,7 @@ class MinibatchData:
             raise TypeError(
                 f"stream {self.info.name!r} is sparse; use asarray() or as_sequences()"
             )
-        return self.asarray() if self._is_grid else self.values  # type: ignore[no-any-return]
+        return self.asarray() if self._is_grid else self.values
 
     @property
     def _is_grid(self) -> bool:
@@ -196,7 +203,8 @@ class MinibatchData:
     @cached_property
     def _grid(self) -> NDArray[Any]:
         shape = (self._stream.rows, self._stream.width, *self.info.shape)
-        return self._stream.values(self.info.dtype, shape)
+        grid: NDArray[Any] = self._stream.values(self.info.dtype, shape)
+        return grid
 
     def _apply_transforms(self, values: Any) -> Any:
         for transform in self.info.transforms:
@@ -204,8 +212,8 @@ class MinibatchData:
             values = transform(values)
             if values.shape[0] != count:
                 raise ValueError(
-                    f"a transform of stream {self.info.name!r} must keep the number of samples, "
-                    f"it made {values.shape[0]} of {count}"
+                    f"a transform of stream {self.info.name!r} must keep the number of "
+                    f"samples, it made {values.shape[0]} of {count}"
                 )
         return values
 
@@ -214,8 +222,8 @@ class MinibatchData:
             from scipy.sparse import csr_matrix
         except ImportError:
             raise ImportError(
-                "sparse streams come as SciPy matrices: pip install 'sweephand[scipy]', or use "
-                "asarray()"
+                "sparse streams come as SciPy matrices: pip install 'sweephand[scipy]', or "
+                "use asarray()"
             ) from None
         data, indices, starts = self._elements()
         return csr_matrix((data, indices, starts), shape=(self.num_samples, *self.info.shape))
@@ -256,9 +264,10 @@ class MinibatchData:
 
 
 class Minibatch(Mapping[Any, MinibatchData]):
-    """What one worker gets of one minibatch: stream name, or key of the input map, to `MinibatchData`.
+    """What one worker gets of a minibatch: stream name, or input map's key, to `MinibatchData`.
 
-    It is falsy only at the end of the data; a worker whose share is empty gets a truthy one with 0 sequences.
+    It is falsy only at the end of the data; a worker whose share is empty gets a truthy one
+    with 0 sequences.
     """
 
     __slots__ = ("_batch", "_cache", "_device", "_ids", "_keys", "_layout")
@@ -332,7 +341,7 @@ class Minibatch(Mapping[Any, MinibatchData]):
 
     @property
     def global_num_samples(self) -> int:
-        """Samples over all workers, in the size-defining stream; known without communication."""
+        """Samples over all workers, in the size-defining stream; no communication is needed."""
         return self._batch.num_samples
 
     @property

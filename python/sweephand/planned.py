@@ -44,12 +44,12 @@ class PlannedMinibatch:
 
     @cached_property
     def sequences(self) -> NDArray[np.uint64]:
-        """The number in the corpus of every sequence of the share: uint64, shape (sequences,)."""
+        """Number in the corpus of every sequence of the share: uint64, (sequences,)."""
         return self._plan.sequences()
 
     @cached_property
     def sizes(self) -> NDArray[np.uint32]:
-        """The size of every sequence of the share, in samples: uint32, shape (sequences,)."""
+        """Samples of every sequence of the share: uint32, shape (sequences,)."""
         return self._plan.sizes()
 
     @property

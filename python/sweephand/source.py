@@ -5,15 +5,16 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.checks import check_int
 from sweephand.columns import element_type
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.base import Deserializer
@@ -32,6 +33,13 @@ DEFAULT_NUM_LANES = 48
 _MAX_TIME = 2**63 - 1
 
 
+class SizeSchedule(Protocol):
+    """Minibatch sizes, indexed by the samples seen."""
+
+    def __getitem__(self, samples_seen: int) -> int:
+        """Return the size of the minibatch that begins there."""
+
+
 class DefaultWindow(int):
     """The window that holds unless one is given."""
 
@@ -40,27 +48,30 @@ DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = DefaultWindow(128)
 
 
 class MinibatchSource:
-    """Deliver minibatches of a corpus, again and again, in an order that is a pure function of nominal time.
+    """Deliver minibatches in an order that is a pure function of corpus, seed and nominal time.
 
     Parameters
     ----------
     deserializers : Deserializer, or a list with one
         Where the data come from.
     max_samples : int
-        End of the timeline, in samples: a sequence that starts before it is delivered whole. ``FULL_DATA_SWEEP`` is one sweep.
+        End of the timeline, in samples: a sequence that starts before it is delivered whole.
+        ``FULL_DATA_SWEEP`` is one sweep.
     max_sweeps : int
         End of the timeline, in sweeps. At most one of both limits is given.
     randomize : bool
         Shuffle every sweep; False delivers the order of the corpus.
     randomization_window_in_chunks : int
-        Chunks that are open at a time over all workers. Given explicitly it holds for every deserializer; by default data that are
-        resident or randomly accessible are shuffled as a whole, others within 128 chunks. 0 means not given.
+        Chunks that are open at a time over all workers. Given explicitly it holds for every
+        deserializer; by default data that are resident or randomly accessible are shuffled as a
+        whole, others within 128 chunks. 0 means not given.
     randomization_window_in_samples : int
         The same in samples. At most one of both is given.
     randomization_seed : int
         In [0, 2^64).
     num_lanes : int, optional
-        Parts of a sweep that are read side by side, 48 by default; at most as many workers can share the data.
+        Parts of a sweep that are read side by side, 48 by default; at most as many workers can
+        share the data.
     layout : Layout, optional
         `Ragged()` by default.
     frame_mode : bool
@@ -68,13 +79,15 @@ class MinibatchSource:
     truncation_length : int
         CNTK's spelling of ``layout=TruncatedBPTT(length)``.
     balance : {None, "samples"}
-        None: every worker takes its lanes. "samples": few sequences move so that shares have nearly equal numbers of samples.
+        None: every worker takes its lanes. "samples": few sequences move so that shares have
+        nearly equal numbers of samples.
     missing : {"error", "drop"}
         What a join does with a sequence that another deserializer lacks.
     max_errors : int
         Budget of damaged items that are skipped, counted and listed in `errors`.
     num_threads : int, optional
-        Threads that prepare minibatches ahead; 0 prepares each in the caller's thread. By default half of the cores, at least 1.
+        Threads that prepare minibatches ahead; 0 prepares each in the caller's thread. By
+        default half of the cores, at least 1.
     prefetch : int
         Minibatches that are prepared ahead; 0 is the same as no threads.
     memory_limit : int, optional
@@ -91,8 +104,8 @@ class MinibatchSource:
     >>> corpus = sh.ArrayDeserializer({"x": np.arange(6.0), "y": np.arange(6) % 2})
     >>> with sh.MinibatchSource(corpus, randomization_seed=1, max_sweeps=1) as source:
     ...     for minibatch in source.minibatches(4):
-    ...         print(minibatch.nominal_time, minibatch["x"].num_samples, minibatch.end_of_sweep)
-    0 4 False
+    ...         print(minibatch.nominal_time, minibatch["x"].num_samples,
+    minibatch.end_of_sweep) 0 4 False
     4 2 True
     """
 
@@ -122,19 +135,19 @@ class MinibatchSource:
             randomize, randomization_window_in_chunks, randomization_window_in_samples
         )
         self._layout = _choose_layout(layout, frame_mode, truncation_length)
-        _check_int("randomization_seed", randomization_seed, 0, 2**64)
-        _check_int("max_errors", max_errors, 0, 2**63)
-        _check_int("prefetch", prefetch, 0, 2**16)
+        check_int("randomization_seed", randomization_seed, 0, 2**64)
+        check_int("max_errors", max_errors, 0, 2**63)
+        check_int("prefetch", prefetch, 0, 2**16)
         if balance not in (None, "samples"):
             raise ValueError(f"balance must be None or 'samples', got {balance!r}")
         if missing not in ("error", "drop"):
             raise ValueError(f"missing must be 'error' or 'drop', got {missing!r}")
         if memory_limit is not None:
-            _check_int("memory_limit", memory_limit, 1, 2**63)
+            check_int("memory_limit", memory_limit, 1, 2**63)
         self._num_lanes = DEFAULT_NUM_LANES if num_lanes is None else num_lanes
-        _check_int("num_lanes", self._num_lanes, 1, 2**16)
+        check_int("num_lanes", self._num_lanes, 1, 2**16)
         self._num_threads = _default_threads() if num_threads is None else num_threads
-        _check_int("num_threads", self._num_threads, 0, 2**10)
+        check_int("num_threads", self._num_threads, 0, 2**10)
         if prefetch == 0:
             self._num_threads = 0
         self._prefetch = prefetch
@@ -186,13 +199,15 @@ class MinibatchSource:
         Parameters
         ----------
         minibatch_size_in_samples : int
-            Upper bound over all workers; a single longer sequence comes alone. ``FULL_DATA_SWEEP`` takes what is left of the sweep.
+            Upper bound over all workers; a single longer sequence comes alone.
+            ``FULL_DATA_SWEEP`` takes what is left of the sweep.
         input_map : dict, optional
             Key of the result to stream name or info; by default every stream under its name.
         device : torch device or str, optional
             Default device of ``MinibatchData.torch()``.
         num_data_partitions : int
-            Workers that share every minibatch. All of them must ask for the same size at the same nominal time.
+            Workers that share every minibatch. All of them must ask for the same size at the
+            same nominal time.
         partition_index : int
             Which of them asks, in ``[0, num_data_partitions)``.
 
@@ -213,13 +228,13 @@ class MinibatchSource:
             self._request = self._check_request(*key)
             self._request_key = key
         keys = self._keys if input_map is None else self._map_inputs(input_map)
-        assert self._request is not None  # noqa: S101
+        assert self._request is not None
         batch = self._live_engine().next(self._request)
         return Minibatch(batch, keys, self._layout, self._opened.ids, device)
 
     def minibatches(
         self,
-        size: int | Callable[[int], int] | Any,
+        size: int | SizeSchedule,
         *,
         num_data_partitions: int = 1,
         partition_index: int = 0,
@@ -229,7 +244,8 @@ class MinibatchSource:
         Parameters
         ----------
         size : int or schedule
-            Samples in a minibatch over all workers; a schedule is indexed by the nominal time: ``size[time]``.
+            Samples in a minibatch over all workers; a schedule is indexed by the nominal time:
+            ``size[time]``.
         num_data_partitions, partition_index : int
             As in `next_minibatch`.
         """
@@ -254,11 +270,11 @@ class MinibatchSource:
 
     @current_position.setter
     def current_position(self, time: int) -> None:
-        _check_int("current_position", time, 0, _MAX_TIME)
+        check_int("current_position", time, 0, _MAX_TIME)
         self._live_engine().seek(time)
 
     def get_checkpoint_state(self) -> dict[str, Any]:
-        """Return where the source stands: JSON of under 1 kB, valid at any moment and for any number of workers."""
+        """Return where the source stands: JSON of under 1 kB, for any number of workers."""
         return self._state_at(self.current_position).to_dict()
 
     def restore_from_checkpoint(self, state: Mapping[str, Any]) -> None:
@@ -267,7 +283,8 @@ class MinibatchSource:
         Raises
         ------
         StateError
-            If it is no state, or was taken of another corpus, seed, window, lanes or layout; the source is unchanged.
+            If it is no state, or was taken of another corpus, seed, window, lanes or layout;
+            the source is unchanged.
         """
         found = State.from_dict(state)
         found.check_same_order(self._state_at(0))
@@ -313,9 +330,9 @@ class MinibatchSource:
         return self._corpus.num_sequences
 
     def sequence_ids(self, start: int, stop: int) -> list[str]:
-        """Return the ids of the sequences that start in ``[start, stop)`` of nominal time; nothing is read."""
-        _check_int("start", start, 0, _MAX_TIME)
-        _check_int("stop", stop, 0, _MAX_TIME)
+        """Return the ids of the sequences that start in ``[start, stop)``; nothing is read."""
+        check_int("start", start, 0, _MAX_TIME)
+        check_int("stop", stop, 0, _MAX_TIME)
         return self._opened.ids.names(self._timeline.sequences(start, stop))
 
     def find(self, sequence_id: str, sweep: int = 0) -> int:
@@ -326,18 +343,18 @@ class MinibatchSource:
         KeyError
             If there is no such sequence.
         """
-        _check_int("sweep", sweep, 0, _MAX_TIME // self._corpus.num_samples)
+        check_int("sweep", sweep, 0, _MAX_TIME // self._corpus.num_samples)
         return self._timeline.find(self._opened.ids.number(sequence_id), sweep)
 
     def plan(
         self,
-        size: int | Callable[[int], int] | Any,
+        size: int | SizeSchedule,
         *,
         start: int | None = None,
         num_data_partitions: int = 1,
         partition_index: int = 0,
     ) -> Iterator[PlannedMinibatch]:
-        """Iterate over what `minibatches` would deliver; nothing is read, and the source stays where it is.
+        """Iterate over what `minibatches` would deliver; nothing is read, nothing moves.
 
         Parameters
         ----------
@@ -349,7 +366,7 @@ class MinibatchSource:
             As in `next_minibatch`.
         """
         time = self.current_position if start is None else start
-        _check_int("start", time, 0, _MAX_TIME)
+        check_int("start", time, 0, _MAX_TIME)
         planner = self._make_planner()
         planner.seek(time)
         while True:
@@ -371,9 +388,10 @@ class MinibatchSource:
         Returns
         -------
         dict
-            ``minibatches`` and ``samples`` delivered to this worker; ``waited_seconds`` by callers for minibatches that were not
-            ready; ``bytes_assembled``; ``chunks_loaded``, ``chunk_hits``, ``bytes_loaded`` and ``bytes_held`` of chunks that
-            are not resident; ``dropped_sequences`` of a join.
+            ``minibatches`` and ``samples`` delivered to this worker; ``waited_seconds`` by
+            callers for minibatches that were not ready; ``bytes_assembled``; ``chunks_loaded``,
+            ``chunk_hits``, ``bytes_loaded`` and ``bytes_held`` of chunks that are not resident;
+            ``dropped_sequences`` of a join.
         """
         found = self._live_engine().stats()
         return {
@@ -389,10 +407,10 @@ class MinibatchSource:
         }
 
     def memory_bound(self, minibatch_size_in_samples: int) -> int:
-        """Return how many bytes the source holds at most, for minibatches of about mean density.
+        """Return how many bytes the source holds at most.
 
-        It is the window, ``min(chunks, lanes * chunks per block)`` of the largest chunks unless the data are resident, plus
-        ``prefetch + num_threads + 1`` minibatches.
+        It is the window, ``min(chunks, lanes * chunks per block)`` of the largest chunks unless
+        the data are resident, plus ``prefetch + num_threads + 1`` minibatches.
         """
         chunks = self._opened.chunk_sequences.size
         window = 0
@@ -406,7 +424,7 @@ class MinibatchSource:
         return window + (self._prefetch + self._num_threads + 1) * minibatch
 
     def close(self) -> None:
-        """End the threads and give back memory; arrays that were handed out stay valid. May be called again."""
+        """End the threads and give back memory; arrays that were handed out stay valid."""
         self._closed = True
         if not self._engine.forked:
             self._engine.close()
@@ -425,7 +443,7 @@ class MinibatchSource:
         self.close()
 
     def _live_engine(self) -> _core.Engine:
-        """Return the engine; in a forked child a new one, as threads do not live on in a child."""
+        """Return the engine; in a forked child a new one, as its threads are not there."""
         if self._closed:
             raise RuntimeError("the source is closed")
         if self._engine.forked:
@@ -482,21 +500,20 @@ class MinibatchSource:
     _crosses_sweeps = True
 
     def _check_request(self, size: int, workers: int, rank: int) -> _core.Request:
-        _check_int("num_data_partitions", workers, 1, 2**31)
-        if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < workers:
-            raise ValueError(f"partition_index must be in [0, {workers}), got {rank!r}")
+        check_int("num_data_partitions", workers, 1, 2**31)
+        check_int("partition_index", rank, 0, workers)
         if self._randomize and workers > self._num_lanes:
             raise ValueError(
-                f"num_data_partitions must be in [1, {self._num_lanes}], the number of lanes, got "
-                f"{workers}; a source with a larger num_lanes, which is another order, serves more"
+                f"num_data_partitions must be in [1, {self._num_lanes}], the number of lanes, "
+                f"got {workers}; a larger num_lanes, which is another order, serves more"
             )
         if size == FULL_DATA_SWEEP:
             return _core.Request(2**64 - 1, workers, rank)
-        _check_int("minibatch_size_in_samples", size, 1, 2**63)
+        check_int("minibatch_size_in_samples", size, 1, 2**63)
         if self._memory_limit is not None and self.memory_bound(size) > self._memory_limit:
             raise ValueError(
-                f"minibatches of {size} samples need about {self.memory_bound(size)} bytes, the "
-                f"memory_limit is {self._memory_limit}; lower the size, the window or prefetch"
+                f"minibatches of {size} samples need about {self.memory_bound(size)} bytes, "
+                f"memory_limit is {self._memory_limit}; lower the size, window or prefetch"
             )
         return _core.Request(size, workers, rank)
 
@@ -531,7 +548,7 @@ class MinibatchSource:
 
 
 class MinibatchSourceFromData(MinibatchSource):
-    """Deliver arrays in their order, again and again; a minibatch never crosses the end of the data.
+    """Deliver arrays in their order, again and again, never across the end of the data.
 
     Parameters
     ----------
@@ -568,12 +585,13 @@ class _Window:
 
     @classmethod
     def check(cls, randomize: bool, chunks: int, samples: int) -> Self:
-        _check_int("randomization_window_in_chunks", chunks, 0, 2**63)
-        _check_int("randomization_window_in_samples", samples, 0, 2**63)
+        check_int("randomization_window_in_chunks", chunks, 0, 2**63)
+        check_int("randomization_window_in_samples", samples, 0, 2**63)
         explicit = not isinstance(chunks, DefaultWindow) and chunks != 0
         if explicit and samples != 0:
             raise ValueError(
-                "give randomization_window_in_chunks or randomization_window_in_samples, not both"
+                "give randomization_window_in_chunks or randomization_window_in_samples, "
+                "not both"
             )
         if not randomize:
             return cls(0, 0, False)
@@ -598,8 +616,8 @@ class _Limits:
 
     @classmethod
     def check(cls, samples: int, sweeps: int) -> Self:
-        _check_int("max_samples", samples, 1, 2**64)
-        _check_int("max_sweeps", sweeps, 1, 2**64)
+        check_int("max_samples", samples, 1, 2**64)
+        check_int("max_sweeps", sweeps, 1, 2**64)
         if samples != INFINITELY_REPEAT and sweeps != INFINITELY_REPEAT:
             raise ValueError("give max_samples or max_sweeps, not both")
         for sentinel, name, value in (
@@ -626,7 +644,7 @@ class _Limits:
 
 
 def _choose_layout(layout: Layout | None, frame_mode: bool, truncation_length: int) -> Layout:
-    _check_int("truncation_length", truncation_length, 0, 2**31)
+    check_int("truncation_length", truncation_length, 0, 2**31)
     if frame_mode and truncation_length:
         raise ValueError("frame_mode and truncation_length exclude each other")
     if layout is not None:
@@ -658,13 +676,6 @@ def _pad_element(info: StreamInfo, layout: Layout) -> NDArray[Any]:
     if pad is None or (is_integer and int(pad) != wanted):
         raise ValueError(f"pad_value {wanted!r} of stream {info.name!r} is no {info.dtype}")
     return pad
-
-
-def _check_int(name: str, value: object, least: int, bound: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise ValueError(f"{name} must be an int, got {value!r}")
-    if not least <= value < bound:
-        raise ValueError(f"{name} must be in [{least}, {bound}), got {value}")
 
 
 def _default_threads() -> int:

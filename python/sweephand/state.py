@@ -29,7 +29,7 @@ def fingerprint_text(parts: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class State:
-    """Where a source stands, and the order that it stands in. As a dict it is JSON of under 1 kB.
+    """Where a source stands, and in which order; as a dict it is JSON of under 1 kB.
 
     Attributes
     ----------
@@ -38,7 +38,8 @@ class State:
     names, streams : str
         Base names of the data, and the streams as they are delivered.
     sizes : str
-        Digest of the sizes of all sequences; empty where they are not known before chunks are loaded.
+        Digest of the sizes of all sequences; empty where they are not known before chunks are
+        loaded.
     chunks : str
         Digest of the chunk table; empty if the order does not depend on it.
     """
@@ -67,7 +68,8 @@ class State:
         Raises
         ------
         StateError
-            If it is no dict, a key is missing or unknown, a value is of the wrong type, or another version wrote it.
+            If it is no dict, a key is missing or unknown, a value is of the wrong type, or
+            another version wrote it.
         """
         if not isinstance(state, Mapping):
             raise StateError(f"a state must be a dict, got {type(state).__name__}")
@@ -86,7 +88,7 @@ class State:
             )
         if state["version"] != STATE_VERSION:
             raise StateError(
-                f"the state is of version {state['version']}, this library reads {STATE_VERSION}"
+                f"the state has version {state['version']}, this library reads {STATE_VERSION}"
             )
         if not 0 <= state["position"] < 2**63:
             raise StateError(

@@ -1,4 +1,4 @@
-"""Streams: the named fields of every sequence, as they are asked for and as they are delivered."""
+"""Streams: the named fields of every sequence, as asked for and as delivered."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from sweephand.checks import check_int
 
 Transform = Callable[[NDArray[Any]], NDArray[Any]]
 
@@ -21,17 +23,18 @@ class StreamDef:
     field : str, optional
         The stream's name in the data; by default the name that `StreamDefs` gives it.
     shape : int or tuple of int, optional
-        Shape of one sample; for sparse text the dimension. Checked against the data where they know.
+        Shape of one sample; for sparse text the dimension. Checked against the data where they
+        know.
     is_sparse : bool
         Samples are given by the indices of their non-zero elements.
     dtype : dtype-like, optional
         Element type to deliver, by a checked cast; ``None`` keeps the stored one.
     defines_mb_size : bool
-        The size of a sequence is its number of samples in this stream. At most one stream of a source says so;
-        without one it is the longest stream's.
+        The size of a sequence is its number of samples in this stream. At most one stream of a
+        source says so; without one it is the longest stream's.
     transforms : tuple of callables
-        Applied in turn to the values of every minibatch, an array of shape (samples, \\*sample shape); each returns an
-        array with as many samples.
+        Applied in turn to the values of every minibatch, an array of shape (samples, *sample
+        shape); each returns an array with as many samples.
     broadcast : bool
         The stream's one sample per sequence is repeated for every sample of the sequence.
     """
@@ -50,8 +53,8 @@ class StreamDef:
         object.__setattr__(self, "transforms", tuple(self.transforms))
         if self.shape is not None:
             shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
-            if any(not isinstance(n, int) or n < 0 for n in shape):
-                raise ValueError(f"shape must hold numbers of at least 0, got {self.shape!r}")
+            for extent in shape:
+                check_int("every extent of shape", extent, 0, 2**63)
             object.__setattr__(self, "shape", shape)
 
     @property

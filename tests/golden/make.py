@@ -75,7 +75,7 @@ def permutation(size: int) -> Case:
         "key": hex(key),
         "first": permutation.take(0, min(size, 16)).tolist(),
         "last": permutation.take(max(size - 8, 0), min(size, 8)).tolist(),
-        "places": permutation.inverse(np.arange(min(size, 8))).tolist(),
+        "places": [permutation.place(item) for item in range(min(size, 8))],
         "digested": digested,
         "sha256": digest(permutation.take(0, digested)),
     }

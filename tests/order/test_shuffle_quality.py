@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tests import model
 from tests.model import ModelCorpus, ModelSettings
 
-from sweephand import _core
+from sweephand._core import Permutation
 from sweephand.chi_square import (
     ChiSquare,
     pair_chi_square,
@@ -35,8 +35,6 @@ Order = NDArray[np.int64]
 UNLIKELY = 1e-5
 NUM_PLACES = 51_200  # of an order that is too long to be looked at as a whole
 NUM_SEEDS = 2000
-
-Permutation = getattr(_core, "Permutation", model.Permutation)
 
 
 def edges(*exponents: int) -> list[int]:
@@ -90,8 +88,9 @@ def test_the_end_of_a_large_order_is_as_uniform_as_its_beginning(size: int) -> N
 @pytest.mark.parametrize("distance", [-1, 0, 1])
 def test_places_a_row_of_the_network_apart_are_independent(size: int, distance: int) -> None:
     stride = model.Feistel(size, 0).side + distance
-    items = np.arange(0, size, stride)[:NUM_PLACES]
-    places = Permutation(size, block_key(0)).inverse(items)
+    permutation = Permutation(size, block_key(0))
+    items = range(0, size, stride)[:NUM_PLACES]
+    places = np.array([permutation.place(item) for item in items])
     assert worst_p_value(report(places, size)) > UNLIKELY
 
 
@@ -123,8 +122,12 @@ def test_the_first_places_of_many_seeds_are_uniform(size: int) -> None:
 def test_neighbouring_keys_have_nothing_in_common(
     size: int, first: tuple[int, ...], second: tuple[int, ...]
 ) -> None:
-    other = Permutation(size, block_key(*second)).take(0, min(size, NUM_PLACES))
-    places = Permutation(size, block_key(*first)).inverse(other)
+    one, other = (Permutation(size, block_key(*words)) for words in (first, second))
+    items = other.take(0, min(size, NUM_PLACES))
+    if size <= model.FISHER_YATES_MAX:
+        places = relative_order(one.take(0, size), items)
+    else:
+        places = np.array([one.place(item) for item in items.tolist()])
     assert worst_p_value(report(places, size)) > UNLIKELY
 
 
@@ -346,6 +349,21 @@ def test_a_number_outside_the_corpus_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=r"numbers must be in \[0, 100\), got"):
         figure(order)
+
+
+def test_unsigned_numbers_give_the_same_figures() -> None:
+    rng = np.random.default_rng(0)
+    orders = np.array([rng.permutation(50) for _ in range(300)])
+    unsigned = orders.astype(np.uint64)
+    assert position_chi_square(unsigned) == position_chi_square(orders)
+    assert pair_chi_square(unsigned, 50) == pair_chi_square(orders, 50)
+    order, chunks = rng.permutation(1000), [100] * 10
+    assert shuffle_report(order.astype(np.uint32), chunks) == shuffle_report(order, chunks)
+
+
+def test_an_order_of_floats_is_refused() -> None:
+    with pytest.raises(TypeError, match="float64"):
+        lag_correlation([0.0, 1.0, 2.0], 3)
 
 
 def test_a_single_minibatch_is_refused() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.checks import check_int
 from sweephand.columns import ColumnData, describe_stream, make_column
 from sweephand.deserializers.base import Deserializer, Opened, chunk_starts, size_columns
 from sweephand.ids import FrameIds, GivenIds, SequenceIds, ShardIds
@@ -23,17 +24,22 @@ class ArrayDeserializer(Deserializer):
     Parameters
     ----------
     streams : dict
-        Stream name to data: an array of shape (sequences, \\*shape), one sample per sequence; a list with one array of shape
-        (samples, \\*shape) per sequence; ``(values, offsets)`` with values of shape (samples, \\*shape) and offsets
-        of shape (sequences + 1,); a SciPy CSR matrix, one sparse sample per row; a list of CSR matrices; a torch tensor.
-        Contiguous arrays of native byte order are not copied, so do not write to them while they are served.
+        Stream name to data: an array of shape (sequences, *shape), one sample per sequence; a
+        list with one array of shape (samples, *shape) per sequence; ``(values, offsets)`` with
+        values of shape (samples, *shape) and offsets of shape (sequences + 1,); a SciPy CSR
+        matrix, one sparse sample per row; a list of CSR matrices; a torch tensor. Contiguous
+        arrays of native byte order are not copied, so do not write to them while they are
+        served.
     definitions : StreamDefs, optional
-        What arrays cannot say: ``defines_mb_size``, ``dtype``, ``transforms``, ``broadcast``. A stream without one is taken
-        as it is; with definitions only those streams are served, each from its ``field``.
+        What arrays cannot say: ``defines_mb_size``, ``dtype``, ``transforms``, ``broadcast``. A
+        stream without one is taken as it is; with definitions only those streams are served,
+        each from its ``field``.
     ids : sequence of str or int, optional
-        One id per sequence, all different; by default ``<name>__<number>``. They are the join keys too.
+        One id per sequence, all different; by default ``<name>__<number>``. They are the join
+        keys too.
     chunk_size : int, optional
-        Sequences in a chunk, the unit that a window shuffles; by default as many as fill about 8 MiB.
+        Sequences in a chunk, the unit that a window shuffles; by default as many as fill about
+        8 MiB.
     name : str
         Name of the corpus in ids and fingerprints.
 
@@ -42,7 +48,8 @@ class ArrayDeserializer(Deserializer):
     TypeError
         If data are Python objects, or no array at all.
     ValueError
-        If streams differ in their number of sequences, offsets do not fit, or there is no sequence.
+        If streams differ in their number of sequences, offsets do not fit, or there is no
+        sequence.
 
     Examples
     --------
@@ -81,10 +88,8 @@ class ArrayDeserializer(Deserializer):
         self._num_sequences = next(iter(self._columns.values())).num_sequences
         if self._num_sequences == 0:
             raise ValueError("the corpus is empty: no sequences")
-        if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
-            raise ValueError(
-                f"chunk_size must be a positive number of sequences, got {chunk_size!r}"
-            )
+        if chunk_size is not None:
+            check_int("chunk_size", chunk_size, 1, 2**63)
         self._chunk_size = chunk_size
         self._name = name
         self._ids: SequenceIds = ShardIds([name], [0, self._num_sequences])

@@ -25,7 +25,8 @@ class Sizing:
         One size per sequence, in samples.
     chunk_samples : ndarray of uint64, shape (chunks,)
     fingerprinted : bool
-        Whether every size is known without loading chunks, so that all of them identify the corpus.
+        Whether every size is known without loading chunks, so that all of them identify the
+        corpus.
     """
 
     sizes: _core.Sizes
@@ -46,7 +47,8 @@ class Opened:
     chunk_sequences : ndarray of uint64, shape (chunks,)
         Sequences in every chunk.
     size_by : callable
-        ``size_by(name)`` gives the sizes as the samples of one stream, ``size_by(None)`` as those of the longest.
+        ``size_by(name)`` gives the sizes as the samples of one stream, ``size_by(None)`` as
+        those of the longest.
     ids : SequenceIds
         Names of the sequences.
     names : list of str
@@ -54,7 +56,8 @@ class Opened:
     resident : bool
         Every sequence can be read by itself, at once.
     sample_bytes : float
-        Mean bytes of all streams for one sample of the size-defining stream, for estimates of memory.
+        Mean bytes of all streams for one sample of the size-defining stream, for estimates of
+        memory.
     keys : callable or None
         Join keys of all sequences, ndarray of int64 or list of str; None: their numbers.
     """

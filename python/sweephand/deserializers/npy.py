@@ -13,6 +13,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.checks import check_int
 from sweephand.columns import ColumnData, check_dtype, describe_stream
 from sweephand.deserializers.array import check_same_sequences, same_offsets
 from sweephand.deserializers.base import Deserializer, Opened, chunk_starts, size_columns
@@ -29,24 +30,28 @@ _MAX_HEADER = 65536
 class NpyDeserializer(Deserializer):
     """Serve ``.npy`` files, reading each sequence where it lies.
 
-    A file is opened once and read by ``pread``: one that is cut or changed meanwhile is an error, not a crash.
+    A file is opened once and read by ``pread``: one that is cut or changed meanwhile is an
+    error, not a crash.
 
     Parameters
     ----------
     streams : dict
-        Stream name to the path of a ``.npy`` file of shape (sequences, \\*shape), or to ``(values path, offsets path)``: samples one
-        behind the other, shape (samples, \\*shape), and where each sequence begins, shape (sequences + 1,), which is kept in memory.
+        Stream name to the path of a ``.npy`` file of shape (sequences, *shape), or to ``(values
+        path, offsets path)``: samples one behind the other, shape (samples, *shape), and where
+        each sequence begins, shape (sequences + 1,), which is kept in memory.
     definitions : StreamDefs, optional
         As in `ArrayDeserializer`.
     chunk_size : int, optional
-        Sequences in a chunk, the unit that a window shuffles; by default as many as fill about 8 MiB.
+        Sequences in a chunk, the unit that a window shuffles; by default as many as fill about
+        8 MiB.
 
     Raises
     ------
     FileNotFoundError
         If a file is absent.
     DataError
-        If a file is no ``.npy`` file, is cut short or too long, or holds pickled objects, which are never loaded.
+        If a file is no ``.npy`` file, is cut short or too long, or holds pickled objects, which
+        are never loaded.
     ValueError
         If streams differ in their number of sequences, or offsets do not fit.
     """
@@ -59,10 +64,8 @@ class NpyDeserializer(Deserializer):
     ) -> None:
         if not streams:
             raise ValueError("give at least one stream")
-        if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
-            raise ValueError(
-                f"chunk_size must be a positive number of sequences, got {chunk_size!r}"
-            )
+        if chunk_size is not None:
+            check_int("chunk_size", chunk_size, 1, 2**63)
         self._chunk_size = chunk_size
         defined = definitions or StreamDefs(**{stream: StreamDef() for stream in streams})
         self._columns: dict[str, ColumnData] = {}
@@ -128,7 +131,7 @@ class NpyDeserializer(Deserializer):
 
 @dataclass(frozen=True)
 class NpyHeader:
-    """What the beginning of a ``.npy`` file says: shape and dtype of the array, and the byte at which it begins."""
+    """What a ``.npy`` file's header says: shape, dtype, and the byte where the data begin."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
@@ -143,7 +146,8 @@ def read_header(path: Path_) -> NpyHeader:
     FileNotFoundError
         If there is no such file.
     DataError
-        If the header is damaged, the data are cut or longer than it says, or elements are objects.
+        If the header is damaged, the data are cut or longer than it says, or elements are
+        objects.
     """
     name = os.fspath(path)
     size = Path(path).stat().st_size
@@ -184,7 +188,7 @@ def read_header(path: Path_) -> NpyHeader:
     if size != wanted:
         state = "cut short" if size < wanted else "longer than its array"
         raise DataError(
-            f"the file is {state}: shape {shape} of {dtype} needs {wanted} bytes, there are {size}",
+            f"the file is {state}: {shape} of {dtype} needs {wanted} bytes, there are {size}",
             name,
             min(size, wanted),
         )

@@ -9,22 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.checks import check_int
 from sweephand.columns import ColumnData, describe_stream, make_column
 from sweephand.deserializers.array import check_same_sequences, same_offsets
 from sweephand.deserializers.base import Deserializer, Opened, Sizing
 from sweephand.errors import DataError, StaleError
-from sweephand.ids import FrameIds, SequenceIds, ShardIds
+from sweephand.ids import SequenceIds, ShardIds
 from sweephand.streams import StreamDefs, StreamInfo
 
 
 class UserDeserializer(Deserializer):
     """Serve chunks that your code makes; subclass it.
 
-    Implement `stream_infos`, `num_chunks` and `get_chunk`. A chunk must be the same whenever it is asked for, and may be asked for from
-    another thread. With `chunk_infos` nothing is loaded before it is needed; without it, all chunks are loaded once to learn
-    how long their sequences are. `sequence_lengths` saves loading a chunk only to plan it.
+    Implement `stream_infos`, `num_chunks` and `get_chunk`. A chunk must be the same whenever it
+    is asked for, and may be asked for from another thread. With `chunk_infos` nothing is loaded
+    before it is needed; without it, all chunks are loaded once to learn how long their
+    sequences are. `sequence_lengths` saves loading a chunk only to plan it.
 
-    Chunks are loaded when the first of their sequences is delivered and dropped when the window has passed them.
+    Chunks are loaded when the first of their sequences is delivered and dropped when the window
+    has passed them.
 
     Examples
     --------
@@ -60,11 +63,11 @@ class UserDeserializer(Deserializer):
         """
 
     def chunk_infos(self) -> object:
-        """Return (sequences, samples) of every chunk, shape (chunks, 2); None: they are measured."""
+        """Return (sequences, samples) of every chunk, shape (chunks, 2), or None: measure."""
         return None
 
     def sequence_lengths(self, chunk_id: int) -> object:
-        """Return the size of every sequence of a chunk in samples; None: they are measured."""
+        """Return the size of every sequence of a chunk in samples, or None: measure."""
         return None
 
     def open(self, *, frames: bool = False) -> Opened:
@@ -83,10 +86,7 @@ class _Opening:
         if not self._definitions:
             raise ValueError(f"{self._name}.stream_infos() names no stream")
         self._num_chunks = user.num_chunks()
-        if not isinstance(self._num_chunks, int) or self._num_chunks < 1:
-            raise ValueError(
-                f"{self._name}.num_chunks() must be a positive int, got {self._num_chunks!r}"
-            )
+        check_int(f"{self._name}.num_chunks()", self._num_chunks, 1, 2**63)
         self._size_stream = next(
             (name for name, stream in self._definitions.items() if stream.defines_mb_size), None
         )
@@ -140,7 +140,7 @@ class _Opening:
             field = definition.field or name
             if field not in data:
                 raise DataError(
-                    f"get_chunk returned no stream {field!r}, only: {', '.join(map(str, data))}",
+                    f"get_chunk returned no stream {field!r}, only {', '.join(map(str, data))}",
                     self._name,
                     chunk=chunk,
                 )
@@ -226,8 +226,8 @@ class _Opening:
         found = len(sizes), int(sizes.sum())
         if found != wanted or (len(sizes) and int(sizes.min()) < 1):
             raise StaleError(
-                f"the chunk was said to have {wanted[0]} sequences of {wanted[1]} samples, now it "
-                f"has {found[0]} of {found[1]}; a chunk must be the same whenever it is asked for",
+                f"the chunk was said to have {wanted[0]} sequences of {wanted[1]} samples, now "
+                f"it has {found[0]} of {found[1]}; it must be the same whenever asked for",
                 self._name,
                 chunk=chunk,
             )
