@@ -104,8 +104,8 @@ class MinibatchSource:
     >>> corpus = sh.ArrayDeserializer({"x": np.arange(6.0), "y": np.arange(6) % 2})
     >>> with sh.MinibatchSource(corpus, randomization_seed=1, max_sweeps=1) as source:
     ...     for minibatch in source.minibatches(4):
-    ...         print(minibatch.nominal_time, minibatch["x"].num_samples,
-    minibatch.end_of_sweep) 0 4 False
+    ...         print(minibatch.nominal_time, minibatch.num_samples, minibatch.end_of_sweep)
+    0 4 False
     4 2 True
     """
 
@@ -140,6 +140,10 @@ class MinibatchSource:
         check_int("prefetch", prefetch, 0, 2**16)
         if balance not in (None, "samples"):
             raise ValueError(f"balance must be None or 'samples', got {balance!r}")
+        if balance and not randomize:
+            raise ValueError(
+                "balance needs randomize=True: unshuffled sequences are dealt in turn"
+            )
         if missing not in ("error", "drop"):
             raise ValueError(f"missing must be 'error' or 'drop', got {missing!r}")
         if memory_limit is not None:
