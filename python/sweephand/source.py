@@ -23,6 +23,7 @@ from sweephand.joining import open_all
 from sweephand.layouts import Frames, Layout, Padded, Ragged
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME, Limits
 from sweephand.minibatch import Minibatch
+from sweephand.planned import PlannedMinibatch
 from sweephand.state import ORDER_VERSION, State, fingerprint_text
 from sweephand.streams import StreamInfo, Streams
 from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS, Window
@@ -344,6 +345,37 @@ class MinibatchSource:
         check_int("sweep", sweep, 0, MAX_TIME // self._corpus.num_samples)
         return self._timeline.find(self._opened.ids.number(sequence_id), sweep)
 
+    def plan(
+        self,
+        size: int | SizeSchedule,
+        *,
+        start: int | None = None,
+        num_data_partitions: int = 1,
+        partition_index: int = 0,
+    ) -> Iterator[PlannedMinibatch]:
+        """Iterate over what `minibatches` would deliver; nothing is read, nothing moves.
+
+        Parameters
+        ----------
+        size : int or schedule
+            As in `minibatches`.
+        start : int, optional
+            Nominal time to begin at; by default `current_position`.
+        num_data_partitions, partition_index : int
+            As in `next_minibatch`.
+        """
+        time = self.current_position if start is None else start
+        check_int("start", time, 0, _MAX_TIME)
+        planner = self._make_planner()
+        planner.seek(time)
+        while True:
+            wanted = size if isinstance(size, int) else size[planner.time]
+            request = self._check_request(wanted, num_data_partitions, partition_index)
+            plan = planner.next(request)
+            if plan.end_of_data:
+                return
+            yield PlannedMinibatch(plan, self._opened.ids)
+
     @property
     def errors(self) -> list[DataError]:
         """Damaged items that were skipped, within the budget of ``max_errors``."""
@@ -418,6 +450,14 @@ class MinibatchSource:
             self._engine = self._make_engine()
             self._engine.seek(time)
         return self._engine
+
+    def _make_planner(self) -> _core.Planner:
+        return _core.FitPlanner(
+            timeline=self._timeline,
+            limit=self._limit,
+            cross_sweeps=self._crosses_sweeps,
+            balance_samples=self._balance == "samples",
+        )
 
     def _make_engine(self) -> _core.Engine:
         padded = self._layout if isinstance(self._layout, Padded) else Padded()
