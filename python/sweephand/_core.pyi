@@ -6,7 +6,7 @@ import os
 import pathlib
 import typing
 import typing_extensions
-__all__: list[str] = ['Adam', 'Assembler', 'Batch', 'CallbackDeserializer', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfChunk', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'FeatureKind', 'File', 'FileTag', 'Form', 'Item', 'Ledger', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'Permutation', 'Place', 'Planner', 'RecordChunk', 'RecordDeserializer', 'RecordFile', 'Request', 'ResidentDeserializer', 'Sgd', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'check_offsets', 'checked_add', 'checked_mul', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'derive_key', 'describe_data_error', 'examine', 'index_records', 'mask_crc', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
+__all__: list[str] = ['Adam', 'Assembler', 'Batch', 'CallbackDeserializer', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfChunk', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'FeatureKind', 'File', 'FileTag', 'FitPlanner', 'Form', 'Item', 'Ledger', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'Permutation', 'Place', 'Plan', 'Planner', 'RecordChunk', 'RecordDeserializer', 'RecordFile', 'Request', 'ResidentDeserializer', 'Sgd', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'check_offsets', 'checked_add', 'checked_mul', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'derive_key', 'describe_data_error', 'examine', 'index_records', 'mask_crc', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
 class Digest:
     def __init__(self) -> None:
         ...
@@ -70,6 +70,37 @@ class Timeline:
     def find(self, sequence: typing.SupportsInt | typing.SupportsIndex, sweep: typing.SupportsInt | typing.SupportsIndex) -> int:
         ...
     def sequences(self, start: typing.SupportsInt | typing.SupportsIndex, stop: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+class Request:
+    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class Plan:
+    def sequences(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+    def sizes(self) -> numpy.typing.NDArray[numpy.uint32]:
+        ...
+    @property
+    def end_of_data(self) -> bool:
+        ...
+    @property
+    def nominal_time(self) -> int:
+        ...
+    @property
+    def num_samples(self) -> int:
+        ...
+    @property
+    def sweeps_ended(self) -> int:
+        ...
+class Planner:
+    def next(self, request: Request) -> Plan:
+        ...
+    def seek(self, time: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def time(self) -> int:
+        ...
+class FitPlanner(Planner):
+    def __init__(self, timeline: Timeline, limit: typing.SupportsInt | typing.SupportsIndex, cross_sweeps: bool, balance_samples: bool) -> None:
         ...
 class ElementType:
     """
@@ -446,8 +477,6 @@ class Form:
     @property
     def value(self) -> int:
         ...
-class Planner:
-    pass
 class Member:
     def __init__(self, deserializer: Deserializer, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64]) -> None:
         ...
@@ -456,9 +485,6 @@ class StreamSpec:
         ...
 class Assembler:
     def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], form: Form, pad_left: bool, multiple_of: typing.SupportsInt | typing.SupportsIndex) -> None:
-        ...
-class Request:
-    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class EngineStats:
     @property
