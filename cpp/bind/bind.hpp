@@ -8,6 +8,7 @@
 #include <pybind11/stl/filesystem.h>
 
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -28,7 +29,32 @@ py::array_t<T> to_numpy(std::vector<T>&& values) {
   return py::array_t<T>(size, data, capsule);
 }
 
+// An array that is taken as it is, without a copy, if it is C-contiguous and of this type.
+template <class T>
+using Array = py::array_t<T, py::array::c_style>;
+
+template <class T>
+std::span<const T> view(const Array<T>& array) {
+  return {array.data(), static_cast<std::size_t>(array.size())};
+}
+
+// A Python object that the core keeps: it is let go with the GIL, whichever thread is the last
+// to hold it.
+template <class T>
+std::shared_ptr<const T> hold(T object) {
+  return {new T(std::move(object)), [](const T* held) {
+            const py::gil_scoped_acquire gil;
+            delete held;
+          }};
+}
+
 void bind_base(py::module_& module);
+void bind_compose(py::module_& module);
+void bind_engine(py::module_& module);
+void bind_index(py::module_& module);
+void bind_order(py::module_& module);
+void bind_formats(py::module_& module);
 void bind_read(py::module_& module);
+void bind_train(py::module_& module);
 
 }  // namespace sweephand

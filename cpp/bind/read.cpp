@@ -1,94 +1,57 @@
-// Files, indexes and chunks of every format.
-#include "base/element.hpp"
+// Columns, chunks and deserializers.
 #include "bind/bind.hpp"
-#include "read/column.hpp"
-#include "read/crc32c.hpp"
-#include "read/ctf.hpp"
-#include "read/ctf_format.hpp"
-#include "read/ctf_index.hpp"
-#include "read/deserializer.hpp"
-#include "read/example.hpp"
+#include "bind/chunk_arrays.hpp"
 #include "read/file.hpp"
-#include "read/ledger.hpp"
-#include "read/record_frames.hpp"
-#include "read/tfrecord.hpp"
+#include "read/resident.hpp"
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace sweephand {
 namespace {
 
-using Path = std::filesystem::path;
+using Integers = std::optional<py::array_t<std::int64_t, py::array::c_style>>;
+using Indices = std::optional<py::array_t<std::int32_t, py::array::c_style>>;
 
-template <class T>
-py::array_t<T> copy_to_numpy(std::vector<T> values) {
-  return to_numpy(std::move(values));
+template <class Array>
+auto data_or_null(const std::optional<Array>& array) {
+  return array ? array->data() : nullptr;
 }
 
-py::dtype to_dtype(const Column& column) {
-  static constexpr std::array kNames = {"V",  "?",  "i1", "i2", "i4", "i8", "u1",
-                                        "u2", "u4", "u8", "f2", "u2", "f4", "f8"};
-  const std::string name = kNames.at(static_cast<std::size_t>(column.type));
-  return py::dtype(name == "V" ? name + std::to_string(column.element_bytes) : name);
+Column make_column(const std::optional<py::array>& values, const Integers& sample_offsets,
+                   const Integers& element_offsets, const Indices& indices,
+                   std::uint64_t element_bytes, std::uint64_t sample_elements, ElementType type,
+                   const std::optional<std::shared_ptr<File>>& file,
+                   std::uint64_t file_offset) {
+  return {.values = values ? static_cast<const std::byte*>(values->data()) : nullptr,
+          .sample_offsets = data_or_null(sample_offsets),
+          .element_offsets = data_or_null(element_offsets),
+          .indices = data_or_null(indices),
+          .element_bytes = element_bytes,
+          .sample_elements = sample_elements,
+          .type = type,
+          .file = file ? file->get() : nullptr,
+          .file_offset = file_offset};
 }
 
-// A read-only array over `size` entries at `data` that keeps the chunk, or None without data.
-py::object view(const py::dtype& dtype, std::int64_t size, const void* data,
-                const std::shared_ptr<const Chunk>& chunk) {
-  if (data == nullptr && size > 0) return py::none();
-  using Owner = std::shared_ptr<const Chunk>;
-  auto owner = std::make_unique<Owner>(chunk);
-  const py::capsule capsule(owner.release(), [](void* pointer) {
-    std::unique_ptr<Owner>(static_cast<Owner*>(pointer)).reset();
-  });
-  py::array array(dtype, {size}, {dtype.itemsize()}, data, capsule);
-  array.attr("setflags")("write"_a = false);
-  return array;
-}
+// Chunks that Python code makes.
+class CallbackDeserializer final : public Deserializer {
+ public:
+  explicit CallbackDeserializer(py::function load) : load_(hold(std::move(load))) {}
 
-// (values, sample offsets, element offsets or None, indices or None) of one stream.
-py::tuple to_arrays(const Column& column, const std::shared_ptr<const Chunk>& chunk) {
-  const auto num_sequences = static_cast<std::int64_t>(chunk->num_sequences);
-  const std::int64_t num_samples =
-      chunk->num_sequences == 0 ? 0 : column.end(chunk->num_sequences - 1);
-  const std::int64_t num_elements =
-      column.element_offsets != nullptr
-          ? column.element_offsets[num_samples]
-          : num_samples * static_cast<std::int64_t>(column.sample_elements);
-  const auto int64 = py::dtype::of<std::int64_t>();
-  return py::make_tuple(
-      view(to_dtype(column), num_elements, column.values, chunk),
-      view(int64, num_sequences + 1, column.sample_offsets, chunk),
-      view(int64, num_samples + 1, column.element_offsets, chunk),
-      view(py::dtype::of<std::int32_t>(), num_elements, column.indices, chunk));
-}
+  std::shared_ptr<const Chunk> load(std::uint64_t chunk) override {
+    const py::gil_scoped_acquire gil;
+    return (*load_)(chunk).cast<std::shared_ptr<Chunk>>();
+  }
 
-py::list to_arrays(const std::shared_ptr<const Chunk>& chunk) {
-  py::list columns;
-  for (const Column& column : chunk->columns) columns.append(to_arrays(column, chunk));
-  return columns;
-}
-
-// What `action` returns, done without the GIL.
-template <class Action>
-auto without_gil(const Action& action) {
-  const py::gil_scoped_release nogil;
-  return action();
-}
-
-std::span<const std::byte> to_bytes(const py::buffer_info& buffer) {
-  return {static_cast<const std::byte*>(buffer.ptr),
-          static_cast<std::size_t>(buffer.size * buffer.itemsize)};
-}
+ private:
+  std::shared_ptr<const py::function> load_;
+};
 
 void bind_files(py::module_& module) {
   py::class_<FileTag>(module, "FileTag")
@@ -97,13 +60,16 @@ void bind_files(py::module_& module) {
       .def_readonly("size", &FileTag::size)
       .def_readonly("mtime_ns", &FileTag::mtime_ns)
       .def_readonly("inode", &FileTag::inode);
-  py::class_<File>(module, "File")
-      .def(py::init([](const Path& path) { return std::make_unique<File>(path.string()); }),
+  py::class_<File, std::shared_ptr<File>>(module, "File")
+      .def(py::init([](const std::filesystem::path& path) {
+             return std::make_shared<File>(path.string());
+           }),
            "path"_a)
-      .def(py::init([](const Path& path, const FileTag& tag) {
-             return std::make_unique<File>(path.string(), tag);
+      .def(py::init([](const std::filesystem::path& path, const FileTag& tag) {
+             return std::make_shared<File>(path.string(), tag);
            }),
            "path"_a, "tag"_a)
+      .def_property_readonly("path", &File::path)
       .def_property_readonly("tag", &File::tag)
       .def(
           "read",
@@ -118,8 +84,12 @@ void bind_files(py::module_& module) {
           "offset"_a, "size"_a);
 }
 
-void bind_deserializer(py::module_& module) {
+}  // namespace
+
+void bind_read(py::module_& module) {
   py::enum_<ElementType>(module, "ElementType")
+      .value("opaque", ElementType::kOpaque)
+      .value("bool_", ElementType::kBool)
       .value("int8", ElementType::kInt8)
       .value("int16", ElementType::kInt16)
       .value("int32", ElementType::kInt32)
@@ -129,150 +99,44 @@ void bind_deserializer(py::module_& module) {
       .value("uint32", ElementType::kUInt32)
       .value("uint64", ElementType::kUInt64)
       .value("float16", ElementType::kFloat16)
+      .value("bfloat16", ElementType::kBFloat16)
       .value("float32", ElementType::kFloat32)
       .value("float64", ElementType::kFloat64);
-  py::class_<Deserializer>(module, "Deserializer")
+
+  bind_files(module);
+
+  py::class_<Column>(module, "Column")
+      .def(py::init(&make_column), "values"_a.noconvert(), "sample_offsets"_a.noconvert(),
+           "element_offsets"_a.noconvert(), "indices"_a.noconvert(), "element_bytes"_a,
+           "sample_elements"_a, "type"_a, "file"_a, "file_offset"_a);
+
+  // `owner` keeps what the columns point to.
+  py::class_<Chunk, std::shared_ptr<Chunk>>(module, "Chunk")
+      .def(py::init([](std::vector<Column> columns, std::uint64_t num_sequences,
+                       std::uint64_t bytes, py::object owner) {
+             return std::make_shared<Chunk>(Chunk{.columns = std::move(columns),
+                                                  .num_sequences = num_sequences,
+                                                  .bytes = bytes,
+                                                  .owner = hold(std::move(owner))});
+           }),
+           "columns"_a, "num_sequences"_a, "bytes"_a, "owner"_a);
+
+  py::class_<Deserializer, std::shared_ptr<Deserializer>>(module, "Deserializer")
       .def(
           "load",
           [](Deserializer& self, std::uint64_t chunk) {
             return to_arrays(without_gil([&] { return self.load(chunk); }));
           },
           "chunk"_a);
-  py::class_<Item>(module, "Item")
-      .def_readonly("reason", &Item::reason)
-      .def_property_readonly(
-          "file", [](const Item& self) -> std::optional<Path> { return self.place.file; })
-      .def_property_readonly("offset", [](const Item& self) { return self.place.offset; })
-      .def_property_readonly("stream", [](const Item& self) { return self.place.stream; })
-      .def_property_readonly("sequence", [](const Item& self) { return self.place.sequence; })
-      .def_readonly("line", &Item::line)
-      .def_readonly("column", &Item::column)
-      .def_readonly("caused_by", &Item::caused_by);
-  py::class_<Ledger>(module, "Ledger")
-      .def(py::init<std::uint64_t>(), "max_errors"_a)
-      .def("check", &Ledger::check)
-      .def_property_readonly("items", &Ledger::items)
-      .def_property_readonly("offsets",
-                             [](const Ledger& self) { return copy_to_numpy(self.offsets()); })
-      .def_property_readonly("num_charged", &Ledger::num_charged);
-}
-
-void bind_ctf(py::module_& module) {
-  py::class_<CtfStream>(module, "CtfStream")
-      .def(py::init<std::string, std::uint64_t, bool, ElementType, bool>(), "field"_a,
-           "dimension"_a, "is_sparse"_a, "type"_a, "defines_mb_size"_a);
-  py::class_<CtfFormat>(module, "CtfFormat")
-      .def(py::init<std::vector<CtfStream>, bool, bool, bool, std::uint64_t>(), "streams"_a,
-           "skip_sequence_ids"_a, "allow_blank_lines"_a, "allow_nonfinite"_a,
-           "max_line_bytes"_a);
-  py::class_<CtfStart>(module, "CtfStart")
-      .def_readonly("offset", &CtfStart::offset)
-      .def_readonly("ignore_ids", &CtfStart::ignore_ids);
-  py::class_<CtfIndex>(module, "CtfIndex")
-      .def(py::init(
-               [](std::uint64_t max_errors) { return CtfIndex{.ledger = Ledger(max_errors)}; }),
-           "max_errors"_a)
-      .def("append", &CtfIndex::append, "part"_a, "start"_a)
-      .def_readonly("ledger", &CtfIndex::ledger)
-      .def_readonly("num_lines", &CtfIndex::num_lines)
-      .def_readonly("num_samples", &CtfIndex::num_samples)
-      .def_property_readonly("undeclared",
-                             [](const CtfIndex& self) {
-                               py::dict counts;  // of names, which may be any bytes
-                               for (const auto& [name, count] : self.undeclared)
-                                 counts[py::bytes(name)] = count;
-                               return counts;
-                             })
-      .def_property_readonly(
-          "keys", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.keys); })
-      .def_property_readonly(
-          "offsets", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.offsets); })
-      .def_property_readonly(
-          "lines", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.lines); })
-      .def_property_readonly(
-          "sizes", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.sizes); })
-      .def_property_readonly("skipped", [](const CtfIndex& self) {
-        return copy_to_numpy(self.sequences.skipped);
-      });
-  const py::call_guard<py::gil_scoped_release> nogil;
-  module.def("ctf_start", &find_start, "file"_a, "format"_a);
-  module.def("ctf_part", &find_part, "file"_a, "format"_a, "start"_a, "offset"_a, nogil);
-  module.def("ctf_index", &index_part, "file"_a, "format"_a, "start"_a, "begin"_a, "end"_a,
-             "max_errors"_a, nogil);
-  module.def(
-      "ctf_chunks",
-      [](const py::array_t<std::uint64_t, py::array::c_style>& offsets, std::uint64_t end,
-         std::uint64_t chunk_bytes) {
-        return to_numpy(cut_chunks({offsets.data(), static_cast<std::size_t>(offsets.size())},
-                                   end, chunk_bytes));
-      },
-      "offsets"_a, "end"_a, "chunk_bytes"_a);
-
-  py::class_<CtfFile>(module, "CtfFile")
-      .def(py::init([](const Path& path, const FileTag& tag, bool ignore_ids) {
-             return CtfFile{path.string(), tag, ignore_ids};
+  py::class_<ResidentDeserializer, Deserializer, std::shared_ptr<ResidentDeserializer>>(
+      module, "ResidentDeserializer")
+      .def(py::init([](std::shared_ptr<Chunk> corpus) {
+             return std::make_shared<ResidentDeserializer>(std::move(corpus));
            }),
-           "path"_a, "tag"_a, "ignore_ids"_a);
-  py::class_<CtfChunk>(module, "CtfChunk")
-      .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
-                    std::uint64_t>(),
-           "file"_a, "offset"_a, "bytes"_a, "first_line"_a, "num_sequences"_a, "num_items"_a);
-  py::class_<CtfDeserializer, Deserializer>(module, "CtfDeserializer")
-      .def(py::init<CtfFormat, std::vector<CtfFile>, std::vector<CtfChunk>>(), "format"_a,
-           "files"_a, "chunks"_a);
-}
-
-void bind_tfrecord(py::module_& module) {
-  module.def(
-      "crc32c", [](const py::buffer& bytes) { return crc32c(to_bytes(bytes.request())); },
-      "bytes"_a);
-  module.def(
-      "crc32c_portable",
-      [](const py::buffer& bytes) { return crc32c_portable(to_bytes(bytes.request())); },
-      "bytes"_a);
-  module.def("mask_crc", &mask_crc, "crc"_a);
-  module.def(
-      "index_records",
-      [](const File& file, Ledger& ledger) {
-        return to_numpy(without_gil([&] { return index_records(file, ledger); }));
-      },
-      "file"_a, "ledger"_a);
-
-  py::enum_<FeatureKind>(module, "FeatureKind")
-      .value("bytes", FeatureKind::kBytes)
-      .value("float", FeatureKind::kFloat)
-      .value("int64", FeatureKind::kInt64);
-  py::class_<ExampleStream>(module, "ExampleStream")
-      .def(py::init<std::string, FeatureKind, std::uint64_t, bool, bool>(), "key"_a, "kind"_a,
-           "sample_elements"_a, "is_sequence"_a, "is_required"_a);
-  py::class_<RecordFile>(module, "RecordFile")
-      .def(py::init([](const Path& path, const FileTag& tag) {
-             return RecordFile{path.string(), tag};
-           }),
-           "path"_a, "tag"_a);
-  py::class_<RecordChunk>(module, "RecordChunk")
-      .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
-                    std::vector<std::uint64_t>>(),
-           "file"_a, "offset"_a, "bytes"_a, "first_record"_a, "num_records"_a, "skipped"_a);
-  py::class_<RecordDeserializer, Deserializer>(module, "RecordDeserializer")
-      .def(py::init<std::vector<ExampleStream>, std::vector<RecordFile>,
-                    std::vector<RecordChunk>, bool>(),
-           "streams"_a, "files"_a, "chunks"_a, "verify_checksums"_a)
-      .def(
-          "load_for_index",
-          [](const RecordDeserializer& self, std::uint64_t chunk, Ledger& ledger) {
-            return to_arrays(without_gil([&] { return self.load(chunk, ledger); }));
-          },
-          "chunk"_a, "ledger"_a);
-}
-
-}  // namespace
-
-void bind_read(py::module_& module) {
-  bind_files(module);
-  bind_deserializer(module);
-  bind_ctf(module);
-  bind_tfrecord(module);
+           "corpus"_a);
+  py::class_<CallbackDeserializer, Deserializer, std::shared_ptr<CallbackDeserializer>>(
+      module, "CallbackDeserializer")
+      .def(py::init<py::function>(), "load"_a);
 }
 
 }  // namespace sweephand

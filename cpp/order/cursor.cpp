@@ -106,4 +106,16 @@ void Cursor::open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) cons
   }
 }
 
+std::vector<std::uint64_t> sequences_between(std::shared_ptr<const Timeline> timeline,
+                                             std::uint64_t start, std::uint64_t stop) {
+  std::vector<std::uint64_t> numbers;
+  Cursor cursor(std::move(timeline), start);
+  while (cursor.time() < stop) {
+    if (cursor.sweep_done()) cursor.enter_next_sweep();
+    numbers.push_back(cursor.front().sequence);
+    cursor.pop();
+  }
+  return numbers;
+}
+
 }  // namespace sweephand

@@ -78,4 +78,8 @@ class Cursor {
       tree_;  // tree_[i] is the least key below node i; leaf l is leaves_ + l
 };
 
+// The numbers of the sequences that begin in [start, stop) of nominal time.
+std::vector<std::uint64_t> sequences_between(std::shared_ptr<const Timeline> timeline,
+                                             std::uint64_t start, std::uint64_t stop);
+
 }  // namespace sweephand

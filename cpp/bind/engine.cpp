@@ -1,0 +1,194 @@
+// The engine, and what it delivers as arrays.
+#include "engine/engine.hpp"
+
+#include "bind/bind.hpp"
+#include "compose/fit.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sweephand {
+namespace {
+
+// An array over a buffer that lives as long as the array does.
+py::object wrap(const std::shared_ptr<Buffer>& buffer, const py::dtype& dtype,
+                std::vector<py::ssize_t> shape) {
+  if (!buffer) return py::none();
+  auto owner = std::make_unique<std::shared_ptr<Buffer>>(buffer);
+  const py::capsule capsule(owner.release(), [](void* pointer) {
+    std::unique_ptr<std::shared_ptr<Buffer>>(static_cast<std::shared_ptr<Buffer>*>(pointer))
+        .reset();
+  });
+  return py::array(dtype, std::move(shape), buffer->data(), capsule);
+}
+
+py::ssize_t extent(std::uint64_t size) { return static_cast<py::ssize_t>(size); }
+
+// Threads are joined without the GIL, which they may need. In a forked child there is nothing
+// to join, and locks may be held forever: what the parent had is left alone.
+struct EngineDeleter {
+  void operator()(Engine* engine) const {
+    if (engine->forked()) return;
+    const py::gil_scoped_release nogil;
+    delete engine;
+  }
+};
+
+void check_signals() {
+  const py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+using NoGil = py::call_guard<py::gil_scoped_release>;
+
+void bind_batch(py::module_& module) {
+  py::class_<StreamBatch>(module, "StreamBatch")
+      .def_readonly("num_samples", &StreamBatch::num_samples)
+      .def_readonly("num_elements", &StreamBatch::num_elements)
+      .def_readonly("longest", &StreamBatch::longest)
+      .def_readonly("rows", &StreamBatch::rows)
+      .def_readonly("width", &StreamBatch::width)
+      .def(
+          "values",
+          [](const StreamBatch& self, const py::dtype& dtype, std::vector<py::ssize_t> shape) {
+            return wrap(self.values, dtype, std::move(shape));
+          },
+          "dtype"_a, "shape"_a)
+      .def("mask",
+           [](const StreamBatch& self) {
+             return wrap(self.mask, py::dtype::of<std::uint8_t>(),
+                         {extent(self.rows), extent(self.width)});
+           })
+      .def(
+          "sample_offsets",
+          [](const StreamBatch& self, std::uint64_t num_sequences) {
+            return wrap(self.sample_offsets, py::dtype::of<std::int64_t>(),
+                        {extent(num_sequences) + 1});
+          },
+          "num_sequences"_a)
+      .def("element_offsets",
+           [](const StreamBatch& self) {
+             return wrap(self.element_offsets, py::dtype::of<std::int64_t>(),
+                         {extent(self.num_samples) + 1});
+           })
+      .def("indices", [](const StreamBatch& self) {
+        return wrap(self.indices, py::dtype::of<std::int32_t>(), {extent(self.num_elements)});
+      });
+
+  py::class_<Batch, std::shared_ptr<Batch>>(module, "Batch")
+      .def_property_readonly("nominal_time", [](const Batch& b) { return b.plan.nominal_time; })
+      .def_property_readonly("num_samples", [](const Batch& b) { return b.plan.num_samples; })
+      .def_property_readonly("num_sequences",
+                             [](const Batch& b) { return b.plan.share.size(); })
+      .def_property_readonly("sweeps_ended", [](const Batch& b) { return b.plan.sweeps_ended; })
+      .def_property_readonly("end_of_data", [](const Batch& b) { return b.plan.end_of_data; })
+      .def_property_readonly("share_samples", [](const Batch& b) { return b.share_samples; })
+      .def("sequences",
+           [](const Batch& batch) { return to_numpy(sequence_numbers(batch.plan)); })
+      .def(
+          "stream",
+          [](const Batch& batch, std::size_t stream) -> const StreamBatch& {
+            return batch.streams.at(stream);
+          },
+          "stream"_a, py::return_value_policy::reference_internal);
+}
+
+}  // namespace
+
+void bind_engine(py::module_& module) {
+  bind_batch(module);
+
+  py::enum_<Form>(module, "Form")
+      .value("RAGGED", Form::kRagged)
+      .value("PADDED", Form::kPadded)
+      .value("ROWS", Form::kRows);
+
+  py::class_<Member>(module, "Member")
+      .def(py::init([](std::shared_ptr<Deserializer> deserializer,
+                       const Array<std::uint64_t>& chunk_sequences,
+                       const Array<std::uint64_t>& joined) {
+             const auto counts = view(chunk_sequences);
+             return Member{.deserializer = std::move(deserializer),
+                           .chunks = std::make_shared<const ChunkTable>(counts, counts),
+                           .joined = {view(joined).begin(), view(joined).end()}};
+           }),
+           "deserializer"_a, "chunk_sequences"_a, "joined"_a);
+  py::class_<StreamSpec>(module, "StreamSpec")
+      .def(py::init([](std::string name, std::uint32_t member, std::uint32_t column,
+                       ElementType type, std::uint32_t element_bytes, bool variable,
+                       std::uint64_t sample_elements, bool broadcast,
+                       const py::bytes& pad_value) {
+             const auto bytes = std::as_bytes(std::span(std::string_view(pad_value)));
+             return StreamSpec{.name = std::move(name),
+                               .member = member,
+                               .column = column,
+                               .type = type,
+                               .element_bytes = element_bytes,
+                               .variable = variable,
+                               .sample_elements = sample_elements,
+                               .broadcast = broadcast,
+                               .pad_value = {bytes.begin(), bytes.end()}};
+           }),
+           "name"_a, "member"_a, "column"_a, "type"_a, "element_bytes"_a, "variable"_a,
+           "sample_elements"_a, "broadcast"_a, "pad_value"_a);
+
+  py::class_<Assembler, std::shared_ptr<Assembler>>(module, "Assembler")
+      .def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams, Form form,
+                       bool pad_left, std::uint32_t multiple_of) {
+             return std::make_shared<Assembler>(
+                 std::move(members), std::move(streams),
+                 AssembleOptions{
+                     .form = form, .pad_left = pad_left, .multiple_of = multiple_of});
+           }),
+           "members"_a, "streams"_a, "form"_a, "pad_left"_a, "multiple_of"_a);
+
+  py::class_<EngineStats>(module, "EngineStats")
+      .def_readonly("minibatches", &EngineStats::minibatches)
+      .def_readonly("samples", &EngineStats::samples)
+      .def_readonly("waited_ns", &EngineStats::waited_ns)
+      .def_property_readonly("bytes_assembled",
+                             [](const EngineStats& s) { return s.assembled.bytes_assembled; })
+      .def_property_readonly("chunks_loaded",
+                             [](const EngineStats& s) { return s.assembled.chunks_loaded; })
+      .def_property_readonly("chunk_hits",
+                             [](const EngineStats& s) { return s.assembled.chunk_hits; })
+      .def_property_readonly("bytes_loaded",
+                             [](const EngineStats& s) { return s.assembled.bytes_loaded; })
+      .def_property_readonly("bytes_held",
+                             [](const EngineStats& s) { return s.assembled.bytes_held; });
+
+  py::class_<Engine, std::unique_ptr<Engine, EngineDeleter>>(module, "Engine")
+      .def(py::init([](const std::shared_ptr<Timeline>& timeline, std::uint64_t limit,
+                       bool cross_sweeps, bool balance_samples,
+                       std::shared_ptr<Assembler> assembler, std::uint32_t num_threads,
+                       std::uint32_t prefetch) {
+             const py::gil_scoped_release nogil;
+             auto planner = std::make_unique<FitPlanner>(
+                 timeline, FitOptions{.limit = limit,
+                                      .cross_sweeps = cross_sweeps,
+                                      .balance_samples = balance_samples});
+             return std::unique_ptr<Engine, EngineDeleter>(
+                 new Engine(std::move(planner), std::move(assembler),
+                            {.num_threads = num_threads, .prefetch = prefetch}));
+           }),
+           "timeline"_a, "limit"_a, "cross_sweeps"_a, "balance_samples"_a, "assembler"_a,
+           "num_threads"_a, "prefetch"_a)
+      .def(
+          "next",
+          [](Engine& self, const Request& request) {
+            return std::const_pointer_cast<Batch>(self.next(request, check_signals));
+          },
+          "request"_a, NoGil())
+      .def(
+          "seek", [](Engine& self, std::uint64_t time) { self.seek(time, check_signals); },
+          "time"_a, NoGil())
+      .def_property_readonly("time", &Engine::time)
+      .def_property_readonly("forked", &Engine::forked)
+      .def("stats", &Engine::stats, NoGil())
+      .def("close", &Engine::close, NoGil());
+}
+
+}  // namespace sweephand

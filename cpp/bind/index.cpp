@@ -1,0 +1,92 @@
+// What there is: sizes, chunks, fingerprints.
+#include "bind/bind.hpp"
+#include "index/corpus.hpp"
+#include "index/fingerprint.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace sweephand {
+namespace {
+
+// Sizes that Python code tells, a run at a time.
+class CallbackSizes final : public Sizes {
+ public:
+  explicit CallbackSizes(py::function read) : read_(hold(std::move(read))) {}
+
+  void read(std::uint64_t first, std::span<std::uint32_t> out) const override {
+    const py::gil_scoped_acquire gil;
+    const auto sizes = (*read_)(first, out.size()).cast<Array<std::uint32_t>>();
+    std::ranges::copy(view(sizes), out.begin());
+  }
+
+ private:
+  std::shared_ptr<const py::function> read_;
+};
+
+}  // namespace
+
+void bind_index(py::module_& module) {
+  py::class_<Sizes, std::shared_ptr<Sizes>>(module, "Sizes");
+  py::class_<CommonSize, Sizes, std::shared_ptr<CommonSize>>(module, "CommonSize")
+      .def(py::init<std::uint32_t>(), "size"_a);
+  py::class_<StoredSizes, Sizes, std::shared_ptr<StoredSizes>>(module, "StoredSizes")
+      .def(py::init([](const Array<std::uint32_t>& sizes) {
+             return std::make_shared<StoredSizes>(
+                 std::vector(view(sizes).begin(), view(sizes).end()));
+           }),
+           "sizes"_a);
+  py::class_<OffsetSizes, Sizes, std::shared_ptr<OffsetSizes>>(module, "OffsetSizes")
+      .def(py::init([](const Array<std::int64_t>& offsets) {
+             return std::make_shared<OffsetSizes>(view(offsets), hold(py::object(offsets)));
+           }),
+           "offsets"_a);
+  py::class_<CallbackSizes, Sizes, std::shared_ptr<CallbackSizes>>(module, "CallbackSizes")
+      .def(py::init<py::function>(), "read"_a);
+
+  module.def(
+      "check_offsets",
+      [](const Array<std::int64_t>& offsets, std::uint64_t num_samples) {
+        const OffsetSummary summary = check_offsets(view(offsets), num_samples);
+        return py::make_tuple(summary.min_size, summary.max_size);
+      },
+      "offsets"_a, "num_samples"_a);
+
+  py::class_<Corpus, std::shared_ptr<Corpus>>(module, "Corpus")
+      .def(
+          py::init([](const Array<std::uint64_t>& chunk_sequences,
+                      const Array<std::uint64_t>& chunk_samples, std::shared_ptr<Sizes> sizes) {
+            return std::make_shared<Corpus>(
+                Corpus{ChunkTable(view(chunk_sequences), view(chunk_samples)), sizes});
+          }),
+          "chunk_sequences"_a, "chunk_samples"_a, "sizes"_a)
+      .def_property_readonly("num_chunks",
+                             [](const Corpus& c) { return c.chunks.num_chunks(); })
+      .def_property_readonly("num_sequences",
+                             [](const Corpus& c) { return c.chunks.num_sequences(); })
+      .def_property_readonly("num_samples",
+                             [](const Corpus& c) { return c.chunks.num_samples(); })
+      .def_property_readonly("common_size", [](const Corpus& c) { return c.sizes->common(); })
+      .def("fingerprint_sizes",
+           [](const Corpus& corpus) {
+             const py::gil_scoped_release nogil;
+             return fingerprint_sizes(corpus);
+           })
+      .def("fingerprint_chunks",
+           [](const Corpus& corpus) { return fingerprint_chunks(corpus.chunks); })
+      .def(
+          "sizes",
+          [](const Corpus& corpus, std::uint64_t first, std::uint64_t count) {
+            std::vector<std::uint32_t> sizes(count);
+            {
+              const py::gil_scoped_release nogil;
+              corpus.sizes->read(first, sizes);
+            }
+            return to_numpy(std::move(sizes));
+          },
+          "first"_a, "count"_a);
+}
+
+}  // namespace sweephand

@@ -1,0 +1,158 @@
+#include "engine/assemble.hpp"
+
+#include "base/error.hpp"
+#include "engine/stream_writer.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace sweephand {
+namespace {
+
+// The samples of the share that one stream holds. `cells` are empty unless the plan cuts
+// sequences into pieces.
+template <class Sequences>
+std::vector<Run> runs_of(const Sequences& located, const Plan& plan, const StreamSpec& stream) {
+  constexpr std::size_t kAhead = 16;
+  std::vector<Run> runs(located.size());
+  for (std::size_t j = 0; j < located.size(); ++j) {
+    if (j + kAhead < located.size()) {
+      const Column& later = located[j + kAhead].chunk->columns[stream.column];
+      if (later.sample_offsets != nullptr) {
+        __builtin_prefetch(later.sample_offsets + located[j + kAhead].index);
+      }
+    }
+    const Column& column = located[j].chunk->columns[stream.column];
+    const auto begin = static_cast<std::uint64_t>(column.begin(located[j].index));
+    const auto end = static_cast<std::uint64_t>(column.end(located[j].index));
+    runs[j] = {&column, begin, end - begin, plan.share[j].sequence};
+  }
+  return runs;
+}
+
+// Cuts each run down to the piece that its cell holds.
+void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    const std::uint64_t first = plan.cells[j].first;
+    const std::uint64_t size = plan.share[j].size;
+    if (stream.broadcast) continue;
+    if (runs[j].samples < first || runs[j].samples - first < size) {
+      throw DataError("the stream has " + std::to_string(runs[j].samples) +
+                          " samples where the size-defining stream has at least " +
+                          std::to_string(first + size) + "; rows need streams of equal lengths",
+                      {.stream = stream.name, .sequence = runs[j].sequence});
+    }
+    runs[j].begin += first;
+    runs[j].samples = size;
+  }
+}
+
+}  // namespace
+
+Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> streams,
+                     const AssembleOptions& options)
+    : members_(std::move(members)), streams_(std::move(streams)), options_(options) {
+  for (const Member& member : members_) {
+    const bool resident = member.deserializer->resident();
+    resident_.push_back(resident ? member.deserializer->load(0) : nullptr);
+    caches_.push_back(resident ? nullptr : std::make_unique<ChunkCache>(member.deserializer));
+    any_cached_ = any_cached_ || !resident;
+  }
+}
+
+Assembler::Share Assembler::locate(std::size_t number, const Plan& plan) {
+  const Member& member = members_[number];
+  Share share;
+  share.sequences.reserve(plan.share.size());
+  const auto joined = [&](std::uint64_t sequence) {
+    return member.joined.empty() ? sequence : member.joined[sequence];
+  };
+  if (resident_[number]) {
+    const Chunk* chunk = resident_[number].get();
+    for (const PlannedSequence& planned : plan.share) {
+      share.sequences.push_back({chunk, joined(planned.sequence)});
+    }
+    return share;
+  }
+  std::map<std::uint64_t, const Chunk*> known;
+  for (const PlannedSequence& planned : plan.share) {
+    const std::uint64_t sequence = joined(planned.sequence);
+    const std::uint64_t chunk = member.chunks->chunk_of(sequence);
+    const Chunk*& loaded = known[chunk];
+    if (loaded == nullptr) {
+      try {
+        share.chunks.push_back(caches_[number]->get(chunk));
+      } catch (const DataError& error) {
+        throw error.within({.chunk = chunk});
+      }
+      loaded = share.chunks.back().get();
+    }
+    share.sequences.push_back({loaded, sequence - member.chunks->first_sequence(chunk)});
+  }
+  return share;
+}
+
+// A chunk stays as long as a block that holds it is open: in a lane of the planner, or in a
+// plan that is not carried out.
+void Assembler::close_chunks(const Plan& plan) {
+  const std::scoped_lock lock(mutex_);
+  std::unordered_set<const Block*> known;
+  std::unordered_set<std::uint64_t> chunks;
+  bool all = false;
+  std::vector<std::weak_ptr<const Block>> open;
+  const auto add = [&](const std::shared_ptr<const Block>& block) {
+    if (!block || !known.insert(block.get()).second) return;
+    open.push_back(block);
+    chunks.insert(block->chunks().begin(), block->chunks().end());
+    all = all || block->chunks().empty();
+  };
+  for (const auto& block : open_blocks_) add(block.lock());
+  for (const auto& block : plan.blocks) add(block);
+  open_blocks_ = std::move(open);
+  if (all) return;
+  // Blocks are made of the first member's chunks; the others follow by their sequences, chunk
+  // by chunk.
+  for (std::size_t number = 0; number < members_.size(); ++number) {
+    if (!caches_[number]) continue;
+    caches_[number]->keep_only([&](std::uint64_t chunk) { return chunks.contains(chunk); });
+  }
+}
+
+std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
+  std::vector<Share> shares;
+  for (std::size_t number = 0; number < members_.size(); ++number) {
+    shares.push_back(locate(number, plan));
+  }
+  auto batch = std::make_shared<Batch>();
+  std::uint64_t bytes = 0;
+  for (const StreamSpec& stream : streams_) {
+    std::vector<Run> runs = runs_of(shares[stream.member].sequences, plan, stream);
+    if (!plan.cells.empty()) cut_to_pieces(runs, plan, stream);
+    batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
+    bytes += batch->streams.back().values->capacity();
+  }
+  if (any_cached_) close_chunks(plan);
+  plan.blocks.clear();
+  batch->plan = std::move(plan);
+  for (const PlannedSequence& planned : batch->plan.share) batch->share_samples += planned.size;
+  const std::scoped_lock lock(mutex_);
+  bytes_assembled_ += bytes;
+  return batch;
+}
+
+AssembleStats Assembler::stats() const {
+  AssembleStats stats;
+  for (const auto& cache : caches_) {
+    if (!cache) continue;
+    const ChunkCacheStats part = cache->stats();
+    stats.chunks_loaded += part.chunks_loaded;
+    stats.chunk_hits += part.hits;
+    stats.bytes_loaded += part.bytes_loaded;
+    stats.bytes_held += part.bytes_held;
+  }
+  const std::scoped_lock lock(mutex_);
+  stats.bytes_assembled = bytes_assembled_;
+  return stats;
+}
+
+}  // namespace sweephand

@@ -1,0 +1,99 @@
+// Carries out a plan: reads the sequences of a share and lays them into buffers.
+#pragma once
+
+#include "base/element.hpp"
+#include "engine/batch.hpp"
+#include "engine/buffer.hpp"
+#include "index/chunk_table.hpp"
+#include "read/chunk_cache.hpp"
+#include "read/deserializer.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sweephand {
+
+// One of the deserializers that a source joins.
+struct Member {
+  std::shared_ptr<Deserializer> deserializer;
+  std::shared_ptr<const ChunkTable> chunks;  // of this member; unused if it is resident
+  // Its number of the sequence that the first member calls s; empty: the same number.
+  std::vector<std::uint64_t> joined;
+};
+
+// A stream as it is delivered.
+struct StreamSpec {
+  std::string name;
+  std::uint32_t member = 0;
+  std::uint32_t column = 0;
+  ElementType type = ElementType::kOpaque;
+  std::uint32_t element_bytes = 0;
+  bool variable = false;  // samples of several elements each: sparse ones, byte strings
+  std::uint64_t sample_elements = 1;  // of samples that are not variable
+  bool broadcast = false;  // its one sample is repeated for every sample of the sequence
+  std::vector<std::byte> pad_value;  // element_bytes bytes
+};
+
+enum class Form : std::uint8_t {
+  kRagged,  // values one behind the other
+  kPadded,  // a row per sequence, as wide as the longest one
+  kRows,    // pieces in rows, as the plan says
+};
+
+struct AssembleOptions {
+  Form form = Form::kRagged;
+  bool pad_left = false;          // padding stands before the sequence
+  std::uint32_t multiple_of = 1;  // widths are rounded up to a multiple of it
+};
+
+struct AssembleStats {
+  std::uint64_t bytes_assembled = 0;
+  std::uint64_t chunks_loaded = 0;
+  std::uint64_t chunk_hits = 0;
+  std::uint64_t bytes_loaded = 0;
+  std::uint64_t bytes_held = 0;  // by chunks that are kept for later minibatches
+};
+
+class Assembler {
+ public:
+  Assembler(std::vector<Member> members, std::vector<StreamSpec> streams,
+            const AssembleOptions& options);
+
+  // Safe for several threads. Throws DataError with its place when the data are wrong.
+  std::shared_ptr<const Batch> assemble(Plan plan);
+
+  AssembleStats stats() const;
+
+ private:
+  // A sequence and the chunk it lies in.
+  struct Located {
+    const Chunk* chunk;
+    std::uint64_t index;
+  };
+  // What one member gives to a share.
+  struct Share {
+    std::vector<Located> sequences;
+    std::vector<std::shared_ptr<const Chunk>> chunks;  // keeps them
+  };
+
+  Share locate(std::size_t member, const Plan& plan);
+  void close_chunks(const Plan& plan);
+
+  std::vector<Member> members_;
+  std::vector<StreamSpec> streams_;
+  AssembleOptions options_;
+  std::shared_ptr<BufferPool> pool_ = BufferPool::make();
+  std::vector<std::shared_ptr<const Chunk>>
+      resident_;  // per member; null if it is read chunk by chunk
+  std::vector<std::unique_ptr<ChunkCache>> caches_;  // per member; null if it is resident
+  bool any_cached_ = false;
+  mutable std::mutex mutex_;
+  std::vector<std::weak_ptr<const Block>> open_blocks_;  // whose chunks are kept
+  std::uint64_t bytes_assembled_ = 0;
+};
+
+}  // namespace sweephand

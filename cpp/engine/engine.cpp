@@ -1,0 +1,239 @@
+#include "engine/engine.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <unistd.h>
+#include <utility>
+
+namespace sweephand {
+namespace {
+
+constexpr auto kPollInterval = std::chrono::milliseconds(100);
+
+// Going to sleep and being woken costs more than a small minibatch: one looks again so many
+// times before, which takes some 10 us and lets others run.
+constexpr int kLooks = 32;
+
+// Sets a flag for a while, and wakes those who wait for its end. REQUIRES: the lock is held at
+// both ends
+class Turn {
+ public:
+  Turn(bool& flag, std::condition_variable& changed) : flag_(flag), changed_(changed) {
+    flag_ = true;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    flag_ = false;
+    changed_.notify_all();
+  }
+
+ private:
+  bool& flag_;
+  std::condition_variable& changed_;
+};
+
+// Gives a lock away for a while, and takes it back whatever happens.
+class Unlocked {
+ public:
+  explicit Unlocked(std::unique_lock<std::mutex>& lock) : lock_(lock) { lock_.unlock(); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+  ~Unlocked() { lock_.lock(); }
+
+ private:
+  std::unique_lock<std::mutex>& lock_;
+};
+
+}  // namespace
+
+Engine::Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> assembler,
+               const EngineOptions& options)
+    : planner_(std::move(planner)),
+      assembler_(std::move(assembler)),
+      options_(options),
+      process_(::getpid()),
+      time_(planner_->time()) {}
+
+Engine::~Engine() { close(); }
+
+bool Engine::forked() const noexcept { return process_ != ::getpid(); }
+
+void Engine::close() {
+  std::vector<std::jthread> joined;
+  const std::scoped_lock lock(mutex_);
+  closed_ = true;
+  slots_.clear();
+  progress_.notify_all();
+  room_.notify_all();
+  joined.swap(threads_);
+}
+
+void Engine::check_open() const {
+  if (closed_) throw std::runtime_error("the source is closed");
+}
+
+template <class Ready>
+void Engine::look_again(Lock& lock, Ready ready) {
+  for (int i = 0; i < kLooks && !ready(); ++i) {
+    const Unlocked unlocked(lock);
+    std::this_thread::yield();
+  }
+}
+
+template <class Ready>
+void Engine::wait(Lock& lock, const Poll& poll, Ready ready) {
+  look_again(lock, [&] { return closed_ || ready(); });
+  check_open();
+  while (!ready()) {
+    if (progress_.wait_for(lock, kPollInterval) == std::cv_status::timeout) {
+      const Unlocked unlocked(lock);
+      poll();
+    }
+    check_open();
+  }
+}
+
+bool Engine::may_begin() const {
+  // The minibatch that a caller waits for is not ahead of it.
+  const std::size_t room = options_.prefetch + (serving_ ? 1 : 0);
+  return !closed_ && !resting_ && !planning_ && slots_.size() < room;
+}
+
+bool Engine::front_done() const { return !slots_.empty() && slots_.front()->done; }
+
+// Moves the planner to `time`, and drops what was made of another place or request.
+void Engine::move_planner(Lock& lock, std::uint64_t time, const Poll& poll) {
+  resting_ = true;
+  wait(lock, poll, [&] { return !planning_; });
+  slots_.clear();
+  stale_ = true;
+  {
+    const Turn turn(planning_, progress_);
+    const Unlocked unlocked(lock);
+    planner_->seek(time);
+  }
+  stale_ = false;
+}
+
+// Begins to make minibatches of `request` from time_ on.
+void Engine::start(Lock& lock, const Request& request, const Poll& poll) {
+  if (stale_ || planning_ || !slots_.empty()) move_planner(lock, time_, poll);
+  request_ = request;
+  resting_ = false;
+  while (threads_.size() < std::min(options_.num_threads, options_.prefetch + 1)) {
+    threads_.emplace_back([this] { work(); });
+  }
+}
+
+// Plans the minibatch of `slot`. Nothing to assemble: the data have ended, or planning failed.
+std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
+  const Request request = request_;
+  std::optional<Plan> plan;
+  const Turn turn(planning_, progress_);
+  try {
+    const Unlocked unlocked(lock);
+    plan = planner_->next(request);
+  } catch (...) {
+    slot.error = std::current_exception();
+  }
+  if (plan) slot.next_time = plan->next_time;
+  if (plan && !plan->end_of_data) return plan;
+  resting_ = true;
+  if (plan) {
+    auto batch = std::make_shared<Batch>();
+    batch->plan = *std::move(plan);
+    slot.batch = std::move(batch);
+  }
+  return std::nullopt;
+}
+
+// Makes one minibatch, from its plan to its arrays. REQUIRES: may_begin()
+void Engine::make(Lock& lock) {
+  const auto slot = std::make_shared<Slot>();
+  slots_.push_back(slot);
+  std::optional<Plan> planned = plan(lock, *slot);
+  if (may_begin()) room_.notify_one();
+  if (planned) {
+    std::shared_ptr<const Batch> batch;
+    std::exception_ptr error;
+    {
+      const Unlocked unlocked(lock);
+      try {
+        batch = assembler_->assemble(*std::move(planned));
+      } catch (...) {
+        error = std::current_exception();
+      }
+    }
+    slot->batch = std::move(batch);
+    slot->error = std::move(error);
+  }
+  slot->done = true;
+  progress_.notify_all();
+}
+
+void Engine::work() {
+  Lock lock(mutex_);
+  while (true) {
+    const auto ready = [&] { return closed_ || may_begin(); };
+    look_again(lock, ready);
+    room_.wait(lock, ready);
+    if (closed_) return;
+    make(lock);
+  }
+}
+
+std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& poll) {
+  Lock lock(mutex_);
+  check_open();
+  wait(lock, poll, [&] { return !serving_; });
+  const Turn turn(serving_, progress_);
+  if (request != request_ || (resting_ && slots_.empty())) start(lock, request, poll);
+  if (!front_done()) {
+    const auto begin = std::chrono::steady_clock::now();
+    while (!front_done()) {
+      if (may_begin()) {
+        make(lock);  // rather than sleep
+      } else {
+        wait(lock, poll, [&] { return front_done() || may_begin(); });
+      }
+    }
+    stats_.waited_ns += static_cast<std::uint64_t>(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
+  }
+  const std::shared_ptr<Slot> slot = std::move(slots_.front());
+  slots_.pop_front();
+  if (slot->error) {
+    resting_ = true;
+    stale_ = true;
+    slots_.clear();
+    std::rethrow_exception(slot->error);
+  }
+  time_ = slot->next_time;
+  if (!slot->batch->plan.end_of_data) ++stats_.minibatches;
+  stats_.samples += slot->batch->share_samples;
+  if (!resting_) room_.notify_one();
+  return std::move(slot->batch);
+}
+
+void Engine::seek(std::uint64_t time, const Poll& poll) {
+  Lock lock(mutex_);
+  check_open();
+  wait(lock, poll, [&] { return !serving_; });
+  const Turn turn(serving_, progress_);
+  move_planner(lock, time, poll);
+  time_ = planner_->time();
+}
+
+EngineStats Engine::stats() const {
+  EngineStats stats;
+  {
+    const std::scoped_lock lock(mutex_);
+    stats = stats_;
+  }
+  stats.assembled = assembler_->stats();
+  return stats;
+}
+
+}  // namespace sweephand

@@ -1,0 +1,111 @@
+// Plans and assembles minibatches ahead of the caller.
+#pragma once
+
+#include "compose/planner.hpp"
+#include "engine/assemble.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace sweephand {
+
+struct EngineOptions {
+  std::uint32_t num_threads = 1;  // 0: everything is done in the caller's thread
+  std::uint32_t prefetch =
+      2;  // minibatches that are ready or being made before they are asked for
+};
+
+struct EngineStats {
+  AssembleStats assembled;
+  std::uint64_t minibatches = 0;
+  std::uint64_t samples = 0;    // delivered to this worker
+  std::uint64_t waited_ns = 0;  // by callers, for minibatches that were not ready
+};
+
+// Minibatches come out in order, whatever the threads do. A caller that finds nothing ready
+// makes minibatches too. Safe for several callers. Threads start with the first call of next,
+// so that a process that was forked before has its own; one that was forked later must make a
+// new engine (see forked).
+class Engine {
+ public:
+  // Called now and then while a caller waits, without any lock; what it throws ends the wait.
+  using Poll = std::function<void()>;
+
+  Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> assembler,
+         const EngineOptions& options);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine();
+
+  // The next minibatch. When it throws, the place stays, and the next call tries again.
+  std::shared_ptr<const Batch> next(const Request& request, const Poll& poll);
+
+  // Where the next minibatch begins. Setting it goes to the first place at or after `time`.
+  // Needs no lock, so that a forked child can ask too.
+  std::uint64_t time() const noexcept { return time_; }
+  void seek(std::uint64_t time, const Poll& poll);
+
+  // Ends the threads and drops what was made ahead; next and seek then throw. May be called
+  // again.
+  void close();
+
+  // This process is a child of the one that made the engine: the threads are not here, and
+  // locks may be held forever.
+  bool forked() const noexcept;
+
+  EngineStats stats() const;
+
+ private:
+  // A minibatch on its way.
+  struct Slot {
+    bool done = false;
+    std::shared_ptr<const Batch> batch;
+    std::exception_ptr error;
+    std::uint64_t next_time = 0;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  void work();
+  bool may_begin() const;
+  bool front_done() const;
+  void make(Lock& lock);
+  std::optional<Plan> plan(Lock& lock, Slot& slot);
+  void start(Lock& lock, const Request& request, const Poll& poll);
+  void move_planner(Lock& lock, std::uint64_t time, const Poll& poll);
+  template <class Ready>
+  void look_again(Lock& lock, Ready ready);
+  template <class Ready>
+  void wait(Lock& lock, const Poll& poll, Ready ready);
+  void check_open() const;
+
+  std::unique_ptr<Planner> planner_;
+  std::shared_ptr<Assembler> assembler_;
+  EngineOptions options_;
+  int process_;
+
+  mutable std::mutex mutex_;  // guards all below; the planner too, while `planning_` is false
+  std::condition_variable progress_;  // something that a caller may wait for has changed
+  std::condition_variable room_;      // a thread may begin another minibatch
+  bool closed_ = false;
+  bool serving_ = false;   // a caller is inside next or seek: others queue up
+  bool planning_ = false;  // a thread has the planner
+  bool stale_ = false;     // the planner does not stand behind the last slot
+  bool resting_ =
+      true;  // nobody begins another: none asked for yet, the data ended, or an error
+  Request request_;
+  std::atomic<std::uint64_t> time_ = 0;  // of the next minibatch that is delivered
+  std::deque<std::shared_ptr<Slot>> slots_;
+  EngineStats stats_;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace sweephand

@@ -1,0 +1,255 @@
+#include "engine/stream_writer.hpp"
+
+#include "base/error.hpp"
+#include "engine/convert.hpp"
+#include "read/file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace sweephand {
+namespace {
+
+constexpr std::size_t kAhead =
+    8;  // runs between the one that is copied and the one that is fetched
+constexpr std::uint64_t kCacheLine = 64;
+
+// Asks for the beginning of a run; the processor follows from there by itself.
+void prefetch(const std::byte* data, std::uint64_t bytes) {
+  const std::uint64_t fetched = std::min<std::uint64_t>(bytes, 4 * kCacheLine);
+  for (std::uint64_t at = 0; at < fetched; at += kCacheLine) __builtin_prefetch(data + at);
+}
+
+void copy(const std::byte* from, std::byte* to, std::uint64_t bytes) {
+  // A call costs more than such a copy.
+  if (bytes == 8) {
+    std::memcpy(to, from, 8);
+  } else if (bytes == 4) {
+    std::memcpy(to, from, 4);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+// Copies elements of one column as the elements of the stream.
+class ElementCopier {
+ public:
+  ElementCopier(const StreamSpec& stream) : stream_(stream) {}
+
+  void operator()(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
+    const Column& column = *run.column;
+    if (column.file != nullptr) {
+      buffer_.resize(count * column.element_bytes);
+      const bool direct = column.type == stream_.type;
+      column.file->read(column.file_offset + first * column.element_bytes,
+                        direct ? std::span(to, buffer_.size()) : std::span(buffer_));
+      if (!direct) convert_from(buffer_.data(), run, count, to);
+    } else if (column.type == stream_.type) {
+      copy(column.values + first * column.element_bytes, to, count * column.element_bytes);
+    } else {
+      convert_from(column.values + first * column.element_bytes, run, count, to);
+    }
+  }
+
+ private:
+  void convert_from(const std::byte* from, const Run& run, std::uint64_t count,
+                    std::byte* to) const {
+    const auto refused = convert(run.column->type, from, stream_.type, to, count);
+    if (!refused) return;
+    throw DataError("element " + std::to_string(*refused) +
+                        " of the sequence does not fit the dtype that was asked for; declare a "
+                        "wider dtype in its StreamDef",
+                    {.stream = stream_.name, .sequence = run.sequence});
+  }
+
+  const StreamSpec& stream_;
+  std::vector<std::byte> buffer_;
+};
+
+// Repeats one element, whatever its bytes.
+void fill(std::byte* to, std::uint64_t count, std::span<const std::byte> element) {
+  if (std::all_of(element.begin(), element.end(),
+                  [&](std::byte byte) { return byte == element[0]; })) {
+    std::memset(to, static_cast<int>(element[0]), count * element.size());
+    return;
+  }
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::memcpy(to + i * element.size(), element.data(), element.size());
+  }
+}
+
+// Where each run goes: the cell of a grid, or simply behind the run before it.
+class Grid {
+ public:
+  Grid(std::span<const Run> runs, std::span<const std::uint64_t> lengths, const Plan& plan,
+       const AssembleOptions& options)
+      : lengths_(lengths), plan_(plan), options_(options) {
+    if (options.form == Form::kRows) {
+      rows = plan.num_rows;
+      width = plan.row_length;
+    } else {
+      rows = runs.size();
+      const std::uint64_t longest =
+          lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
+      width = (longest + options.multiple_of - 1) / options.multiple_of * options.multiple_of;
+    }
+  }
+
+  std::uint64_t cell(std::size_t j) const {
+    if (options_.form == Form::kRows) {
+      return plan_.cells[j].row * width + plan_.cells[j].column;
+    }
+    return j * width + (options_.pad_left ? width - lengths_[j] : 0);
+  }
+
+  bool continued(std::size_t j) const {
+    return options_.form == Form::kRows && plan_.cells[j].first != 0;
+  }
+
+  std::uint64_t rows = 0;
+  std::uint64_t width = 0;
+
+ private:
+  std::span<const std::uint64_t> lengths_;
+  const Plan& plan_;
+  const AssembleOptions& options_;
+};
+
+// Copies one run to `to`, `length` samples long: as it is, or its one sample again and again.
+void write_run(ElementCopier& copy_elements, const Run& run, std::uint64_t length,
+               std::uint64_t elements, std::uint64_t sample_bytes, std::byte* to) {
+  copy_elements(run, run.begin * elements, run.samples * elements, to);
+  for (std::uint64_t i = run.samples; i < length; ++i) {
+    std::memcpy(to + i * sample_bytes, to, sample_bytes);
+  }
+}
+
+void prefetch_run(const Run& run, std::uint64_t elements) {
+  const Column& column = *run.column;
+  if (column.file != nullptr) return;
+  const std::uint64_t bytes = elements * column.element_bytes;
+  prefetch(column.values + run.begin * bytes, run.samples * bytes);
+}
+
+void write_ragged(std::span<const Run> runs, std::span<const std::uint64_t> lengths,
+                  const StreamSpec& stream, BufferPool& pool, StreamBatch& batch) {
+  const std::uint64_t sample_bytes = stream.sample_elements * stream.element_bytes;
+  batch.values = pool.take(batch.num_samples * sample_bytes);
+  ElementCopier copy_elements(stream);
+  std::byte* to = batch.values->data();
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    if (j + kAhead < runs.size()) prefetch_run(runs[j + kAhead], stream.sample_elements);
+    write_run(copy_elements, runs[j], lengths[j], stream.sample_elements, sample_bytes, to);
+    to += lengths[j] * sample_bytes;
+  }
+}
+
+void write_grid(std::span<const Run> runs, std::span<const std::uint64_t> lengths,
+                const StreamSpec& stream, const Grid& grid, BufferPool& pool,
+                StreamBatch& batch) {
+  const std::uint64_t sample_bytes = stream.sample_elements * stream.element_bytes;
+  const std::uint64_t cells = grid.rows * grid.width;
+  batch.rows = grid.rows;
+  batch.width = grid.width;
+  batch.values = pool.take(cells * sample_bytes);
+  batch.mask = pool.take(cells);
+  ElementCopier copy_elements(stream);
+  std::byte* values = batch.values->data();
+  std::byte* mask = batch.mask->data();
+  std::uint64_t filled = 0;  // cells before it are done: runs come in the order of their cells
+  const auto pad_to = [&](std::uint64_t cell) {
+    fill(values + filled * sample_bytes, (cell - filled) * stream.sample_elements,
+         stream.pad_value);
+    std::memset(mask + filled, 0, cell - filled);
+    filled = cell;
+  };
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    if (j + kAhead < runs.size()) prefetch_run(runs[j + kAhead], stream.sample_elements);
+    pad_to(grid.cell(j));
+    write_run(copy_elements, runs[j], lengths[j], stream.sample_elements, sample_bytes,
+              values + filled * sample_bytes);
+    std::memset(mask + filled, 1, lengths[j]);
+    if (lengths[j] != 0 && !grid.continued(j)) mask[filled] = std::byte{2};
+    filled += lengths[j];
+  }
+  pad_to(cells);
+}
+
+// Samples of several elements each: the elements, where each sample's begin, and what they are
+// called.
+void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferPool& pool,
+                    StreamBatch& batch) {
+  for (const Run& run : runs) {
+    const std::int64_t* offsets = run.column->element_offsets + run.begin;
+    batch.num_elements += static_cast<std::uint64_t>(offsets[run.samples] - offsets[0]);
+  }
+  batch.values = pool.take(batch.num_elements * stream.element_bytes);
+  batch.element_offsets = pool.take((batch.num_samples + 1) * sizeof(std::int64_t));
+  const bool sparse = !runs.empty() && runs[0].column->indices != nullptr;
+  if (sparse) batch.indices = pool.take(batch.num_elements * sizeof(std::int32_t));
+  ElementCopier copy_elements(stream);
+  std::int64_t* element_offset = batch.element_offsets->as<std::int64_t>();
+  *element_offset = 0;
+  for (const Run& run : runs) {
+    const std::int64_t* offsets = run.column->element_offsets + run.begin;
+    const auto first = static_cast<std::uint64_t>(offsets[0]);
+    const auto count = static_cast<std::uint64_t>(offsets[run.samples]) - first;
+    const auto done = static_cast<std::uint64_t>(*element_offset);
+    copy_elements(run, first, count, batch.values->data() + done * stream.element_bytes);
+    if (sparse) {
+      std::memcpy(batch.indices->as<std::int32_t>() + done, run.column->indices + first,
+                  count * sizeof(std::int32_t));
+    }
+    for (std::uint64_t i = 1; i <= run.samples; ++i) {
+      element_offset[i] = element_offset[0] + (offsets[i] - offsets[0]);
+    }
+    element_offset += run.samples;
+  }
+}
+
+// Samples that each sequence has in the minibatch: those of the run, or of the whole sequence
+// for a stream that is repeated.
+std::vector<std::uint64_t> lengths_of(std::span<const Run> runs, const Plan& plan,
+                                      const StreamSpec& stream) {
+  std::vector<std::uint64_t> lengths(runs.size());
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    lengths[j] = runs[j].samples;
+    if (!stream.broadcast) continue;
+    if (runs[j].samples != 1) {
+      throw DataError("a broadcast stream has one sample per sequence, here are " +
+                          std::to_string(runs[j].samples),
+                      {.stream = stream.name, .sequence = runs[j].sequence});
+    }
+    lengths[j] = plan.share[j].size;
+  }
+  return lengths;
+}
+
+}  // namespace
+
+StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
+                         const AssembleOptions& options, BufferPool& pool) {
+  const std::vector<std::uint64_t> lengths = lengths_of(runs, plan, stream);
+  StreamBatch batch;
+  batch.sample_offsets = pool.take((runs.size() + 1) * sizeof(std::int64_t));
+  std::int64_t* offset = batch.sample_offsets->as<std::int64_t>();
+  offset[0] = 0;
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    offset[j + 1] = offset[j] + static_cast<std::int64_t>(lengths[j]);
+    batch.longest = std::max(batch.longest, lengths[j]);
+  }
+  batch.num_samples = static_cast<std::uint64_t>(offset[runs.size()]);
+  if (stream.variable) {
+    write_variable(runs, stream, pool, batch);
+  } else if (options.form == Form::kRagged) {
+    write_ragged(runs, lengths, stream, pool, batch);
+  } else {
+    write_grid(runs, lengths, stream, Grid(runs, lengths, plan, options), pool, batch);
+  }
+  return batch;
+}
+
+}  // namespace sweephand

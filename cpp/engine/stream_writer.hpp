@@ -1,0 +1,24 @@
+// Lays one stream of a share into buffers.
+#pragma once
+
+#include "engine/assemble.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace sweephand {
+
+// Samples that lie one behind the other in a column, and where they came from.
+struct Run {
+  const Column* column;
+  std::uint64_t begin;  // sample of the column
+  std::uint64_t samples;
+  std::uint64_t sequence;  // for errors
+};
+
+// `runs` has one entry per sequence of the share; `plan` says where they go if the form is
+// kRows.
+StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
+                         const AssembleOptions& options, BufferPool& pool);
+
+}  // namespace sweephand

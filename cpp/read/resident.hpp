@@ -1,0 +1,24 @@
+// Data that lie in memory, or in files that are read sequence by sequence: one chunk, always
+// there.
+#pragma once
+
+#include "read/deserializer.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace sweephand {
+
+class ResidentDeserializer final : public Deserializer {
+ public:
+  explicit ResidentDeserializer(std::shared_ptr<const Chunk> corpus)
+      : corpus_(std::move(corpus)) {}
+
+  std::shared_ptr<const Chunk> load(std::uint64_t /*chunk*/) override { return corpus_; }
+  bool resident() const noexcept override { return true; }
+
+ private:
+  std::shared_ptr<const Chunk> corpus_;
+};
+
+}  // namespace sweephand

@@ -1,0 +1,313 @@
+"""Columns: one stream of one chunk as plain arrays, made of whatever holds the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.streams import StreamDef, StreamInfo
+
+_ELEMENT_TYPES: dict[str, _core.ElementType] = {
+    "bool": _core.ElementType.bool_,
+    **{
+        name: getattr(_core.ElementType, name)
+        for name in (
+            *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+            *("float16", "bfloat16", "float32", "float64"),
+        )
+    },
+}
+
+
+def element_type(dtype: np.dtype[Any]) -> _core.ElementType:
+    """Return how the core reads elements of a dtype; it copies the unknown ones as they are."""
+    return _ELEMENT_TYPES.get(dtype.name, _core.ElementType.opaque)
+
+
+@dataclass(frozen=True)
+class ColumnData:
+    """One stream of one chunk.
+
+    Attributes
+    ----------
+    values : ndarray or None
+        Dense: C-contiguous, shape (samples, *shape). Sparse: the values of the non-zero
+        elements. None if they lie in `file`.
+    dtype : numpy.dtype
+        Of the elements.
+    shape : tuple of int
+        Of one sample.
+    num_samples : int
+        Samples in the chunk.
+    sample_offsets : ndarray of int64 or None
+        Where each sequence begins, and the end; None: every sequence is one sample.
+    element_offsets, indices : ndarray of int64, of int32, or None
+        Of sparse samples: where each sample's elements begin, and the end; the index of each
+        element.
+    """
+
+    values: NDArray[Any] | None
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    num_samples: int
+    sample_offsets: NDArray[np.int64] | None = None
+    element_offsets: NDArray[np.int64] | None = None
+    indices: NDArray[np.int32] | None = None
+    file: _core.File | None = None
+    file_offset: int = 0
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether samples come as indices and values."""
+        return self.indices is not None
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences in the chunk."""
+        if self.sample_offsets is None:
+            return self.num_samples
+        return len(self.sample_offsets) - 1
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory that the arrays hold, in bytes."""
+        arrays = (self.values, self.sample_offsets, self.element_offsets, self.indices)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    def as_frames(self) -> ColumnData:
+        """Return the column with every sample as its own sequence."""
+        return replace(self, sample_offsets=None)
+
+    def to_core(self) -> _core.Column:
+        """Return what the core reads; it borrows the arrays."""
+        return _core.Column(
+            values=self.values,
+            sample_offsets=self.sample_offsets,
+            element_offsets=self.element_offsets,
+            indices=self.indices,
+            element_bytes=self.dtype.itemsize,
+            sample_elements=int(np.prod(self.shape, dtype=np.int64)),
+            type=element_type(self.dtype),
+            file=self.file,
+            file_offset=self.file_offset,
+        )
+
+
+def make_column(name: str, data: object) -> ColumnData:
+    """Read one stream out of what a user calls data.
+
+    Parameters
+    ----------
+    name : str
+        The stream, for errors.
+    data : array, list, (values, offsets), SciPy CSR, list of CSR, or torch tensor
+        An array of shape (sequences, *shape) holds one sample per sequence; a list holds one
+        sequence per entry, each of shape (samples, *shape); ``(values, offsets)`` holds samples
+        one behind the other and where each sequence begins.
+
+    Raises
+    ------
+    TypeError
+        If the container or its elements cannot be numbers.
+    ValueError
+        If sample shapes differ, or offsets do not fit the values.
+    """
+    if isinstance(data, tuple):
+        if len(data) != 2:
+            raise TypeError(
+                f"stream {name!r}: a tuple is (values, offsets), got {len(data)} items"
+            )
+        return _from_offsets(name, data[0], data[1])
+    if _is_csr(data):
+        return _from_csr(name, data)
+    if isinstance(data, list):
+        return _from_list(name, data)
+    values = _as_values(name, data)
+    return ColumnData(values, values.dtype, values.shape[1:], len(values))
+
+
+def describe_stream(name: str, column: ColumnData, definition: StreamDef) -> StreamInfo:
+    """Check a column against its definition and return the stream as it is delivered.
+
+    Raises
+    ------
+    ValueError
+        If shape or sparseness differ from the definition, or the cast is not possible.
+    """
+    wanted = definition.sample_shape
+    if wanted is not None and wanted != column.shape:
+        raise ValueError(f"stream {name!r} has samples of shape {column.shape}, not {wanted}")
+    if definition.is_sparse and not column.is_sparse:
+        raise ValueError(f"stream {name!r} is declared sparse, but its data are dense")
+    dtype = column.dtype if definition.dtype is None else np.dtype(definition.dtype)
+    opaque = _core.ElementType.opaque
+    if dtype != column.dtype and opaque in (element_type(dtype), element_type(column.dtype)):
+        raise ValueError(f"stream {name!r}: there is no cast from {column.dtype} to {dtype}")
+    if definition.broadcast and column.is_sparse:
+        raise ValueError(f"stream {name!r}: a sparse stream cannot be broadcast")
+    return StreamInfo(
+        name=name,
+        dtype=dtype,
+        shape=column.shape,
+        is_sparse=column.is_sparse,
+        defines_mb_size=definition.defines_mb_size,
+        broadcast=definition.broadcast,
+        transforms=definition.transforms,
+    )
+
+
+def check_dtype(name: str, dtype: np.dtype[Any]) -> None:
+    """Refuse element types that have no plain bytes.
+
+    Raises
+    ------
+    TypeError
+        If elements are Python objects.
+    """
+    if dtype.hasobject:
+        raise TypeError(
+            f"stream {name!r} holds Python objects (dtype {dtype}); give numbers, or a list "
+            "with one array per sequence"
+        )
+
+
+def _is_csr(data: object) -> bool:
+    # Without importing SciPy: who passes such a matrix has it imported.
+    return getattr(data, "format", None) == "csr" and hasattr(data, "indptr")
+
+
+def _as_array(name: str, data: object) -> NDArray[Any]:
+    if type(data).__module__.partition(".")[0] == "torch":
+        array = _from_torch(data)
+    else:
+        try:
+            array = np.asarray(data)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"stream {name!r} cannot be read as an array: {error}") from error
+    check_dtype(name, array.dtype)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return array
+
+
+def _from_torch(tensor: Any) -> NDArray[Any]:
+    tensor = tensor.detach()
+    if str(tensor.dtype) == "torch.bfloat16":
+        import ml_dtypes  # NumPy has no bfloat16 of its own
+
+        # Viewed as integers of the same size, which NumPy can share.
+        return np.asarray(tensor.view(dtype=_torch_int16(tensor)).numpy()).view(
+            ml_dtypes.bfloat16
+        )
+    return np.asarray(tensor.numpy())
+
+
+def _torch_int16(tensor: Any) -> Any:
+    return __import__(type(tensor).__module__.partition(".")[0]).int16
+
+
+def _as_values(name: str, data: object) -> NDArray[Any]:
+    values = _as_array(name, data)
+    if values.ndim == 0:
+        raise TypeError(
+            f"stream {name!r} must have a first axis of samples, got a single {values.dtype}"
+        )
+    return np.ascontiguousarray(values)
+
+
+def _from_offsets(name: str, data: object, offsets: object) -> ColumnData:
+    values = _as_values(name, data)
+    starts = np.asarray(offsets)
+    if starts.ndim != 1 or starts.dtype.kind not in "iu":
+        raise ValueError(
+            f"stream {name!r}: offsets must be one row of integers, got {starts.dtype} of "
+            f"shape {starts.shape}"
+        )
+    checked = np.ascontiguousarray(starts, dtype=np.int64)
+    try:
+        _core.check_offsets(checked, len(values))
+    except ValueError as error:
+        raise ValueError(f"stream {name!r}: {error}") from None
+    return ColumnData(values, values.dtype, values.shape[1:], len(values), checked)
+
+
+def _from_list(name: str, data: list[object]) -> ColumnData:
+    if data and all(_is_csr(item) for item in data):
+        return _from_csr_list(name, data)
+    if data and np.ndim(_as_array(name, data[0])) == 0:
+        values = _as_values(name, data)
+        return ColumnData(values, values.dtype, values.shape[1:], len(values))
+    sequences = [_as_values(name, item) for item in data]
+    if not sequences:
+        raise ValueError(f"stream {name!r} is an empty list")
+    first = sequences[0]
+    for number, sequence in enumerate(sequences):
+        if sequence.shape[1:] != first.shape[1:]:
+            raise ValueError(
+                f"stream {name!r}: sequence {number} has samples of shape "
+                f"{sequence.shape[1:]}, sequence 0 of shape {first.shape[1:]}"
+            )
+        if sequence.dtype != first.dtype:
+            raise ValueError(
+                f"stream {name!r}: sequence {number} has dtype {sequence.dtype}, sequence 0 "
+                f"has {first.dtype}"
+            )
+    values = np.concatenate(sequences)
+    return ColumnData(
+        values, values.dtype, values.shape[1:], len(values), _offsets_of(sequences)
+    )
+
+
+def _offsets_of(sequences: Sequence[Any]) -> NDArray[np.int64]:
+    lengths = [sequence.shape[0] for sequence in sequences]
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+
+
+def _from_csr(name: str, matrix: Any) -> ColumnData:
+    values = _as_values(name, matrix.data)
+    dimension = int(matrix.shape[1])
+    if dimension > np.iinfo(np.int32).max:
+        raise ValueError(f"stream {name!r}: sparse samples have at most 2^31 - 1 elements")
+    indices = np.ascontiguousarray(matrix.indices, dtype=np.int32)
+    if indices.size and (indices.min() < 0 or indices.max() >= dimension):
+        raise ValueError(f"stream {name!r} has a column index outside [0, {dimension})")
+    element_offsets = np.ascontiguousarray(matrix.indptr, dtype=np.int64)
+    if len(indices) != len(values):
+        raise ValueError(f"stream {name!r} has {len(indices)} indices for {len(values)} values")
+    try:
+        _core.check_offsets(element_offsets, len(values))
+    except ValueError as error:
+        raise ValueError(f"stream {name!r}: row {error}") from None
+    return ColumnData(
+        values,
+        values.dtype,
+        (dimension,),
+        len(element_offsets) - 1,
+        element_offsets=element_offsets,
+        indices=indices,
+    )
+
+
+def _from_csr_list(name: str, matrices: Sequence[Any]) -> ColumnData:
+    parts = [_from_csr(name, matrix) for matrix in matrices]
+    for number, part in enumerate(parts):
+        if part.shape != parts[0].shape or part.dtype != parts[0].dtype:
+            raise ValueError(
+                f"stream {name!r}: sequence {number} has {part.shape[0]} columns of "
+                f"{part.dtype}, sequence 0 has {parts[0].shape[0]} of {parts[0].dtype}"
+            )
+    counts = [np.diff(matrix.indptr) for matrix in matrices]
+    element_offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts), dtype=np.int64)])
+    return replace(
+        parts[0],
+        values=np.concatenate([part.values for part in parts if part.values is not None]),
+        num_samples=len(element_offsets) - 1,
+        sample_offsets=_offsets_of(matrices),
+        element_offsets=element_offsets.astype(np.int64),
+        indices=np.concatenate([part.indices for part in parts if part.indices is not None]),
+    )

@@ -1,0 +1,8 @@
+"""Deserializers: what turns arrays and files into chunks of sequences."""
+
+from sweephand.deserializers.array import ArrayDeserializer
+from sweephand.deserializers.base import Deserializer
+from sweephand.deserializers.npy import NpyDeserializer
+from sweephand.deserializers.user import UserDeserializer
+
+__all__ = ["ArrayDeserializer", "Deserializer", "NpyDeserializer", "UserDeserializer"]

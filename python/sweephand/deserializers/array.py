@@ -1,0 +1,167 @@
+"""Arrays in memory as a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.checks import check_int
+from sweephand.columns import ColumnData, describe_stream, make_column
+from sweephand.deserializers.base import Deserializer, Opened, chunk_starts, size_columns
+from sweephand.ids import FrameIds, GivenIds, SequenceIds, ShardIds
+from sweephand.streams import StreamDef, StreamDefs
+
+_CHUNK_BYTES = 8 << 20
+
+
+class ArrayDeserializer(Deserializer):
+    """Serve arrays in place.
+
+    Parameters
+    ----------
+    streams : dict
+        Stream name to data: an array of shape (sequences, *shape), one sample per sequence; a
+        list with one array of shape (samples, *shape) per sequence; ``(values, offsets)`` with
+        values of shape (samples, *shape) and offsets of shape (sequences + 1,); a SciPy CSR
+        matrix, one sparse sample per row; a list of CSR matrices; a torch tensor. Contiguous
+        arrays of native byte order are not copied, so do not write to them while they are
+        served.
+    definitions : StreamDefs, optional
+        What arrays cannot say: ``defines_mb_size``, ``dtype``, ``transforms``, ``broadcast``. A
+        stream without one is taken as it is; with definitions only those streams are served,
+        each from its ``field``.
+    ids : sequence of str or int, optional
+        One id per sequence, all different; by default ``<name>__<number>``. They are the join
+        keys too.
+    chunk_size : int, optional
+        Sequences in a chunk, the unit that a window shuffles; by default as many as fill about
+        8 MiB.
+    name : str
+        Name of the corpus in ids and fingerprints.
+
+    Raises
+    ------
+    TypeError
+        If data are Python objects, or no array at all.
+    ValueError
+        If streams differ in their number of sequences, offsets do not fit, or there is no
+        sequence.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> tokens = np.arange(10, dtype=np.uint16)
+    >>> corpus = sh.ArrayDeserializer({"tokens": (tokens, [0, 3, 10])})
+    >>> source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
+    >>> source.next_minibatch(4)["tokens"].as_sequences()
+    [array([0, 1, 2], dtype=uint16)]
+    """
+
+    def __init__(
+        self,
+        streams: Mapping[str, object],
+        definitions: StreamDefs | None = None,
+        ids: Sequence[str] | NDArray[np.generic] | None = None,
+        chunk_size: int | None = None,
+        name: str = "array",
+    ) -> None:
+        if not streams:
+            raise ValueError("give at least one stream")
+        defined = definitions or StreamDefs(**{stream: StreamDef() for stream in streams})
+        self._columns: dict[str, ColumnData] = {}
+        for stream, definition in defined.items():
+            field = definition.field or stream
+            if field not in streams:
+                raise ValueError(
+                    f"no data for stream {field!r}, there are: {', '.join(streams)}"
+                )
+            self._columns[stream] = make_column(stream, streams[field])
+        self._infos = [
+            describe_stream(stream, self._columns[stream], definition)
+            for stream, definition in defined.items()
+        ]
+        check_same_sequences(self._columns)
+        self._num_sequences = next(iter(self._columns.values())).num_sequences
+        if self._num_sequences == 0:
+            raise ValueError("the corpus is empty: no sequences")
+        if chunk_size is not None:
+            check_int("chunk_size", chunk_size, 1, 2**63)
+        self._chunk_size = chunk_size
+        self._name = name
+        self._ids: SequenceIds = ShardIds([name], [0, self._num_sequences])
+        self._given = None if ids is None else list(ids)
+        if self._given is not None:
+            if len(self._given) != self._num_sequences:
+                raise ValueError(
+                    f"{len(self._given)} ids are given for {self._num_sequences} sequences"
+                )
+            self._ids = GivenIds(self._given)
+
+    def open(self, *, frames: bool = False) -> Opened:
+        """Return the corpus, ready to be planned and read."""
+        columns, ids = self._columns, self._ids
+        if frames:
+            ids = FrameIds(ids, same_offsets(columns))
+            columns = {stream: column.as_frames() for stream, column in columns.items()}
+        num_sequences = next(iter(columns.values())).num_sequences
+        num_bytes = sum(column.num_bytes for column in columns.values())
+        num_samples = max(column.num_samples for column in columns.values())
+        mean_bytes = max(1, num_bytes // num_sequences)
+        starts = chunk_starts(
+            num_sequences, self._chunk_size or max(1, _CHUNK_BYTES // mean_bytes)
+        )
+        chunk = _core.Chunk(
+            columns=[column.to_core() for column in columns.values()],
+            num_sequences=num_sequences,
+            bytes=0,  # they are the user's
+            owner=tuple(columns.values()),
+        )
+        return Opened(
+            core=_core.ResidentDeserializer(chunk),
+            streams=self._infos,
+            chunk_sequences=np.diff(starts).astype(np.uint64),
+            size_by=partial(size_columns, columns, starts),
+            ids=ids,
+            names=[self._name],
+            resident=True,
+            sample_bytes=num_bytes / max(1, num_samples),
+            keys=None if self._given is None else self._keys,
+        )
+
+    def _keys(self) -> list[str]:
+        return [str(key) for key in self._given or []]
+
+
+def check_same_sequences(columns: Mapping[str, ColumnData]) -> None:
+    """Refuse streams with different numbers of sequences."""
+    counts = {stream: column.num_sequences for stream, column in columns.items()}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{stream!r} has {count}" for stream, count in counts.items())
+        raise ValueError(f"streams must have the same number of sequences: {told}")
+
+
+def same_offsets(columns: Mapping[str, ColumnData]) -> NDArray[np.int64] | None:
+    """Return the offsets that all streams share; None: one sample per sequence.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, naming the two streams and the first sequence.
+    """
+    (first_name, first), *others = columns.items()
+    one_each = np.arange(first.num_sequences + 1)
+    wanted = one_each if first.sample_offsets is None else first.sample_offsets
+    for name, column in others:
+        offsets = one_each if column.sample_offsets is None else column.sample_offsets
+        if not np.array_equal(offsets, wanted):
+            at = int(np.argmax(np.diff(offsets) != np.diff(wanted)))
+            raise ValueError(
+                f"frames need streams of equal lengths: sequence {at} has "
+                f"{wanted[at + 1] - wanted[at]} samples in {first_name!r} and "
+                f"{offsets[at + 1] - offsets[at]} in {name!r}"
+            )
+    return first.sample_offsets

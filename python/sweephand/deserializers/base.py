@@ -1,0 +1,169 @@
+"""What a source needs of a deserializer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.columns import ColumnData
+from sweephand.ids import SequenceIds
+from sweephand.streams import StreamInfo
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """The sizes of all sequences, and the samples in every chunk.
+
+    Attributes
+    ----------
+    sizes : core object
+        One size per sequence, in samples.
+    chunk_samples : ndarray of uint64, shape (chunks,)
+    fingerprinted : bool
+        Whether every size is known without loading chunks, so that all of them identify the
+        corpus.
+    """
+
+    sizes: _core.Sizes
+    chunk_samples: NDArray[np.uint64]
+    fingerprinted: bool = True
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A corpus that is ready to be planned and read.
+
+    Attributes
+    ----------
+    core : core object
+        Loads chunks.
+    streams : list of StreamInfo
+        In the order of the columns of a chunk.
+    chunk_sequences : ndarray of uint64, shape (chunks,)
+        Sequences in every chunk.
+    size_by : callable
+        ``size_by(name)`` gives the sizes as the samples of one stream, ``size_by(None)`` as
+        those of the longest.
+    ids : SequenceIds
+        Names of the sequences.
+    names : list of str
+        Base names of files or arrays, for the fingerprint.
+    resident : bool
+        Every sequence can be read by itself, at once.
+    sample_bytes : float
+        Mean bytes of all streams for one sample of the size-defining stream, for estimates of
+        memory.
+    keys : callable or None
+        Join keys of all sequences, ndarray of int64 or list of str; None: their numbers.
+    """
+
+    core: _core.Deserializer
+    streams: Sequence[StreamInfo]
+    chunk_sequences: NDArray[np.uint64]
+    size_by: Callable[[str | None], Sizing]
+    ids: SequenceIds
+    names: Sequence[str]
+    resident: bool
+    sample_bytes: float = 0.0
+    keys: Callable[[], NDArray[np.int64] | list[str]] | None = None
+    frames: bool = field(default=False)
+
+
+class Deserializer(ABC):
+    """Turns a file format, or arrays, into chunks of sequences."""
+
+    @abstractmethod
+    def open(self, *, frames: bool = False) -> Opened:
+        """Return the corpus, ready to be planned and read.
+
+        Parameters
+        ----------
+        frames : bool
+            Every sample is its own sequence.
+
+        Raises
+        ------
+        DataError
+            If the bytes are wrong.
+        ValueError
+            If the streams cannot be served as they are defined.
+        """
+
+
+def size_columns(
+    columns: dict[str, ColumnData], starts: NDArray[np.int64], stream: str | None
+) -> Sizing:
+    """Return the sizes of sequences whose columns are all here.
+
+    Parameters
+    ----------
+    columns : dict of ColumnData
+        One per stream, with as many sequences each.
+    starts : ndarray of int64, shape (chunks + 1,)
+        The first sequence of every chunk, and the end.
+    stream : str or None
+        The stream that defines the size; None: the longest one.
+
+    Raises
+    ------
+    ValueError
+        If a sequence has no sample.
+    """
+    chosen = columns if stream is None else {stream: columns[stream]}
+    ragged = {
+        name: column.sample_offsets
+        for name, column in chosen.items()
+        if column.sample_offsets is not None
+    }
+    if len(chosen) > len(ragged) and not ragged:
+        return Sizing(_core.CommonSize(1), np.diff(starts).astype(np.uint64))
+    if len(chosen) == 1 or _all_equal(list(ragged.values()), len(chosen)):
+        name, offsets = next(iter(ragged.items()))
+        return _size_offsets(name, offsets, starts)
+    sizes = np.max([np.diff(offsets) for offsets in ragged.values()], axis=0)
+    if len(ragged) < len(chosen):
+        sizes = np.maximum(sizes, 1)  # the other streams have one sample per sequence
+    _refuse_empty(" or ".join(map(repr, chosen)), int(sizes.min()), sizes)
+    chunk_samples = np.add.reduceat(np.append(sizes, 0), starts[:-1])
+    chunk_samples[np.diff(starts) == 0] = 0  # reduceat gives the next item for an empty chunk
+    return Sizing(_stored(sizes), chunk_samples.astype(np.uint64))
+
+
+def _all_equal(offsets: list[NDArray[np.int64]], wanted: int) -> bool:
+    return len(offsets) == wanted and all(
+        other is offsets[0] or np.array_equal(other, offsets[0]) for other in offsets[1:]
+    )
+
+
+def _size_offsets(name: str, offsets: NDArray[np.int64], starts: NDArray[np.int64]) -> Sizing:
+    least, most = _core.check_offsets(offsets, int(offsets[-1]))
+    if least == 0:
+        _refuse_empty(repr(name), 0, np.diff(offsets))
+    chunk_samples = np.diff(offsets[starts]).astype(np.uint64)
+    if least == most:
+        return Sizing(_core.CommonSize(least), chunk_samples)
+    return Sizing(_core.OffsetSizes(offsets), chunk_samples)
+
+
+def _stored(sizes: NDArray[np.int64]) -> _core.Sizes:
+    if sizes.min() == sizes.max():
+        return _core.CommonSize(int(sizes[0]))
+    return _core.StoredSizes(sizes.astype(np.uint32))
+
+
+def _refuse_empty(stream: str, least: int, sizes: NDArray[np.int64]) -> None:
+    if least == 0:
+        raise ValueError(
+            f"sequence {int(np.argmin(sizes))} has no sample in stream {stream}, which defines "
+            "its size; remove it, or name another stream by defines_mb_size=True"
+        )
+
+
+def chunk_starts(num_sequences: int, chunk_size: int) -> NDArray[np.int64]:
+    """Return the first sequence of every chunk of `chunk_size` sequences, and the end."""
+    return np.append(np.arange(0, num_sequences, chunk_size), num_sequences).astype(np.int64)

@@ -1,0 +1,236 @@
+"""``.npy`` files as a corpus, read by place and never mapped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.checks import check_int
+from sweephand.columns import ColumnData, check_dtype, describe_stream
+from sweephand.deserializers.array import check_same_sequences, same_offsets
+from sweephand.deserializers.base import Deserializer, Opened, chunk_starts, size_columns
+from sweephand.errors import DataError
+from sweephand.ids import FrameIds, SequenceIds, ShardIds
+from sweephand.streams import StreamDef, StreamDefs
+
+Path_ = str | os.PathLike[str]
+
+_CHUNK_BYTES = 8 << 20
+_MAX_HEADER = 65536
+
+
+class NpyDeserializer(Deserializer):
+    """Serve ``.npy`` files, reading each sequence where it lies.
+
+    A file is opened once and read by ``pread``: one that is cut or changed meanwhile is an
+    error, not a crash.
+
+    Parameters
+    ----------
+    streams : dict
+        Stream name to the path of a ``.npy`` file of shape (sequences, *shape), or to ``(values
+        path, offsets path)``: samples one behind the other, shape (samples, *shape), and where
+        each sequence begins, shape (sequences + 1,), which is kept in memory.
+    definitions : StreamDefs, optional
+        As in `ArrayDeserializer`.
+    chunk_size : int, optional
+        Sequences in a chunk, the unit that a window shuffles; by default as many as fill about
+        8 MiB.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is absent.
+    DataError
+        If a file is no ``.npy`` file, is cut short or too long, or holds pickled objects, which
+        are never loaded.
+    ValueError
+        If streams differ in their number of sequences, or offsets do not fit.
+    """
+
+    def __init__(
+        self,
+        streams: Mapping[str, Path_ | tuple[Path_, Path_]],
+        definitions: StreamDefs | None = None,
+        chunk_size: int | None = None,
+    ) -> None:
+        if not streams:
+            raise ValueError("give at least one stream")
+        if chunk_size is not None:
+            check_int("chunk_size", chunk_size, 1, 2**63)
+        self._chunk_size = chunk_size
+        defined = definitions or StreamDefs(**{stream: StreamDef() for stream in streams})
+        self._columns: dict[str, ColumnData] = {}
+        self._names = []
+        for stream, definition in defined.items():
+            field = definition.field or stream
+            if field not in streams:
+                raise ValueError(
+                    f"no file for stream {field!r}, there are: {', '.join(streams)}"
+                )
+            paths = streams[field]
+            values, offsets = paths if isinstance(paths, tuple) else (paths, None)
+            self._columns[stream] = open_column(stream, values, offsets)
+            self._names.append(Path(values).name)
+        self._infos = [
+            describe_stream(stream, self._columns[stream], definition)
+            for stream, definition in defined.items()
+        ]
+        check_same_sequences(self._columns)
+        if self._num_sequences(self._columns) == 0:
+            raise ValueError("the corpus is empty: no sequences")
+
+    @staticmethod
+    def _num_sequences(columns: Mapping[str, ColumnData]) -> int:
+        return next(iter(columns.values())).num_sequences
+
+    def open(self, *, frames: bool = False) -> Opened:
+        """Return the corpus, ready to be planned and read."""
+        columns = self._columns
+        ids: SequenceIds = ShardIds(self._names[:1], [0, self._num_sequences(columns)])
+        if frames:
+            ids = FrameIds(ids, same_offsets(columns))
+            columns = {stream: column.as_frames() for stream, column in columns.items()}
+        num_sequences = self._num_sequences(columns)
+        num_bytes = sum(
+            column.num_samples
+            * column.dtype.itemsize
+            * int(np.prod(column.shape, dtype=np.int64))
+            for column in columns.values()
+        )
+        num_samples = max(column.num_samples for column in columns.values())
+        mean_bytes = max(1, num_bytes // num_sequences)
+        starts = chunk_starts(
+            num_sequences, self._chunk_size or max(1, _CHUNK_BYTES // mean_bytes)
+        )
+        chunk = _core.Chunk(
+            columns=[column.to_core() for column in columns.values()],
+            num_sequences=num_sequences,
+            bytes=0,
+            owner=tuple(columns.values()),
+        )
+        return Opened(
+            core=_core.ResidentDeserializer(chunk),
+            streams=self._infos,
+            chunk_sequences=np.diff(starts).astype(np.uint64),
+            size_by=partial(size_columns, columns, starts),
+            ids=ids,
+            names=self._names,
+            resident=True,
+            sample_bytes=num_bytes / max(1, num_samples),
+        )
+
+
+@dataclass(frozen=True)
+class NpyHeader:
+    """What a ``.npy`` file's header says: shape, dtype, and the byte where the data begin."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    offset: int
+
+
+def read_header(path: Path_) -> NpyHeader:
+    """Read and check the header of a ``.npy`` file against the file's size.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    DataError
+        If the header is damaged, the data are cut or longer than it says, or elements are
+        objects.
+    """
+    name = os.fspath(path)
+    size = Path(path).stat().st_size
+    with Path(path).open("rb") as file:
+        try:
+            version = npy_format.read_magic(file)
+            readers = {
+                (1, 0): npy_format.read_array_header_1_0,
+                (2, 0): npy_format.read_array_header_2_0,
+            }
+            if version not in readers:
+                raise ValueError(f"version {version} is not supported, only 1.0 and 2.0")
+            shape, fortran_order, dtype = readers[version](file, max_header_size=_MAX_HEADER)
+        except (
+            ValueError,
+            EOFError,
+            SyntaxError,
+            TypeError,
+            KeyError,
+            MemoryError,
+            RecursionError,
+        ) as error:
+            raise DataError(
+                f"this is no .npy file, or its header is damaged: {error}", name
+            ) from None
+        offset = file.tell()
+    if dtype.hasobject:
+        raise DataError(
+            "the file holds pickled objects, which are never loaded; save numbers", name
+        )
+    if fortran_order and len(shape) > 1:
+        raise DataError(
+            "the array is in Fortran order; save numpy.ascontiguousarray of it", name
+        )
+    if any(n < 0 for n in shape):
+        raise DataError(f"the header says shape {shape}, which cannot be", name, offset)
+    wanted = offset + int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if size != wanted:
+        state = "cut short" if size < wanted else "longer than its array"
+        raise DataError(
+            f"the file is {state}: {shape} of {dtype} needs {wanted} bytes, there are {size}",
+            name,
+            min(size, wanted),
+        )
+    return NpyHeader(shape, dtype, offset)
+
+
+def open_column(stream: str, values: Path_, offsets: Path_ | None) -> ColumnData:
+    """Open one stream of ``.npy`` files; see `NpyDeserializer`."""
+    header = read_header(values)
+    name = os.fspath(values)
+    if not header.shape:
+        raise DataError("the file holds a single number, not an array of samples", name)
+    check_dtype(stream, header.dtype)
+    if not header.dtype.isnative:
+        raise DataError(
+            f"the array is big-endian ({header.dtype.str}); save it in native order", name
+        )
+    return ColumnData(
+        values=None,
+        dtype=header.dtype,
+        shape=header.shape[1:],
+        num_samples=header.shape[0],
+        sample_offsets=None
+        if offsets is None
+        else _read_offsets(stream, offsets, header.shape[0]),
+        file=_core.File(name),
+        file_offset=header.offset,
+    )
+
+
+def _read_offsets(stream: str, path: Path_, num_samples: int) -> NDArray[np.int64]:
+    header = read_header(path)
+    if len(header.shape) != 1 or header.dtype.kind not in "iu":
+        raise DataError(
+            f"offsets must be one row of integers, got {header.dtype} of shape {header.shape}",
+            os.fspath(path),
+            stream=stream,
+        )
+    loaded = np.load(path, allow_pickle=False)
+    checked = np.ascontiguousarray(loaded, dtype=np.int64)
+    try:
+        _core.check_offsets(checked, num_samples)
+    except ValueError as error:
+        raise DataError(str(error), os.fspath(path), stream=stream) from None
+    return checked

@@ -1,0 +1,153 @@
+"""Names of sequences: strings that stay the same wherever the corpus lies."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class SequenceIds(ABC):
+    """The id of every sequence of a corpus."""
+
+    @abstractmethod
+    def names(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the ids of the sequences with these numbers in the corpus."""
+
+    @abstractmethod
+    def number(self, name: str) -> int:
+        """Return the number in the corpus of the sequence with this id.
+
+        Raises
+        ------
+        KeyError
+            If there is no such sequence.
+        """
+
+
+class ShardIds(SequenceIds):
+    """Ids ``<shard>__<number in the shard>``.
+
+    Parameters
+    ----------
+    shards : sequence of str
+        Names, all different.
+    starts : sequence of int
+        Number in the corpus of each shard's first sequence, and the end.
+
+    Examples
+    --------
+    >>> ids = ShardIds(["a.npy", "b.npy"], [0, 3, 5])
+    >>> ids.names(np.array([2, 3])), ids.number("b.npy__1")
+    (['a.npy__2', 'b.npy__0'], 4)
+    """
+
+    def __init__(self, shards: Sequence[str], starts: Sequence[int]) -> None:
+        if len(set(shards)) != len(shards):
+            twice = next(name for name in shards if list(shards).count(name) > 1)
+            raise ValueError(
+                f"two files are called {twice!r}: ids would repeat; give them other names"
+            )
+        self._shards = list(shards)
+        self._starts = np.asarray(starts, dtype=np.int64)
+
+    def names(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the ids of the sequences with these numbers in the corpus."""
+        if len(self._shards) == 1:
+            prefix = f"{self._shards[0]}__"
+            return [f"{prefix}{number}" for number in numbers.tolist()]
+        signed = numbers.astype(np.int64)
+        shard = np.searchsorted(self._starts, signed, side="right") - 1
+        local = signed - self._starts[shard]
+        return [
+            f"{self._shards[s]}__{n}"
+            for s, n in zip(shard.tolist(), local.tolist(), strict=True)
+        ]
+
+    def number(self, name: str) -> int:
+        """Return the number in the corpus of the sequence with this id."""
+        shard, separator, text = name.rpartition("__")
+        if separator and text.isdecimal() and str(int(text)) == text and shard in self._shards:
+            at = self._shards.index(shard)
+            number = int(self._starts[at]) + int(text)
+            if number < self._starts[at + 1]:
+                return number
+        raise KeyError(f"no sequence has the id {name!r}")
+
+
+class GivenIds(SequenceIds):
+    """Ids that the user gave.
+
+    Parameters
+    ----------
+    given : sequence of str or int
+        One per sequence, all different; integers become their decimal digits.
+
+    Raises
+    ------
+    ValueError
+        If an id repeats.
+    """
+
+    def __init__(self, given: Sequence[str] | NDArray[np.generic]) -> None:
+        self._names = [str(name) for name in given]
+        if len(self._numbers) != len(self._names):
+            counts = Counter(self._names)
+            twice = next(name for name, count in counts.items() if count > 1)
+            raise ValueError(f"ids must be unique, {twice!r} is there more than once")
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self._names)}
+
+    def names(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the ids of the sequences with these numbers in the corpus."""
+        return [self._names[number] for number in numbers.tolist()]
+
+    def number(self, name: str) -> int:
+        """Return the number in the corpus of the sequence with this id."""
+        try:
+            return self._numbers[name]
+        except KeyError:
+            raise KeyError(f"no sequence has the id {name!r}") from None
+
+
+class FrameIds(SequenceIds):
+    """Ids of samples that are sequences of their own: ``<id of the sequence>#<sample in it>``.
+
+    Parameters
+    ----------
+    sequences : SequenceIds
+        Ids of the sequences that the samples come from.
+    offsets : ndarray of int64, or None
+        The first sample of every sequence, and the end; None: one sample each.
+    """
+
+    def __init__(self, sequences: SequenceIds, offsets: NDArray[np.int64] | None) -> None:
+        self._sequences = sequences
+        self._offsets = offsets
+
+    def names(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the ids of the samples with these numbers in the corpus."""
+        signed = numbers.astype(np.int64)
+        if self._offsets is None:
+            return [f"{name}#0" for name in self._sequences.names(signed)]
+        sequence = np.searchsorted(self._offsets, signed, side="right") - 1
+        frame = (signed - self._offsets[sequence]).tolist()
+        return [f"{n}#{f}" for n, f in zip(self._sequences.names(sequence), frame, strict=True)]
+
+    def number(self, name: str) -> int:
+        """Return the number in the corpus of the sample with this id."""
+        sequence, _, frame = name.rpartition("#")
+        if frame.isdecimal() and str(int(frame)) == frame:
+            number = self._sequences.number(sequence)
+            first, end = number, number + 1
+            if self._offsets is not None:
+                first, end = int(self._offsets[number]), int(self._offsets[number + 1])
+            if int(frame) < end - first:
+                return first + int(frame)
+        raise KeyError(f"no sample has the id {name!r}")

@@ -1,0 +1,202 @@
+"""Several deserializers as one corpus: each gives some streams of every sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.deserializers.base import Deserializer, Opened, Sizing
+from sweephand.errors import DataError
+from sweephand.ids import SequenceIds
+from sweephand.streams import StreamInfo
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What a source needs of one deserializer, or of several that are joined.
+
+    Attributes
+    ----------
+    members : list of core objects
+        The deserializers, and which of their sequences belong together.
+    places : list of (member, column)
+        Where each stream comes from.
+    """
+
+    members: list[_core.Member]
+    places: list[tuple[int, int]]
+    streams: list[StreamInfo]
+    chunk_sequences: NDArray[np.uint64]
+    size_by: Callable[[str | None], Sizing]
+    ids: SequenceIds
+    names: list[str]
+    resident: bool
+    sample_bytes: float
+    num_dropped: int = 0
+    errors: list[DataError] = field(default_factory=list)
+
+
+def open_all(
+    deserializers: Deserializer | Sequence[Deserializer],
+    frames: bool,
+    missing: Literal["error", "drop"],
+) -> Joined:
+    """Open deserializers and join them by key; the first one defines chunks and order.
+
+    Raises
+    ------
+    TypeError
+        If there is something else than deserializers.
+    ValueError
+        If stream names repeat, keys repeat, or a sequence is missing somewhere and that is an
+        error.
+    """
+    wanted = [deserializers] if isinstance(deserializers, Deserializer) else list(deserializers)
+    for deserializer in wanted:
+        if not isinstance(deserializer, Deserializer):
+            raise TypeError(f"deserializers must be Deserializer objects, got {deserializer!r}")
+    if not wanted:
+        raise ValueError("give at least one deserializer")
+    opened = [deserializer.open(frames=frames) for deserializer in wanted]
+    streams = [info for one in opened for info in one.streams]
+    names = [info.name for info in streams]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"two deserializers have a stream called {twice!r}; give one another name"
+        )
+    if len(opened) == 1:
+        return _alone(opened[0])
+    if frames:
+        raise ValueError(
+            "frames of several joined deserializers are not possible; join sequences"
+        )
+    return _join(opened, streams, missing)
+
+
+def _alone(one: Opened) -> Joined:
+    return Joined(
+        members=[_member(one, np.empty(0, np.uint64))],
+        places=[(0, column) for column in range(len(one.streams))],
+        streams=list(one.streams),
+        chunk_sequences=one.chunk_sequences,
+        size_by=one.size_by,
+        ids=one.ids,
+        names=list(one.names),
+        resident=one.resident,
+        sample_bytes=one.sample_bytes,
+    )
+
+
+def _member(one: Opened, joined: NDArray[np.uint64]) -> _core.Member:
+    return _core.Member(
+        deserializer=one.core, chunk_sequences=one.chunk_sequences, joined=joined
+    )
+
+
+class _KeptIds(SequenceIds):
+    """Ids of the sequences of the primary that the join kept."""
+
+    def __init__(self, primary: SequenceIds, kept: NDArray[np.uint64]) -> None:
+        self._primary = primary
+        self._kept = kept
+
+    def names(self, numbers: NDArray[np.integer]) -> list[str]:
+        return self._primary.names(self._kept[numbers])
+
+    def number(self, name: str) -> int:
+        number = self._primary.number(name)
+        at = int(np.searchsorted(self._kept, number))
+        if at == len(self._kept) or self._kept[at] != number:
+            raise KeyError(f"the sequence {name!r} was dropped by the join")
+        return at
+
+
+def _join(
+    opened: list[Opened], streams: list[StreamInfo], missing: Literal["error", "drop"]
+) -> Joined:
+    primary = opened[0]
+    numbers, kept = _match(opened, missing)
+    ends = np.cumsum(primary.chunk_sequences).astype(np.int64)
+    chunk_ends = np.searchsorted(np.flatnonzero(kept), ends)
+    chunk_sequences = np.diff(chunk_ends, prepend=0).astype(np.uint64)
+    starts = np.append(0, chunk_ends)
+
+    def size_by(stream: str | None) -> Sizing:
+        sizes = np.zeros(int(kept.sum()), np.uint32)
+        for one, rows in zip(opened, numbers, strict=True):
+            if stream is None or stream in [info.name for info in one.streams]:
+                sizes = np.maximum(sizes, _all_sizes(one, stream)[rows])
+        totals = np.append(0, np.cumsum(sizes, dtype=np.int64))
+        chunk_samples = np.diff(totals[starts]).astype(np.uint64)
+        if sizes.min() == sizes.max():
+            return Sizing(_core.CommonSize(int(sizes[0])), chunk_samples)
+        return Sizing(_core.StoredSizes(sizes), chunk_samples)
+
+    return Joined(
+        members=[_member(one, rows) for one, rows in zip(opened, numbers, strict=True)],
+        places=[(m, c) for m, one in enumerate(opened) for c in range(len(one.streams))],
+        streams=streams,
+        chunk_sequences=chunk_sequences,
+        size_by=size_by,
+        ids=_KeptIds(primary.ids, numbers[0]),
+        names=[name for one in opened for name in one.names],
+        resident=all(one.resident for one in opened),
+        sample_bytes=sum(one.sample_bytes for one in opened),
+        num_dropped=int((~kept).sum()),
+    )
+
+
+def _all_sizes(one: Opened, stream: str | None) -> NDArray[np.uint32]:
+    sizing = one.size_by(stream)
+    corpus = _core.Corpus(one.chunk_sequences, sizing.chunk_samples, sizing.sizes)
+    return corpus.sizes(0, corpus.num_sequences)
+
+
+def _match(
+    opened: list[Opened], missing: Literal["error", "drop"]
+) -> tuple[list[NDArray[np.uint64]], NDArray[np.bool_]]:
+    """Return each deserializer's numbers of the joined sequences, and which the first keeps."""
+    positional = [one.keys is None for one in opened]
+    if any(positional) and not all(positional):
+        raise ValueError(
+            "a deserializer with ids cannot be joined with one without: give ids to all or none"
+        )
+    primary_keys = _keys_of(opened[0], 0)
+    kept = np.ones(len(primary_keys), dtype=np.bool_)
+    found = [np.arange(len(primary_keys), dtype=np.uint64)]
+    for which, one in enumerate(opened[1:], 1):
+        places = {key: number for number, key in enumerate(_keys_of(one, which))}
+        numbers = [places.get(key, -1) for key in primary_keys]
+        rows = np.array(numbers, dtype=np.int64)
+        lacking = np.flatnonzero(rows < 0)
+        if lacking.size and missing == "error":
+            shown = ", ".join(repr(primary_keys[i]) for i in lacking[:3])
+            raise ValueError(
+                f"{lacking.size} of {len(primary_keys)} sequences are missing in deserializer "
+                f"{which}, such as those with the keys {shown}; missing='drop' leaves them out"
+            )
+        kept &= rows >= 0
+        found.append(rows.astype(np.uint64))
+    if not kept.any():
+        raise ValueError("the keys of the joined deserializers do not match: nothing is left")
+    return [rows[kept] for rows in found], kept
+
+
+def _keys_of(one: Opened, which: int) -> list[int] | list[str]:
+    if one.keys is None:
+        return list(range(int(one.chunk_sequences.sum())))
+    keys = one.keys()
+    listed = keys if isinstance(keys, list) else keys.tolist()
+    if len(set(listed)) != len(listed):
+        seen: set[object] = set()
+        for key in listed:
+            if key in seen:
+                raise ValueError(f"the key {key!r} is there twice in deserializer {which}")
+            seen.add(key)
+    return listed

@@ -1,0 +1,355 @@
+"""Minibatches: what a source delivers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from sweephand import _core
+from sweephand.ids import SequenceIds
+from sweephand.layouts import Layout
+from sweephand.streams import StreamInfo
+
+if TYPE_CHECKING:
+    import torch
+
+START, VALID, GAP = 2, 1, 0
+
+
+class MinibatchData:
+    """One stream of a minibatch. Its arrays own their data and stay valid and unchanged."""
+
+    def __init__(
+        self,
+        info: StreamInfo,
+        batch: _core.Batch,
+        stream: _core.StreamBatch,
+        layout: Layout,
+        device: object = None,
+    ) -> None:
+        self.info = info
+        self._batch = batch
+        self._stream = stream
+        self._layout = layout
+        self._device = device
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences in this worker's share."""
+        return self._batch.num_sequences
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of this stream in this worker's share."""
+        return self._stream.num_samples
+
+    @property
+    def end_of_sweep(self) -> bool:
+        """Whether the global minibatch holds the last sequence of a sweep."""
+        return self._batch.sweeps_ended > 0
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether samples come as indices and values."""
+        return self.info.is_sparse
+
+    @property
+    def max_seqlen(self) -> int:
+        """Samples of the longest sequence; 0 in an empty share."""
+        return self._stream.longest
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(sequences, longest sequence, *sample shape)."""
+        return (self.num_sequences, self.max_seqlen, *self.info.shape)
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where sequences begin in `values`, and the end: int64, shape (sequences + 1,)."""
+        offsets: NDArray[np.int64] = self._stream.sample_offsets(self.num_sequences)
+        return offsets
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Samples of each sequence: int64, shape (sequences,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def cu_seqlens(self) -> NDArray[np.int32]:
+        """`offsets` as int32, shape (sequences + 1,), as attention kernels want them.
+
+        Raises
+        ------
+        OverflowError
+            If there are 2^31 samples or more.
+        """
+        if self.num_samples > np.iinfo(np.int32).max:
+            raise OverflowError(f"{self.num_samples} samples do not fit int32 offsets")
+        return self.offsets.astype(np.int32)
+
+    @cached_property
+    def values(self) -> Any:
+        """All samples one behind the other.
+
+        Returns
+        -------
+        ndarray of `info.dtype`, shape (samples, *sample shape)
+            For a sparse stream a SciPy CSR matrix of shape (samples, dimension).
+        """
+        if self.is_sparse:
+            return self._apply_transforms(self._csr())
+        if self._is_grid:
+            return self._apply_transforms(self._grid[self._stream.mask() != GAP])
+        shape = (self.num_samples, *self.info.shape)
+        return self._apply_transforms(self._stream.values(self.info.dtype, shape))
+
+    @property
+    def data(self) -> Any:
+        """The same as `values`."""
+        return self.values
+
+    def as_sequences(self) -> list[Any]:
+        """Return an array (samples, *sample shape) per sequence, or a CSR matrix if sparse."""
+        values = self.values
+        return [values[begin:end] for begin, end in pairwise(self.offsets.tolist())]
+
+    def asarray(
+        self, pad_value: float | None = None, dtype: DTypeLike | None = None
+    ) -> NDArray[Any]:
+        """Return all sequences as one dense array.
+
+        Parameters
+        ----------
+        pad_value : number, optional
+            What fills the gaps; the layout's by default, which is 0 unless it says otherwise.
+        dtype : dtype-like, optional
+            Of the result; by default the stream's.
+
+        Returns
+        -------
+        ndarray, shape (sequences, width, *sample shape)
+            Width is that of the longest sequence, rounded up as the layout says.
+        """
+        wanted = self._layout.pad_value_of(self.info.name) if pad_value is None else pad_value
+        dense = self._dense(wanted)
+        return dense if dtype is None else dense.astype(dtype, copy=False)
+
+    @cached_property
+    def mask(self) -> NDArray[np.uint8]:
+        """Which cells of `asarray` hold data: uint8; 2 start of a sequence, 1 valid, 0 gap."""
+        if self._is_grid:
+            cells: NDArray[np.uint8] = self._stream.mask()
+            return cells
+        columns = np.arange(self.max_seqlen)
+        mask = (columns < self.lengths[:, None]).astype(np.uint8)
+        if mask.shape[1]:
+            mask[:, 0] *= START
+        return mask
+
+    def __array__(
+        self, dtype: DTypeLike | None = None, copy: bool | None = None
+    ) -> NDArray[Any]:
+        dense = self.asarray(dtype=dtype)
+        return dense.copy() if copy else dense
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._exported.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device, index = self._exported.__dlpack_device__()
+        return int(device), int(index)
+
+    def torch(self, device: object = None, non_blocking: bool = False) -> torch.Tensor:
+        """Return `values` (of a padded layout `asarray`) as a tensor, on a CPU without a copy.
+
+        Parameters
+        ----------
+        device : torch device or str, optional
+            Where it is wanted; by default the device that `next_minibatch` was given, or the
+            CPU. For a CUDA device the data go through pinned memory.
+        non_blocking : bool
+            Return before the copy to the device has ended; the pinned memory lives as long as
+            it must.
+        """
+        from sweephand.torch import to_tensor
+
+        return to_tensor(
+            self._exported, self._device if device is None else device, non_blocking
+        )
+
+    def __len__(self) -> int:
+        return self.num_sequences
+
+    def __repr__(self) -> str:
+        return f"MinibatchData({self.info.name!r}, {self.shape}, {self.info.dtype})"
+
+    @property
+    def _exported(self) -> NDArray[Any]:
+        if self.is_sparse:
+            raise TypeError(
+                f"stream {self.info.name!r} is sparse; use asarray() or as_sequences()"
+            )
+        return self.asarray() if self._is_grid else self.values
+
+    @property
+    def _is_grid(self) -> bool:
+        return self._stream.mask() is not None
+
+    @cached_property
+    def _grid(self) -> NDArray[Any]:
+        shape = (self._stream.rows, self._stream.width, *self.info.shape)
+        grid: NDArray[Any] = self._stream.values(self.info.dtype, shape)
+        return grid
+
+    def _apply_transforms(self, values: Any) -> Any:
+        for transform in self.info.transforms:
+            count = values.shape[0]
+            values = transform(values)
+            if values.shape[0] != count:
+                raise ValueError(
+                    f"a transform of stream {self.info.name!r} must keep the number of "
+                    f"samples, it made {values.shape[0]} of {count}"
+                )
+        return values
+
+    def _csr(self) -> Any:
+        try:
+            from scipy.sparse import csr_matrix
+        except ImportError:
+            raise ImportError(
+                "sparse streams come as SciPy matrices: pip install 'sweephand[scipy]', or "
+                "use asarray()"
+            ) from None
+        data, indices, starts = self._elements()
+        return csr_matrix((data, indices, starts), shape=(self.num_samples, *self.info.shape))
+
+    def _elements(self) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
+        count = self._stream.num_elements
+        indices = self._stream.indices()
+        if indices is None:  # an empty share never saw a column
+            indices = np.empty(0, np.int32)
+        return (
+            self._stream.values(self.info.dtype, (count,)),
+            indices,
+            self._stream.element_offsets(),
+        )
+
+    def _dense(self, pad_value: float) -> NDArray[Any]:
+        if self._is_grid and not self.info.transforms:
+            if pad_value == self._layout.pad_value_of(self.info.name):
+                return self._grid
+            mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))
+            return np.where(mask != GAP, self._grid, np.asarray(pad_value, self.info.dtype))
+        valid = self.mask != GAP
+        values = self._dense_values()
+        dense = np.full(valid.shape + values.shape[1:], pad_value, values.dtype)
+        dense[valid] = values
+        return dense
+
+    def _dense_values(self) -> NDArray[Any]:
+        if not self.is_sparse:
+            return self.values  # type: ignore[no-any-return]
+        if self.info.transforms:
+            return self.values.toarray()  # type: ignore[no-any-return]
+        data, indices, starts = self._elements()
+        dense = np.zeros((self.num_samples, *self.info.shape), self.info.dtype)
+        rows = np.repeat(np.arange(self.num_samples), np.diff(starts))
+        np.add.at(dense, (rows, indices), data)
+        return dense
+
+
+class Minibatch(Mapping[Any, MinibatchData]):
+    """What one worker gets of a minibatch: stream name, or input map's key, to `MinibatchData`.
+
+    It is falsy only at the end of the data; a worker whose share is empty gets a truthy one
+    with 0 sequences.
+    """
+
+    __slots__ = ("_batch", "_cache", "_device", "_ids", "_keys", "_layout")
+
+    def __init__(
+        self,
+        batch: _core.Batch,
+        keys: Mapping[Any, tuple[int, StreamInfo]],
+        layout: Layout,
+        ids: SequenceIds,
+        device: object = None,
+    ) -> None:
+        self._batch = batch
+        self._keys = {} if batch.end_of_data else keys
+        self._layout = layout
+        self._ids = ids
+        self._device = device
+        self._cache: dict[Any, MinibatchData] = {}
+
+    def __bool__(self) -> bool:
+        return not self._batch.end_of_data
+
+    def __getitem__(self, key: Any) -> MinibatchData:
+        found = self._cache.get(key)
+        if found is None:
+            index, info = self._keys[key]
+            stream = self._batch.stream(index)
+            found = MinibatchData(info, self._batch, stream, self._layout, self._device)
+            self._cache[key] = found
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __repr__(self) -> str:
+        if not self:
+            return "Minibatch(end of data)"
+        streams = ", ".join(str(key) for key in self._keys)
+        return (
+            f"Minibatch(nominal_time={self.nominal_time}, num_sequences={self.num_sequences}, "
+            f"num_samples={self.num_samples}, streams=[{streams}])"
+        )
+
+    @property
+    def nominal_time(self) -> int:
+        """Where the global minibatch begins, in samples."""
+        return self._batch.nominal_time
+
+    @property
+    def end_of_sweep(self) -> bool:
+        """Whether the global minibatch holds the last sequence of a sweep."""
+        return self._batch.sweeps_ended > 0
+
+    @property
+    def sweeps_ended(self) -> int:
+        """How many sweeps end in the global minibatch."""
+        return self._batch.sweeps_ended
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences in this worker's share."""
+        return self._batch.num_sequences
+
+    @property
+    def num_samples(self) -> int:
+        """Samples in this worker's share, in the size-defining stream."""
+        return self._batch.share_samples
+
+    @property
+    def global_num_samples(self) -> int:
+        """Samples over all workers, in the size-defining stream; no communication is needed."""
+        return self._batch.num_samples
+
+    @property
+    def ids(self) -> list[str]:
+        """The id of every sequence of the share."""
+        return self._ids.names(self._batch.sequences())
+
+    @property
+    def bucket_key(self) -> int | None:
+        """The bucket that all sequences are of, in a bucketed layout."""
+        return None

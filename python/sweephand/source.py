@@ -1,0 +1,629 @@
+"""The minibatch source: a minibatch is a pure function of corpus, seed and nominal time."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.checks import check_int
+from sweephand.columns import element_type
+from sweephand.deserializers.array import ArrayDeserializer
+from sweephand.deserializers.base import Deserializer
+from sweephand.errors import DataError
+from sweephand.joining import open_all
+from sweephand.layouts import Frames, Layout, Padded, Ragged
+from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME, Limits
+from sweephand.minibatch import Minibatch
+from sweephand.planned import PlannedMinibatch
+from sweephand.state import ORDER_VERSION, State, fingerprint_text
+from sweephand.streams import StreamInfo, Streams
+from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS, Window
+
+DEFAULT_NUM_LANES = 48
+
+
+class SizeSchedule(Protocol):
+    """Minibatch sizes, indexed by the samples seen."""
+
+    def __getitem__(self, samples_seen: int) -> int:
+        """Return the size of the minibatch that begins there."""
+
+
+class MinibatchSource:
+    """Deliver minibatches in an order that is a pure function of corpus, seed and nominal time.
+
+    Parameters
+    ----------
+    deserializers : Deserializer, or a list with one
+        Where the data come from.
+    max_samples : int
+        End of the timeline, in samples: a sequence that starts before it is delivered whole.
+        ``FULL_DATA_SWEEP`` is one sweep.
+    max_sweeps : int
+        End of the timeline, in sweeps. At most one of both limits is given.
+    randomize : bool
+        Shuffle every sweep; False delivers the order of the corpus.
+    randomization_window_in_chunks : int
+        Chunks that are open at a time over all workers. Given explicitly it holds for every
+        deserializer; by default data that are resident or randomly accessible are shuffled as a
+        whole, others within 128 chunks. 0 means not given.
+    randomization_window_in_samples : int
+        The same in samples. At most one of both is given.
+    randomization_seed : int
+        In [0, 2^64).
+    num_lanes : int, optional
+        Parts of a sweep that are read side by side, 48 by default; at most as many workers can
+        share the data.
+    layout : Layout, optional
+        `Ragged()` by default.
+    frame_mode : bool
+        CNTK's spelling of ``layout=Frames()``.
+    truncation_length : int
+        CNTK's spelling of ``layout=TruncatedBPTT(length)``.
+    balance : {None, "samples"}
+        None: every worker takes its lanes. "samples": few sequences move so that shares have
+        nearly equal numbers of samples.
+    missing : {"error", "drop"}
+        What a join does with a sequence that another deserializer lacks.
+    max_errors : int
+        Budget of damaged items that are skipped, counted and listed in `errors`.
+    num_threads : int, optional
+        Threads that prepare minibatches ahead; 0 prepares each in the caller's thread. By
+        default half of the cores, at least 1.
+    prefetch : int
+        Minibatches that are prepared ahead; 0 is the same as no threads.
+    memory_limit : int, optional
+        In bytes. A minibatch size that would need more is refused; see `memory_bound`.
+
+    Raises
+    ------
+    ValueError
+        If settings contradict each other or the corpus cannot be served.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"x": np.arange(6.0), "y": np.arange(6) % 2})
+    >>> with sh.MinibatchSource(corpus, randomization_seed=1, max_sweeps=1) as source:
+    ...     for minibatch in source.minibatches(4):
+    ...         print(minibatch.nominal_time, minibatch.num_samples, minibatch.end_of_sweep)
+    0 4 False
+    4 2 True
+    """
+
+    def __init__(
+        self,
+        deserializers: Deserializer | Sequence[Deserializer],
+        *,
+        max_samples: int = INFINITELY_REPEAT,
+        max_sweeps: int = INFINITELY_REPEAT,
+        randomize: bool = True,
+        randomization_window_in_chunks: int = DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
+        randomization_window_in_samples: int = 0,
+        randomization_seed: int = 0,
+        num_lanes: int | None = None,
+        layout: Layout | None = None,
+        frame_mode: bool = False,
+        truncation_length: int = 0,
+        balance: Literal["samples"] | None = None,
+        missing: Literal["error", "drop"] = "error",
+        max_errors: int = 0,
+        num_threads: int | None = None,
+        prefetch: int = 2,
+        memory_limit: int | None = None,
+    ) -> None:
+        limits = Limits.check(max_samples, max_sweeps)
+        window = Window.check(
+            randomize, randomization_window_in_chunks, randomization_window_in_samples
+        )
+        self._layout = _choose_layout(layout, frame_mode, truncation_length)
+        check_int("randomization_seed", randomization_seed, 0, 2**64)
+        check_int("max_errors", max_errors, 0, 2**63)
+        check_int("prefetch", prefetch, 0, 2**16)
+        if balance not in (None, "samples"):
+            raise ValueError(f"balance must be None or 'samples', got {balance!r}")
+        if balance and not randomize:
+            raise ValueError(
+                "balance needs randomize=True: unshuffled sequences are dealt in turn"
+            )
+        if missing not in ("error", "drop"):
+            raise ValueError(f"missing must be 'error' or 'drop', got {missing!r}")
+        if memory_limit is not None:
+            check_int("memory_limit", memory_limit, 1, 2**63)
+        self._num_lanes = DEFAULT_NUM_LANES if num_lanes is None else num_lanes
+        check_int("num_lanes", self._num_lanes, 1, 2**16)
+        self._num_threads = _default_threads() if num_threads is None else num_threads
+        check_int("num_threads", self._num_threads, 0, 2**10)
+        if prefetch == 0:
+            self._num_threads = 0
+        self._prefetch = prefetch
+        self._randomize = randomize
+        self._seed = randomization_seed
+        self._balance = balance
+        self._memory_limit = memory_limit
+
+        self._opened = open_all(deserializers, isinstance(self._layout, Frames), missing)
+        self._infos = list(self._opened.streams)
+        self._keys = {info.name: (i, info) for i, info in enumerate(self._infos)}
+        sizing = self._opened.size_by(_size_stream(self._infos))
+        self._corpus = _core.Corpus(
+            chunk_sequences=self._opened.chunk_sequences,
+            chunk_samples=sizing.chunk_samples,
+            sizes=sizing.sizes,
+        )
+        self._window = window.for_corpus(self._opened.resident)
+        self._largest_chunk_samples = int(sizing.chunk_samples.max())
+        self._timeline = _core.Timeline(
+            corpus=self._corpus,
+            settings=_core.OrderSettings(
+                seed=randomization_seed,
+                num_lanes=self._num_lanes,
+                window_chunks=self._window.chunks,
+                window_samples=self._window.samples,
+                randomize=randomize,
+            ),
+        )
+        self._sizes_known = sizing.fingerprinted
+        self._limit = limits.in_samples(self._corpus.num_samples)
+        self._request_key: tuple[int, int, int] | None = None
+        self._request: _core.Request | None = None
+        self._order_state: State | None = None
+        self._closed = False
+        self._engine = self._make_engine()
+        _close_at_exit(self)
+
+    def next_minibatch(
+        self,
+        minibatch_size_in_samples: int,
+        input_map: Mapping[Any, str | StreamInfo] | None = None,
+        device: object = None,
+        num_data_partitions: int = 1,
+        partition_index: int = 0,
+    ) -> Minibatch:
+        """Return the next minibatch, or this worker's share of it.
+
+        Parameters
+        ----------
+        minibatch_size_in_samples : int
+            Upper bound over all workers; a single longer sequence comes alone.
+            ``FULL_DATA_SWEEP`` takes what is left of the sweep.
+        input_map : dict, optional
+            Key of the result to stream name or info; by default every stream under its name.
+        device : torch device or str, optional
+            Default device of ``MinibatchData.torch()``.
+        num_data_partitions : int
+            Workers that share every minibatch. All of them must ask for the same size at the
+            same nominal time.
+        partition_index : int
+            Which of them asks, in ``[0, num_data_partitions)``.
+
+        Returns
+        -------
+        Minibatch
+            Falsy at the end of data, at every further call too.
+
+        Raises
+        ------
+        ValueError
+            If an argument is wrong; the source is unchanged.
+        DataError
+            If the data are wrong; the position stays, so that another call tries again.
+        """
+        key = (minibatch_size_in_samples, num_data_partitions, partition_index)
+        if key != self._request_key:
+            self._request = self._check_request(*key)
+            self._request_key = key
+        keys = self._keys if input_map is None else self._map_inputs(input_map)
+        assert self._request is not None
+        batch = self._live_engine().next(self._request)
+        return Minibatch(batch, keys, self._layout, self._opened.ids, device)
+
+    def minibatches(
+        self,
+        size: int | SizeSchedule,
+        *,
+        num_data_partitions: int = 1,
+        partition_index: int = 0,
+    ) -> Iterator[Minibatch]:
+        """Iterate over minibatches until the end of data.
+
+        Parameters
+        ----------
+        size : int or schedule
+            Samples in a minibatch over all workers; a schedule is indexed by the nominal time:
+            ``size[time]``.
+        num_data_partitions, partition_index : int
+            As in `next_minibatch`.
+        """
+        while True:
+            wanted = size if isinstance(size, int) else size[self.current_position]
+            minibatch = self.next_minibatch(
+                wanted,
+                num_data_partitions=num_data_partitions,
+                partition_index=partition_index,
+            )
+            if not minibatch:
+                return
+            yield minibatch
+
+    @property
+    def current_position(self) -> int:
+        """Nominal time in samples of the size-defining stream, where the next minibatch begins.
+
+        It can be set; a place inside a sequence moves at once to the start of the next one.
+        """
+        return self._engine.time
+
+    @current_position.setter
+    def current_position(self, time: int) -> None:
+        check_int("current_position", time, 0, MAX_TIME)
+        self._live_engine().seek(time)
+
+    def get_checkpoint_state(self) -> dict[str, Any]:
+        """Return where the source stands: JSON of under 1 kB, for any number of workers."""
+        return self._state_at(self.current_position).to_dict()
+
+    def restore_from_checkpoint(self, state: Mapping[str, Any]) -> None:
+        """Go to where a state was taken, in this or in another process.
+
+        Raises
+        ------
+        StateError
+            If it is no state, or was taken of another corpus, seed, window, lanes or layout;
+            the source is unchanged.
+        """
+        found = State.from_dict(state)
+        found.check_same_order(self._state_at(0))
+        self.current_position = found.position
+
+    state_dict = get_checkpoint_state
+    load_state_dict = restore_from_checkpoint
+
+    @property
+    def streams(self) -> Streams:
+        """The streams by name, also as attributes: ``source.streams.features``."""
+        return Streams(self._infos)
+
+    def stream_info(self, name: str) -> StreamInfo:
+        """Return the stream of a name.
+
+        Raises
+        ------
+        ValueError
+            If there is none, naming those that are there.
+        """
+        if name not in self._keys:
+            raise ValueError(f"no stream {name!r}, there are: {', '.join(self._keys)}")
+        return self._keys[name][1]
+
+    def __getitem__(self, name: str) -> StreamInfo:
+        """Return the stream of a name; KeyError if there is none."""
+        return self.streams[name]
+
+    @property
+    def is_infinite(self) -> bool:
+        """Whether the timeline has no end."""
+        return self._limit == INFINITELY_REPEAT
+
+    @property
+    def num_samples_per_sweep(self) -> int:
+        """Samples of one sweep, in the size-defining stream."""
+        return self._corpus.num_samples
+
+    @property
+    def num_sequences_per_sweep(self) -> int:
+        """Sequences of one sweep."""
+        return self._corpus.num_sequences
+
+    def sequence_ids(self, start: int, stop: int) -> list[str]:
+        """Return the ids of the sequences that start in ``[start, stop)``; nothing is read.
+
+        Those at or after the limit are not delivered and are left out.
+        """
+        check_int("start", start, 0, MAX_TIME)
+        check_int("stop", stop, 0, MAX_TIME)
+        numbers = self._timeline.sequences(start, min(stop, self._limit))
+        return self._opened.ids.names(numbers)
+
+    def find(self, sequence_id: str, sweep: int = 0) -> int:
+        """Return the nominal time of a sequence in a sweep; nothing is read.
+
+        Raises
+        ------
+        KeyError
+            If there is no such sequence.
+        """
+        check_int("sweep", sweep, 0, MAX_TIME // self._corpus.num_samples)
+        return self._timeline.find(self._opened.ids.number(sequence_id), sweep)
+
+    def plan(
+        self,
+        size: int | SizeSchedule,
+        *,
+        start: int | None = None,
+        num_data_partitions: int = 1,
+        partition_index: int = 0,
+    ) -> Iterator[PlannedMinibatch]:
+        """Iterate over what `minibatches` would deliver; nothing is read, nothing moves.
+
+        Parameters
+        ----------
+        size : int or schedule
+            As in `minibatches`.
+        start : int, optional
+            Nominal time to begin at; by default `current_position`.
+        num_data_partitions, partition_index : int
+            As in `next_minibatch`.
+        """
+        time = self.current_position if start is None else start
+        check_int("start", time, 0, _MAX_TIME)
+        planner = self._make_planner()
+        planner.seek(time)
+        while True:
+            wanted = size if isinstance(size, int) else size[planner.time]
+            request = self._check_request(wanted, num_data_partitions, partition_index)
+            plan = planner.next(request)
+            if plan.end_of_data:
+                return
+            yield PlannedMinibatch(plan, self._opened.ids)
+
+    @property
+    def errors(self) -> list[DataError]:
+        """Damaged items that were skipped, within the budget of ``max_errors``."""
+        return list(self._opened.errors)
+
+    def stats(self) -> dict[str, float]:
+        """Return counts since the source was made.
+
+        Returns
+        -------
+        dict
+            ``minibatches`` and ``samples`` delivered to this worker; ``waited_seconds`` by
+            callers for minibatches that were not ready; ``bytes_assembled``; ``chunks_loaded``,
+            ``chunk_hits``, ``bytes_loaded`` and ``bytes_held`` of chunks that are not resident;
+            ``dropped_sequences`` of a join.
+        """
+        found = self._live_engine().stats()
+        return {
+            "minibatches": found.minibatches,
+            "samples": found.samples,
+            "waited_seconds": found.waited_ns * 1e-9,
+            "bytes_assembled": found.bytes_assembled,
+            "chunks_loaded": found.chunks_loaded,
+            "chunk_hits": found.chunk_hits,
+            "bytes_loaded": found.bytes_loaded,
+            "bytes_held": found.bytes_held,
+            "dropped_sequences": self._opened.num_dropped,
+        }
+
+    def memory_bound(self, minibatch_size_in_samples: int) -> int:
+        """Return how many bytes the source holds at most.
+
+        It is the window, ``min(chunks, lanes * chunks per block)`` of the largest chunks unless
+        the data are resident, plus ``prefetch + num_threads + 1`` minibatches.
+        """
+        chunks = self._opened.chunk_sequences.size
+        window = 0
+        if not self._opened.resident:
+            block = max(1, self._window.chunks // self._num_lanes) if self._randomize else 1
+            lanes = self._num_lanes if self._randomize else 1
+            largest = self._largest_chunk_samples * self._opened.sample_bytes
+            window = int(min(chunks, lanes * block) * largest)
+        size = min(minibatch_size_in_samples, self._corpus.num_samples)
+        minibatch = int(size * self._opened.sample_bytes)
+        return window + (self._prefetch + self._num_threads + 1) * minibatch
+
+    def close(self) -> None:
+        """End the threads and give back memory; arrays that were handed out stay valid."""
+        self._closed = True
+        if not self._engine.forked:
+            self._engine.close()
+
+    def __enter__(self) -> Self:
+        """Return the source."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the source."""
+        self.close()
+
+    def _live_engine(self) -> _core.Engine:
+        """Return the engine; in a forked child a new one, as its threads are not there."""
+        if self._closed:
+            raise RuntimeError("the source is closed")
+        if self._engine.forked:
+            time = self._engine.time
+            self._engine = self._make_engine()
+            self._engine.seek(time)
+        return self._engine
+
+    def _make_planner(self) -> _core.Planner:
+        return _core.FitPlanner(
+            timeline=self._timeline,
+            limit=self._limit,
+            cross_sweeps=self._crosses_sweeps,
+            balance_samples=self._balance == "samples",
+        )
+
+    def _make_engine(self) -> _core.Engine:
+        padded = self._layout if isinstance(self._layout, Padded) else Padded()
+        specs = []
+        for (member, column), info in zip(self._opened.places, self._infos, strict=True):
+            pad = np.zeros((), info.dtype)
+            if isinstance(self._layout, Padded) and not info.is_sparse:
+                pad = _pad_element(info, self._layout)
+            specs.append(
+                _core.StreamSpec(
+                    name=info.name,
+                    member=member,
+                    column=column,
+                    type=element_type(info.dtype),
+                    element_bytes=info.dtype.itemsize,
+                    variable=info.is_sparse,
+                    sample_elements=int(np.prod(info.shape, dtype=np.int64)),
+                    broadcast=info.broadcast,
+                    pad_value=pad.tobytes(),
+                )
+            )
+        assembler = _core.Assembler(
+            members=self._opened.members,
+            streams=specs,
+            form=_core.Form.PADDED if isinstance(self._layout, Padded) else _core.Form.RAGGED,
+            pad_left=padded.side == "left",
+            multiple_of=padded.multiple_of,
+        )
+        return _core.Engine(
+            timeline=self._timeline,
+            limit=self._limit,
+            cross_sweeps=self._crosses_sweeps,
+            balance_samples=self._balance == "samples",
+            assembler=assembler,
+            num_threads=self._num_threads,
+            prefetch=self._prefetch,
+        )
+
+    _crosses_sweeps = True
+
+    def _check_request(self, size: int, workers: int, rank: int) -> _core.Request:
+        check_int("num_data_partitions", workers, 1, 2**31)
+        check_int("partition_index", rank, 0, workers)
+        if self._randomize and workers > self._num_lanes:
+            raise ValueError(
+                f"num_data_partitions must be in [1, {self._num_lanes}], the number of lanes, "
+                f"got {workers}; a larger num_lanes, which is another order, serves more"
+            )
+        if size == FULL_DATA_SWEEP:
+            return _core.Request(2**64 - 1, workers, rank)
+        check_int("minibatch_size_in_samples", size, 1, 2**63)
+        if self._memory_limit is not None and self.memory_bound(size) > self._memory_limit:
+            raise ValueError(
+                f"minibatches of {size} samples need about {self.memory_bound(size)} bytes, "
+                f"memory_limit is {self._memory_limit}; lower the size, window or prefetch"
+            )
+        return _core.Request(size, workers, rank)
+
+    def _map_inputs(
+        self, input_map: Mapping[Any, str | StreamInfo]
+    ) -> dict[Any, tuple[int, StreamInfo]]:
+        keys = {}
+        for key, stream in input_map.items():
+            name = stream.name if isinstance(stream, StreamInfo) else stream
+            self.stream_info(name)
+            keys[key] = self._keys[name]
+        return keys
+
+    def _state_at(self, position: int) -> State:
+        if self._order_state is None:
+            one_block = self._window.chunks == 0 and self._window.samples == 0
+            depends_on_chunks = (self._randomize and not one_block) or not self._sizes_known
+            self._order_state = State(
+                position=0,
+                order_version=ORDER_VERSION,
+                names=fingerprint_text(self._opened.names),
+                streams=fingerprint_text([info.describe() for info in self._infos]),
+                sizes=self._corpus.fingerprint_sizes() if self._sizes_known else "",
+                chunks=self._corpus.fingerprint_chunks() if depends_on_chunks else "",
+                randomize=self._randomize,
+                seed=self._seed,
+                window=str(self._window),
+                num_lanes=self._num_lanes,
+                layout=self._layout.describe(),
+            )
+        return replace(self._order_state, position=position)
+
+
+class MinibatchSourceFromData(MinibatchSource):
+    """Deliver arrays in their order, again and again, never across the end of the data.
+
+    Parameters
+    ----------
+    data_streams : dict
+        Stream name to data, as `ArrayDeserializer` takes them.
+    max_samples : int
+        End of the timeline, in samples.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> source = sh.MinibatchSourceFromData({"x": np.arange(5)}, max_samples=10)
+    >>> [minibatch["x"].values.tolist() for minibatch in source.minibatches(3)]
+    [[0, 1, 2], [3, 4], [0, 1, 2], [3, 4]]
+    """
+
+    _crosses_sweeps = False
+
+    def __init__(
+        self, data_streams: Mapping[str, object], max_samples: int = INFINITELY_REPEAT
+    ) -> None:
+        super().__init__(
+            ArrayDeserializer(data_streams), max_samples=max_samples, randomize=False
+        )
+
+
+def _choose_layout(layout: Layout | None, frame_mode: bool, truncation_length: int) -> Layout:
+    check_int("truncation_length", truncation_length, 0, 2**31)
+    if frame_mode and truncation_length:
+        raise ValueError("frame_mode and truncation_length exclude each other")
+    if layout is not None:
+        if frame_mode or truncation_length:
+            raise ValueError("give a layout, or frame_mode or truncation_length, not both")
+        if not isinstance(layout, Layout):
+            raise TypeError(f"layout must be a Layout such as sh.Padded(), got {layout!r}")
+        return layout
+    return Frames() if frame_mode else Ragged()
+
+
+def _size_stream(infos: Sequence[StreamInfo]) -> str | None:
+    chosen = [info.name for info in infos if info.defines_mb_size]
+    if len(chosen) > 1:
+        raise ValueError(
+            f"only one stream can define the minibatch size, got: {', '.join(chosen)}"
+        )
+    return chosen[0] if chosen else None
+
+
+def _pad_element(info: StreamInfo, layout: Layout) -> NDArray[Any]:
+    wanted = layout.pad_value_of(info.name)
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            pad = np.asarray(wanted).astype(info.dtype)
+    except (TypeError, ValueError, OverflowError, FloatingPointError):
+        pad = None
+    is_integer = info.dtype.kind in "iu"
+    if pad is None or (is_integer and int(pad) != wanted):
+        raise ValueError(f"pad_value {wanted!r} of stream {info.name!r} is no {info.dtype}")
+    return pad
+
+
+def _default_threads() -> int:
+    return max(1, (os.cpu_count() or 2) // 2)
+
+
+_open_sources: weakref.WeakSet[MinibatchSource] = weakref.WeakSet()
+
+
+def _close_at_exit(source: MinibatchSource) -> None:
+    """Have the source closed before the interpreter is taken down: its threads may need it."""
+    if not _open_sources:
+        atexit.unregister(_close_all)
+        atexit.register(_close_all)
+    _open_sources.add(source)
+
+
+def _close_all() -> None:
+    for source in list(_open_sources):
+        source.close()

@@ -1,0 +1,154 @@
+"""Streams: the named fields of every sequence, as asked for and as delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from sweephand.checks import check_int
+
+Transform = Callable[[NDArray[Any]], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class StreamDef:
+    """What is wanted of one stream.
+
+    Parameters
+    ----------
+    field : str, optional
+        The stream's name in the data; by default the name that `StreamDefs` gives it.
+    shape : int or tuple of int, optional
+        Shape of one sample; for sparse text the dimension. Checked against the data where they
+        know.
+    is_sparse : bool
+        Samples are given by the indices of their non-zero elements.
+    dtype : dtype-like, optional
+        Element type to deliver, by a checked cast; ``None`` keeps the stored one.
+    defines_mb_size : bool
+        The size of a sequence is its number of samples in this stream. At most one stream of a
+        source says so; without one it is the longest stream's.
+    transforms : tuple of callables
+        Applied in turn to the values of every minibatch, an array of shape (samples, *sample
+        shape); each returns an array with as many samples.
+    broadcast : bool
+        The stream's one sample per sequence is repeated for every sample of the sequence.
+    """
+
+    field: str | None = None
+    shape: int | tuple[int, ...] | None = None
+    is_sparse: bool = False
+    dtype: DTypeLike | None = None
+    defines_mb_size: bool = False
+    transforms: tuple[Transform, ...] = ()
+    broadcast: bool = False
+
+    def __post_init__(self) -> None:
+        if self.dtype is not None:
+            object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        object.__setattr__(self, "transforms", tuple(self.transforms))
+        if self.shape is not None:
+            shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
+            for extent in shape:
+                check_int("every extent of shape", extent, 0, 2**63)
+            object.__setattr__(self, "shape", shape)
+
+    @property
+    def sample_shape(self) -> tuple[int, ...] | None:
+        """Shape of one sample, or None if it is not said."""
+        return self.shape if isinstance(self.shape, tuple) else None
+
+
+class StreamDefs(Mapping[str, StreamDef]):
+    """The streams that are wanted, by the name that they get.
+
+    Examples
+    --------
+    >>> defs = StreamDefs(labels=StreamDef(field="L", shape=3, is_sparse=True))
+    >>> defs["labels"].field
+    'L'
+    """
+
+    def __init__(self, **streams: StreamDef) -> None:
+        for name, definition in streams.items():
+            if not isinstance(definition, StreamDef):
+                raise TypeError(f"stream {name!r} must be a StreamDef, got {definition!r}")
+        self._streams = streams
+
+    def __getitem__(self, name: str) -> StreamDef:
+        return self._streams[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._streams)
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def __repr__(self) -> str:
+        return f"StreamDefs({', '.join(f'{n}={d!r}' for n, d in self._streams.items())})"
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """A stream as it is delivered.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    dtype : numpy.dtype
+        Type of its elements.
+    shape : tuple of int
+        Shape of one sample; ``(dimension,)`` for a sparse stream, ``()`` for scalars.
+    is_sparse : bool
+        Whether samples come as indices and values.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    is_sparse: bool = False
+    defines_mb_size: bool = False
+    broadcast: bool = False
+    transforms: tuple[Transform, ...] = field(default=(), compare=False, repr=False)
+
+    def describe(self) -> str:
+        """Return what identifies the stream, for fingerprints."""
+        kind = "sparse" if self.is_sparse else "dense"
+        flags = f"{int(self.defines_mb_size)}{int(self.broadcast)}"
+        return f"{self.name}:{self.dtype.name}:{self.shape}:{kind}:{flags}"
+
+
+class Streams(Mapping[str, StreamInfo]):
+    """The streams of a source, by name or as attributes.
+
+    Examples
+    --------
+    >>> streams = Streams([StreamInfo("x", np.dtype("int32"), (3,))])
+    >>> streams.x.shape, list(streams)
+    ((3,), ['x'])
+    """
+
+    def __init__(self, infos: list[StreamInfo]) -> None:
+        self._infos = {info.name: info for info in infos}
+
+    def __getitem__(self, name: str) -> StreamInfo:
+        return self._infos[name]
+
+    def __getattr__(self, name: str) -> StreamInfo:
+        if not name.startswith("_") and name in self._infos:
+            return self._infos[name]
+        raise AttributeError(f"no stream {name!r}, there are: {', '.join(self._infos)}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._infos)
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    def __repr__(self) -> str:
+        return f"Streams({list(self._infos.values())!r})"

@@ -1,0 +1,58 @@
+"""The model's corpora and settings as objects of the library."""
+
+import numpy as np
+
+import sweephand as sh
+from sweephand import _core
+from tests.model import ModelCorpus, ModelSettings
+
+
+def core_corpus(corpus: ModelCorpus, *, offsets: bool = False) -> _core.Corpus:
+    """Sizes are one number where all are equal, else stored, or differences of offsets."""
+    sizes: _core.Sizes
+    if offsets:
+        sizes = _core.OffsetSizes(np.cumsum([0, *corpus.sizes]))
+    elif len(set(corpus.sizes)) == 1:
+        sizes = _core.CommonSize(corpus.sizes[0])
+    else:
+        sizes = _core.StoredSizes(np.array(corpus.sizes, dtype=np.uint32))
+    return _core.Corpus(
+        np.array([len(chunk) for chunk in corpus.chunks], dtype=np.uint64),
+        np.array([sum(chunk) for chunk in corpus.chunks], dtype=np.uint64),
+        sizes,
+    )
+
+
+def core_timeline(
+    corpus: ModelCorpus, settings: ModelSettings, *, offsets: bool = False
+) -> _core.Timeline:
+    return _core.Timeline(
+        core_corpus(corpus, offsets=offsets),
+        _core.OrderSettings(
+            seed=settings.seed,
+            num_lanes=settings.num_lanes,
+            window_chunks=settings.window_chunks or 0,
+            window_samples=settings.window_samples or 0,
+            randomize=settings.randomize,
+        ),
+    )
+
+
+def one_block_source(
+    corpus: ModelCorpus, settings: ModelSettings, limit: int | None = None, **options: object
+) -> sh.MinibatchSource:
+    """A source whose stream "number" repeats the number of a sequence for every sample of it.
+
+    Its data are resident, so without a window the chunks do not matter.
+    """
+    assert settings.window_chunks is None
+    assert settings.window_samples is None
+    numbers = np.repeat(np.arange(corpus.num_sequences), corpus.sizes)
+    return sh.MinibatchSource(
+        sh.ArrayDeserializer({"number": (numbers, np.cumsum([0, *corpus.sizes]))}),
+        max_samples=sh.INFINITELY_REPEAT if limit is None else limit,
+        randomize=settings.randomize,
+        randomization_seed=settings.seed,
+        num_lanes=settings.num_lanes,
+        **options,
+    )

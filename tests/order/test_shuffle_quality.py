@@ -1,0 +1,389 @@
+"""Every permutation passes the battery, and the battery sees what is wrong with bad ones."""
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests import model
+from tests.model import ModelCorpus, ModelSettings
+
+from sweephand._core import Permutation
+from sweephand.chi_square import (
+    ChiSquare,
+    pair_chi_square,
+    position_chi_square,
+    uniform_chi_square,
+)
+from sweephand.shuffle_prediction import predicted_variance_ratio, window_wanted
+from sweephand.shuffle_quality import (
+    ShuffleReport,
+    batch_mean_variance_ratio,
+    chunks_of,
+    decile_chi_square,
+    distinct_chunks,
+    lag_correlation,
+    relative_order,
+    same_chunk_neighbours,
+    shuffle_report,
+)
+
+Order = NDArray[np.int64]
+
+# Keys are fixed, so a test either passes always or never; some 600 p-values are looked at.
+UNLIKELY = 1e-5
+NUM_PLACES = 51_200  # of an order that is too long to be looked at as a whole
+NUM_SEEDS = 2000
+
+
+def edges(*exponents: int) -> list[int]:
+    return [2**k + d for k in exponents for d in (-1, 0, 1)]
+
+
+def block_key(seed: int, sweep: int = 0, block: int = 0) -> int:
+    return model.derive_key(model.ORDER_VERSION, seed, 2, sweep, block)
+
+
+def equal_chunks(size: int, num_chunks: int) -> Order:
+    return np.diff(np.arange(num_chunks + 1) * size // num_chunks)
+
+
+def report(order: Order, size: int) -> ShuffleReport:
+    """The battery with a thousand chunks, or fewer in a small corpus."""
+    small = size < 50_000
+    chunks = equal_chunks(size, size // 50 if small else 1000)
+    return shuffle_report(order, chunks, minibatch=16 if small else 256)
+
+
+def worst_p_value(found: ShuffleReport) -> float:
+    return min(
+        found.variance_p_value,
+        found.lag_p_value,
+        found.decile_p_value,
+        found.neighbours_p_value,
+    )
+
+
+# The permutations of the order ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed_and_sweep", [(0, 0), (1, 0), (0, 1)])
+@pytest.mark.parametrize("size", [*edges(10, 13, 16, 20, 24, 32), 10**6, 10**7, 10**9, 10**12])
+def test_a_permutation_is_a_uniform_order(size: int, seed_and_sweep: tuple[int, int]) -> None:
+    permutation = Permutation(size, block_key(*seed_and_sweep))
+    order = permutation.take(0, size if size <= 2**20 + 1 else NUM_PLACES)
+    found = report(order, size)
+    assert worst_p_value(found) > UNLIKELY, found
+    assert found.distinct_chunks == pytest.approx(found.predicted_distinct_chunks, rel=0.03)
+
+
+@pytest.mark.parametrize("size", [2**20 + 1, 10**7, 10**12])
+def test_the_end_of_a_large_order_is_as_uniform_as_its_beginning(size: int) -> None:
+    order = Permutation(size, block_key(0)).take(size - NUM_PLACES, NUM_PLACES)
+    assert worst_p_value(report(order, size)) > UNLIKELY
+
+
+@pytest.mark.parametrize("size", [10**9, 10**12])
+@pytest.mark.parametrize("distance", [-1, 0, 1])
+def test_places_a_row_of_the_network_apart_are_independent(size: int, distance: int) -> None:
+    stride = model.Feistel(size, 0).side + distance
+    permutation = Permutation(size, block_key(0))
+    items = range(0, size, stride)[:NUM_PLACES]
+    places = np.array([permutation.place(item) for item in items])
+    assert worst_p_value(report(places, size)) > UNLIKELY
+
+
+@pytest.mark.parametrize("size", edges(1, 2, 3, 4, 5, 6))
+@pytest.mark.parametrize("word", ["seed", "sweep", "block"])
+def test_small_permutations_reach_every_arrangement_alike(size: int, word: str) -> None:
+    keys = [block_key(**{"seed": 0, word: value}) for value in range(NUM_SEEDS)]
+    orders = np.array([Permutation(size, key).take(0, size) for key in keys])
+    if size > 1:
+        assert position_chi_square(orders).p_value > UNLIKELY
+    if size > 2:
+        assert pair_chi_square(orders, size).p_value > UNLIKELY
+
+
+@pytest.mark.parametrize("size", [2**10, 2**20 + 1, 10**9, 10**12])
+def test_the_first_places_of_many_seeds_are_uniform(size: int) -> None:
+    orders = np.array([Permutation(size, block_key(s)).take(0, 3) for s in range(NUM_SEEDS)])
+    for place in range(3):
+        assert uniform_chi_square(orders[:, place], size, bins=500).p_value > UNLIKELY
+    assert pair_chi_square(orders, size, bins=500).p_value > UNLIKELY
+
+
+@pytest.mark.parametrize("size", [2**13, 2**16, 2**20 + 1, 10**9])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((0, 0), (0, 1)), ((0, 0), (1, 0)), ((0, 1), (1, 0)), ((0, 0, 0), (0, 0, 1))],
+    ids=["next sweep", "next seed", "next seed, last sweep", "next block"],
+)
+def test_neighbouring_keys_have_nothing_in_common(
+    size: int, first: tuple[int, ...], second: tuple[int, ...]
+) -> None:
+    one, other = (Permutation(size, block_key(*words)) for words in (first, second))
+    items = other.take(0, min(size, NUM_PLACES))
+    if size <= model.FISHER_YATES_MAX:
+        places = relative_order(one.take(0, size), items)
+    else:
+        places = np.array([one.place(item) for item in items.tolist()])
+    assert worst_p_value(report(places, size)) > UNLIKELY
+
+
+# What the battery must see --------------------------------------------------------------------
+
+
+def buffer_shuffle(order: Order, buffer_size: int) -> Order:
+    """A list of so many; a random one leaves, the next one takes its slot."""
+    rng = np.random.default_rng(0)
+    buffer = order[:buffer_size].copy()
+    out = []
+    for item, slot in zip(
+        order[buffer_size:], rng.integers(0, buffer_size, len(order)), strict=False
+    ):
+        out.append(buffer[slot])
+        buffer[slot] = item
+    return np.concatenate([out, rng.permutation(buffer)])
+
+
+def feistel(size: int, rounds: int, stride: int = 1) -> Order:
+    """Every so manieth place of the network of the order with other rounds."""
+    network = model.Feistel(size, block_key(0), rounds)
+    return network.walk(np.arange(0, size, stride)[:NUM_PLACES], network.network)
+
+
+def multiplied(size: int) -> Order:
+    """A linear order: evenly spread, and not random at all."""
+    return np.arange(size) * 7_368_787 % size
+
+
+@pytest.mark.parametrize(
+    ("order", "size"),
+    [
+        pytest.param(np.arange(2**16), 2**16, id="sorted"),
+        pytest.param(np.arange(2**16)[::-1], 2**16, id="reversed"),
+        pytest.param(buffer_shuffle(np.arange(2**16), 1000), 2**16, id="buffer of 1000"),
+        pytest.param(feistel(2**20 + 1, rounds=2), 2**20 + 1, id="two rounds"),
+        pytest.param(feistel(10**9, rounds=2, stride=31623), 10**9, id="two rounds, a column"),
+        pytest.param(multiplied(10**6), 10**6, id="linear"),
+    ],
+)
+def test_the_battery_sees_a_bad_order(order: Order, size: int) -> None:
+    assert worst_p_value(report(order, size)) < 1e-12
+
+
+def test_the_battery_sees_three_rounds() -> None:
+    size = 2**20 + 1
+    network = model.Feistel(size, block_key(0), rounds=3)
+    assert worst_p_value(report(network.walk(np.arange(size), network.network), size)) < 1e-12
+
+
+def sattolo(rng: np.random.Generator, size: int) -> list[int]:
+    """Fisher-Yates that never leaves an item in its place: cycles of full length only."""
+    table = list(range(size))
+    for place in range(size - 1, 0, -1):
+        other = rng.integers(0, place)
+        table[place], table[other] = table[other], table[place]
+    return table
+
+
+def naive(rng: np.random.Generator, size: int) -> list[int]:
+    """Every place is swapped with any other."""
+    table = list(range(size))
+    for place in range(size):
+        other = rng.integers(0, size)
+        table[place], table[other] = table[other], table[place]
+    return table
+
+
+@pytest.mark.parametrize("shuffle", [sattolo, naive])
+def test_the_battery_sees_a_biased_fisher_yates(
+    shuffle: Callable[[np.random.Generator, int], list[int]],
+) -> None:
+    rng = np.random.default_rng(0)
+    orders = np.array([shuffle(rng, 17) for _ in range(NUM_SEEDS)])
+    assert position_chi_square(orders).p_value < 1e-12
+
+
+def test_the_battery_sees_a_rotation() -> None:
+    rotations = (np.arange(NUM_SEEDS)[:, None] + np.arange(50)) % 50
+    assert position_chi_square(rotations).ratio < 0.01  # every place is far too even
+    assert pair_chi_square(rotations, 50).p_value < 1e-12
+
+
+def test_the_battery_sees_one_bad_tenth() -> None:
+    order = np.random.default_rng(0).permutation(2**16)
+    order[-6000:] = np.sort(order[-6000:])
+    chunks = chunks_of(order, equal_chunks(2**16, 256))
+    neighbours = same_chunk_neighbours(chunks)
+    assert neighbours[:9].max() < 0.01
+    assert neighbours[9] > 0.8
+    assert shuffle_report(order, equal_chunks(2**16, 256)).neighbours_p_value < 1e-12
+
+
+def test_the_battery_sees_a_seed_that_is_another_one_shifted() -> None:
+    order = Permutation(2**16, block_key(0)).take(0, 2**16)
+    shifted = np.roll(order, 1000)
+    assert worst_p_value(report(relative_order(order, shifted), 2**16)) < 1e-12
+
+
+# Windows --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("window_chunks", "num_lanes"), [(16, 1), (48, 1), (16, 4), (48, 12), (60, 30), (8, 8)]
+)
+def test_a_window_shuffles_as_well_as_predicted(window_chunks: int, num_lanes: int) -> None:
+    counts = [20] * 400
+    corpus = ModelCorpus(tuple((1,) * count for count in counts))
+    reports = []
+    for seed in range(8):
+        settings = ModelSettings(seed, num_lanes=num_lanes, window_chunks=window_chunks)
+        reports.append(
+            shuffle_report(
+                model.sweep_order(corpus, settings, 0),
+                counts,
+                minibatch=32,
+                window_chunks=window_chunks,
+                num_lanes=num_lanes,
+            )
+        )
+    ratios = [one.variance_ratio for one in reports]
+    error = np.std(ratios) / np.sqrt(len(ratios))
+    assert abs(np.mean(ratios) - reports[0].predicted_variance_ratio) < 4 * error
+    distinct = np.mean([one.distinct_chunks for one in reports])
+    assert distinct == pytest.approx(reports[0].predicted_distinct_chunks, rel=0.15)
+
+
+def test_uneven_chunks_shuffle_as_fewer_equal_ones() -> None:
+    counts = np.random.default_rng(0).integers(0, 121, 400)
+    corpus = ModelCorpus(tuple((1,) * int(count) for count in counts))
+    settings = [ModelSettings(seed, num_lanes=1, window_chunks=16) for seed in range(8)]
+    reports = [
+        shuffle_report(
+            model.sweep_order(corpus, one, 0), counts, minibatch=64, window_chunks=16
+        )
+        for one in settings
+    ]
+    mean = np.mean([one.variance_ratio for one in reports])
+    assert mean == pytest.approx(reports[0].predicted_variance_ratio, rel=0.25)
+
+
+@pytest.mark.parametrize("num_lanes", [1, 8, 48])
+@pytest.mark.parametrize("variance_ratio", [1.2, 2.0, 3.0, 10.0])
+def test_the_window_wanted_gives_the_ratio_that_was_asked_for(
+    variance_ratio: float, num_lanes: int
+) -> None:
+    window = window_wanted(variance_ratio, 512, 1000, num_lanes=num_lanes)
+    assert predicted_variance_ratio(512, window, 1000, num_lanes=num_lanes) == pytest.approx(
+        variance_ratio
+    )
+
+
+def test_every_lane_gets_a_chunk_however_bad_a_shuffle_is_accepted() -> None:
+    assert window_wanted(100.0, 256, 1000, num_lanes=48) == 48
+
+
+def test_a_ratio_below_1_is_no_wish_for_a_window() -> None:
+    with pytest.raises(ValueError, match=r"variance_ratio must be at least 1, got 0\.5"):
+        window_wanted(0.5, 256, 1000)
+
+
+# Figures and p-values -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("degrees_of_freedom", "statistic", "tail"),
+    # From the printed tables of the chi-square distribution.
+    [
+        (3, 7.815, 0.05),
+        (3, 16.266, 0.001),
+        (10, 3.940, 0.95),
+        (10, 18.307, 0.05),
+        (10, 29.588, 0.001),
+        (100, 77.929, 0.95),
+        (100, 124.342, 0.05),
+        (100, 149.449, 0.001),
+    ],
+)
+def test_a_p_value_is_that_of_the_tables(
+    degrees_of_freedom: int, statistic: float, tail: float
+) -> None:
+    found = ChiSquare(statistic, degrees_of_freedom)
+    assert found.upper_p_value == pytest.approx(tail, rel=0.15)
+    assert found.lower_p_value == pytest.approx(1 - tail, rel=0.15)
+    assert found.p_value == pytest.approx(2 * min(tail, 1 - tail), rel=0.15)
+
+
+def test_an_order_with_itself_is_the_identity() -> None:
+    order = np.random.default_rng(0).permutation(100)
+    assert relative_order(order, order).tolist() == list(range(100))
+
+
+def test_empty_chunks_hold_nothing() -> None:
+    assert chunks_of([0, 1, 2, 3], [0, 1, 0, 0, 3, 0]).tolist() == [1, 4, 4, 4]
+
+
+def test_a_report_is_json() -> None:
+    found = shuffle_report(np.arange(1000), [0, 500, 500], minibatch=100)
+    fields = found.as_dict()
+    assert json.loads(json.dumps(fields)) == fields
+    assert fields["num_chunks"] == 2
+    assert fields["distinct_chunks"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        lambda order: batch_mean_variance_ratio(order, 100, minibatch=2),
+        lambda order: lag_correlation(order, 100),
+        lambda order: decile_chi_square(order, 100, minibatch=2),
+        lambda order: chunks_of(order, [60, 40]),
+        lambda order: uniform_chi_square(order, 100, bins=10),
+    ],
+)
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 100], [-1, 0, 1, 2, 3]])
+def test_a_number_outside_the_corpus_is_refused(
+    figure: Callable[[list[int]], object], order: list[int]
+) -> None:
+    with pytest.raises(ValueError, match=r"numbers must be in \[0, 100\), got"):
+        figure(order)
+
+
+def test_unsigned_numbers_give_the_same_figures() -> None:
+    rng = np.random.default_rng(0)
+    orders = np.array([rng.permutation(50) for _ in range(300)])
+    unsigned = orders.astype(np.uint64)
+    assert position_chi_square(unsigned) == position_chi_square(orders)
+    assert pair_chi_square(unsigned, 50) == pair_chi_square(orders, 50)
+    order, chunks = rng.permutation(1000), [100] * 10
+    assert shuffle_report(order.astype(np.uint32), chunks) == shuffle_report(order, chunks)
+
+
+def test_an_order_of_floats_is_refused() -> None:
+    with pytest.raises(TypeError, match="float64"):
+        lag_correlation([0.0, 1.0, 2.0], 3)
+
+
+def test_a_single_minibatch_is_refused() -> None:
+    message = "two minibatches of 256 sequences are needed, got 511 sequences"
+    with pytest.raises(ValueError, match=message):
+        batch_mean_variance_ratio(np.arange(511), 511)
+    with pytest.raises(ValueError, match=message):
+        distinct_chunks(np.zeros(511))
+
+
+def test_ten_places_have_no_tenths() -> None:
+    with pytest.raises(ValueError, match="eleven places are needed, got 10"):
+        same_chunk_neighbours(np.arange(10))
+
+
+def test_a_row_that_is_no_permutation_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"must be a permutation of \[0, 3\)"):
+        position_chi_square([[0, 1, 2], [0, 1, 1]])
+
+
+def test_a_pair_of_one_sequence_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"numbers must be in \[0, 49\), got"):
+        pair_chi_square([[3, 4], [5, 5]], 50)

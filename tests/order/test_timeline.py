@@ -1,0 +1,86 @@
+"""The timeline of the core, against the model: laws 1, 2, 8 and 11 of the order."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests import model
+from tests.core import core_timeline
+from tests.model import ModelCorpus, ModelSettings
+from tests.strategies import corpora, settings_for, timelines, times
+
+FAR = 10**6  # a sweep
+
+
+@given(timelines(), st.sampled_from([0, 1, 2, FAR]), st.booleans())
+def test_a_sweep_is_that_of_the_model(
+    timeline: tuple[ModelCorpus, ModelSettings], sweep: int, offsets: bool
+) -> None:
+    corpus, settings = timeline
+    start = sweep * corpus.num_samples
+    core = core_timeline(corpus, settings, offsets=offsets)
+    order = core.sequences(start, start + corpus.num_samples).tolist()
+    assert order == model.sweep_order(corpus, settings, sweep)
+    assert sorted(order) == list(range(corpus.num_sequences))
+
+
+@given(st.data())
+def test_what_starts_between_two_times_is_found_wherever_they_lie(data: st.DataObject) -> None:
+    corpus, settings = data.draw(timelines())
+    start = data.draw(times(corpus))
+    stop = start + data.draw(st.integers(0, 3 * corpus.num_samples))
+    expected = itertools.takewhile(
+        lambda entry: entry.time < stop, model.timeline(corpus, settings, start)
+    )
+    found = core_timeline(corpus, settings).sequences(start, stop)
+    assert found.tolist() == [entry.sequence for entry in expected]
+
+
+@given(st.data())
+def test_the_time_of_a_sequence_is_found(data: st.DataObject) -> None:
+    corpus, settings = data.draw(timelines())
+    sequence = data.draw(st.integers(0, corpus.num_sequences - 1))
+    sweep = data.draw(st.sampled_from([0, 1, FAR]))
+    core = core_timeline(corpus, settings)
+    time = core.find(sequence, sweep)
+    assert time == model.find(corpus, settings, sequence, sweep)
+    assert core.sequences(time, time + 1).tolist() == [sequence]
+
+
+@given(st.data())
+def test_the_storage_order_does_not_depend_on_seed_window_or_lanes(data: st.DataObject) -> None:
+    corpus = data.draw(corpora())
+    settings = data.draw(settings_for(corpus, randomize=False))
+    order = core_timeline(corpus, settings).sequences(0, corpus.num_samples)
+    assert order.tolist() == list(range(corpus.num_sequences))
+
+
+@pytest.mark.parametrize("window_chunks", [None, 8])
+def test_no_two_sweeps_or_seeds_share_an_order(window_chunks: int | None) -> None:
+    corpus = ModelCorpus.of([[1] * 5] * 8)
+    orders = [
+        tuple(core.sequences(sweep * 40, sweep * 40 + 40).tolist())
+        for seed in range(20)
+        for core in [core_timeline(corpus, ModelSettings(seed, 4, window_chunks))]
+        for sweep in range(20)
+    ]
+    assert len(set(orders)) == len(orders)
+
+
+@pytest.mark.parametrize("sizes", [(1,), (1, 2, 3)])
+def test_a_block_beyond_the_table_is_the_permutation_of_the_model(
+    sizes: tuple[int, ...],
+) -> None:
+    count = 2**20 + 77
+    chunk = tuple(itertools.islice(itertools.cycle(sizes), count))
+    corpus = ModelCorpus((chunk[:1000], (), chunk[1000:]))
+    core = core_timeline(corpus, ModelSettings(seed=5, num_lanes=1))
+    key = model.derive_key(model.ORDER_VERSION, 5, 2, 1, 0)
+    order = model.Permutation(count, key).take(0, count)
+    found = core.sequences(corpus.num_samples, 2 * corpus.num_samples)
+    assert np.array_equal(found, order)
+    times = corpus.num_samples + np.cumsum([0, *np.array(chunk)[order]])
+    for place in range(0, count, count // 7):
+        assert core.find(order[place], 1) == times[place]
