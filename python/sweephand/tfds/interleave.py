@@ -14,8 +14,8 @@ class Interleave:
     """The examples of several files, interleaved as ``tf.data`` does it.
 
     In every round each of ``cycle_length`` slots is visited in turn. A visit opens the next
-    file if the slot is empty, and reads up to ``block_length`` examples; a file that runs out in a
-    visit leaves the slot, which is empty until the next round.
+    file if the slot is empty, and reads up to ``block_length`` examples; a file that runs out
+    in a visit leaves the slot, which is empty until the next round.
 
     Parameters
     ----------
@@ -90,8 +90,8 @@ class Interleave:
     def _round_at(self, change: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the files and examples of the round in which something changes.
 
-        Those that follow until the next change are like it, ``block_length`` examples further in
-        every file.
+        Those that follow until the next change are like it, ``block_length`` examples further
+        in every file.
         """
         visits = [self._visit(slot, self._rounds[change]) for slot in range(len(self._files))]
         files = np.repeat([file for file, _, _ in visits], [count for _, _, count in visits])
