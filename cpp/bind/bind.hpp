@@ -53,6 +53,8 @@ void bind_compose(py::module_& module);
 void bind_engine(py::module_& module);
 void bind_index(py::module_& module);
 void bind_order(py::module_& module);
+void bind_formats(py::module_& module);
 void bind_read(py::module_& module);
+void bind_train(py::module_& module);
 
 }  // namespace sweephand

@@ -142,12 +142,12 @@ class FrameIds(SequenceIds):
 
     def number(self, name: str) -> int:
         """Return the number in the corpus of the sample with this id."""
-        sequence, separator, text = name.rpartition("#")
-        if separator and text.isdecimal():
+        sequence, _, frame = name.rpartition("#")
+        if frame.isdecimal() and str(int(frame)) == frame:
             number = self._sequences.number(sequence)
             first, end = number, number + 1
             if self._offsets is not None:
                 first, end = int(self._offsets[number]), int(self._offsets[number + 1])
-            if int(text) < end - first:
-                return first + int(text)
+            if int(frame) < end - first:
+                return first + int(frame)
         raise KeyError(f"no sample has the id {name!r}")
