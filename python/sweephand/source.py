@@ -395,7 +395,7 @@ class MinibatchSource:
             As in `next_minibatch`.
         """
         time = self.current_position if start is None else start
-        check_int("start", time, 0, _MAX_TIME)
+        check_int("start", time, 0, MAX_TIME)
         planner = self._make_planner()
         planner.seek(time)
         while True:

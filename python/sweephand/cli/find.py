@@ -12,7 +12,7 @@ from typing import Any
 
 from sweephand.cli.options import add_corpus, add_order, add_size, make_source, whole
 from sweephand.cli.steps import step_at_time
-from sweephand.source import INFINITELY_REPEAT
+from sweephand.limits import INFINITELY_REPEAT
 from sweephand.terminal.screen import Screen
 from sweephand.terminal.units import in_count
 

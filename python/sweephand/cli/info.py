@@ -131,10 +131,11 @@ def draw_lengths(lengths: NDArray[np.uint32], path: Path) -> None:
     """Draw the histogram of lengths as PNG."""
     figure, (panel,) = figures.new_figure(1)
     least, most = int(lengths.min()), int(lengths.max())
-    bins = np.geomspace(least, most + 1, 60) if most > 10 * least else 60
-    panel.hist(lengths, bins=bins)
     if most > 10 * least:
         panel.set_xscale("log")
+        panel.hist(lengths, bins=np.geomspace(least, most + 1, 60).tolist())
+    else:
+        panel.hist(lengths, bins=60)
     panel.set_xlabel("samples in a sequence")
     panel.set_ylabel("sequences")
     figures.save(figure, path)

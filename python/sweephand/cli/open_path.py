@@ -65,8 +65,7 @@ class Format:
     open : callable
         Returns the corpus at a path.
     build_index : callable, optional
-        Builds the index of a path where it is kept and returns that place; None: the format needs
-        no index.
+        Builds the index of a path and returns where it is kept; None: the format needs none.
     """
 
     name: str

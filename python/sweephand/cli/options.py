@@ -9,7 +9,8 @@ from typing import Literal
 from sweephand.cli.open_path import Wanted, open_path
 from sweephand.deserializers import Deserializer
 from sweephand.layouts import Layout
-from sweephand.source import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS, MinibatchSource
+from sweephand.source import MinibatchSource
+from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
 _SEQUENCES_PER_MINIBATCH = 64
 
@@ -45,8 +46,8 @@ def add_corpus(parser: argparse.ArgumentParser) -> None:
         "path",
         metavar="PATH",
         type=Path,
-        help="a .npy file, a .npz file, or a folder of .npy files, one stream each; a member or "
-        "file NAME_offsets says where the sequences of NAME begin",
+        help="a .npy file, a .npz file, or a folder of .npy files, one stream each; a file or "
+        "member NAME_offsets says where the sequences of NAME begin",
     )
     parser.add_argument(
         "--size-stream",
@@ -84,7 +85,7 @@ def add_order(parser: argparse.ArgumentParser) -> None:
 def add_size(
     parser: argparse.ArgumentParser, *, required: bool = False, optional: str | None = None
 ) -> None:
-    """Add the minibatch size: required, or optional and good for something, or with a default."""
+    """Add the minibatch size: required, or good for what `optional` says, or with a default."""
     told = optional or f"by default {_SEQUENCES_PER_MINIBATCH} mean sequences"
     parser.add_argument(
         "--size",

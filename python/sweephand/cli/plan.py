@@ -25,6 +25,7 @@ from sweephand.cli.options import (
     make_source,
     minibatch_size,
 )
+from sweephand.planned import PlannedMinibatch
 from sweephand.shuffle_prediction import predicted_variance_ratio
 from sweephand.shuffle_quality import ShuffleReport, shuffle_report
 from sweephand.source import MinibatchSource
@@ -117,7 +118,9 @@ class _Steps:
     @property
     def imbalance(self) -> NDArray[np.float64]:
         """Of every step, by how much the fullest share exceeds the mean one."""
-        return self.shares.max(axis=1) / self.shares.mean(axis=1) - 1
+        means: NDArray[np.float64] = self.shares.mean(axis=1)
+        over: NDArray[np.float64] = self.shares.max(axis=1) / means - 1
+        return over
 
     def facts(self, size: int) -> dict[str, object]:
         """Return the figures that can be told from the steps alone."""
@@ -141,7 +144,7 @@ class _Steps:
 def _plan_steps(
     source: MinibatchSource, size: int, arguments: argparse.Namespace, screen: Screen
 ) -> _Steps:
-    workers, multiple = arguments.workers, arguments.multiple_of
+    workers = arguments.workers
     plans = [
         source.plan(size, num_data_partitions=workers, partition_index=rank)
         for rank in range(workers)
@@ -152,16 +155,18 @@ def _plan_steps(
         total = min(total, size * arguments.steps)
     with screen.progress("plan", total) as advance:
         for step in islice(zip(*plans, strict=True), arguments.steps):
-            widths = [
-                -(-int(share.sizes.max(initial=0)) // multiple) * multiple for share in step
-            ]
-            rows = [share.num_sequences for share in step]
             samples.append(step[0].global_num_samples)
-            sequences.append(sum(rows))
-            cells.append(sum(row * width for row, width in zip(rows, widths, strict=True)))
+            sequences.append(sum(share.num_sequences for share in step))
+            cells.append(sum(_cells(share, arguments.multiple_of) for share in step))
             shares.append([share.num_samples for share in step])
             advance(samples[-1])
     return _Steps(*map(np.array, (samples, sequences, cells, shares)))
+
+
+def _cells(share: PlannedMinibatch, multiple: int) -> int:
+    """Return the cells of a padded share, whose width is a multiple of `multiple`."""
+    width = -(-int(share.sizes.max(initial=0)) // multiple) * multiple
+    return share.num_sequences * width
 
 
 def _spread(numbers: NDArray[Any]) -> dict[str, float]:
@@ -216,13 +221,11 @@ def _show(facts: dict[str, Any], screen: Screen) -> None:
     steps = in_count(facts["steps"])
     shown = {
         "minibatch": f"{in_count(facts['size'])} samples",
-        "steps": f"{steps} in a sweep"
-        if facts["whole_sweep"]
-        else f"{steps}, not a whole sweep",
+        "steps": f"{steps} {'in a sweep' if facts['whole_sweep'] else '(not a whole sweep)'}",
         "fill": f"{in_percent(facts['fill'])} of the size that was asked for",
         "order": _order_in_words(facts),
         "chunks open": f"{in_count(facts['open_chunks'])} of {in_count(facts['num_chunks'])}",
-        "memory": f"at most about {in_bytes(facts['memory_bound_bytes'])}, beyond resident data",
+        "memory": f"at most about {in_bytes(facts['memory_bound_bytes'])} beside resident data",
     }
     if facts["predicted_variance_ratio"] is not None:
         shown["noise"] = (
@@ -256,8 +259,8 @@ def _show(facts: dict[str, Any], screen: Screen) -> None:
     )
 
 
-def _row(name: str, spread: dict[str, float]) -> tuple[str, str, str, str]:
-    return (name, *(in_count(spread[which]) for which in ("min", "mean", "max")))  # type: ignore[return-value]
+def _row(name: str, spread: dict[str, float]) -> tuple[str, ...]:
+    return (name, *(in_count(spread[which]) for which in ("min", "mean", "max")))
 
 
 def _order_in_words(facts: dict[str, Any]) -> str:
@@ -265,7 +268,8 @@ def _order_in_words(facts: dict[str, Any]) -> str:
         return "that of the corpus"
     if facts["uniform"]:
         return "uniform: the whole corpus is shuffled as one"
-    return f"blocks of {in_count(facts['block_chunks'])} chunks in each of {facts['num_lanes']} lanes"
+    block, lanes = in_count(facts["block_chunks"]), facts["num_lanes"]
+    return f"blocks of {block} chunks, one open in each of {lanes} lanes"
 
 
 def _show_report(report: ShuffleReport, screen: Screen) -> None:
@@ -315,8 +319,8 @@ def _show_report(report: ShuffleReport, screen: Screen) -> None:
         ],
     )
     screen.text(
-        "p is the chance that a uniform order is as far out: small ones are the rule for a window, "
-        "and a defect where the order should be uniform."
+        "p is the chance that a uniform order is as far out: small ones are the rule for a "
+        "window, and a defect where the order should be uniform."
     )
 
 

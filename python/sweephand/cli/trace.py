@@ -16,7 +16,7 @@ from typing import Any
 from sweephand.cli.options import add_corpus, add_order, add_size, count, make_source, whole
 from sweephand.cli.steps import time_of_step
 from sweephand.digest import digest_of
-from sweephand.source import INFINITELY_REPEAT
+from sweephand.limits import INFINITELY_REPEAT
 from sweephand.terminal.screen import Screen
 from sweephand.terminal.units import in_count
 

@@ -66,7 +66,7 @@ class _Check:
 
 @dataclass
 class _Place:
-    """A step that the sweep passed: the state before it, and digests of it and the next ones."""
+    """A step of the sweep: the state before it, and digests of it and the next ones."""
 
     step: int
     state: str

@@ -1,1 +1,1 @@
-"""Tables, progress bars, charts and figures of the command line; the only room that knows rich."""
+"""What people see: tables, progress bars, charts, figures. Only this room knows rich."""

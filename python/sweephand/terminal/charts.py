@@ -32,11 +32,11 @@ BLOCK_INK = Ink(eighths="▏▎▍▌▋▊▉█", dot="•")
 
 
 def bars(labels: Sequence[str], counts: Sequence[int], ink: Ink, width: int = 40) -> list[str]:
-    """Return one bar per label, the longest of `width` characters.
+    r"""Return one bar per label, the longest of `width` characters.
 
     Examples
     --------
-    >>> print(*bars(["a", "bc"], [10, 5], ASCII_INK, width=4), sep="\\n")
+    >>> print(*bars(["a", "bc"], [10, 5], ASCII_INK, width=4), sep="\n")
      a  10 ####
     bc   5 ##
     """
@@ -77,7 +77,7 @@ def by_powers_of_two(sizes: ArrayLike) -> tuple[list[str], list[int]]:
 
 
 def curve(values: ArrayLike, ink: Ink, *, width: int = 60, height: int = 12) -> list[str]:
-    """Return a curve over the numbers 1, 2, ... of its values, with both axes.
+    r"""Return a curve over the numbers 1, 2, ... of its values, with both axes.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def curve(values: ArrayLike, ink: Ink, *, width: int = 60, height: int = 12) -> 
 
     Examples
     --------
-    >>> print(*curve([3, 2, 1], ASCII_INK, width=9, height=3), sep="\\n")
+    >>> print(*curve([3, 2, 1], ASCII_INK, width=9, height=3), sep="\n")
     3.00 |***
     2.00 |   ***
     1.00 |      ***
