@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.deserializers.base import Deserializer, Opened, Sizing
 from sweephand.errors import DataError
+from sweephand.frames import as_frames
 from sweephand.ids import SequenceIds
 from sweephand.streams import StreamInfo
 
@@ -45,6 +46,7 @@ def open_all(
     deserializers: Deserializer | Sequence[Deserializer],
     frames: bool,
     missing: Literal["error", "drop"],
+    max_errors: int,
 ) -> Joined:
     """Open deserializers and join them by key; the first one defines chunks and order.
 
@@ -62,7 +64,10 @@ def open_all(
             raise TypeError(f"deserializers must be Deserializer objects, got {deserializer!r}")
     if not wanted:
         raise ValueError("give at least one deserializer")
-    opened = [deserializer.open(frames=frames) for deserializer in wanted]
+    opened: list[Opened] = []
+    for deserializer in wanted:
+        left = max_errors - sum(len(one.errors) for one in opened)
+        opened.append(deserializer.open(max_errors=left))
     streams = [info for one in opened for info in one.streams]
     names = [info.name for info in streams]
     if len(set(names)) != len(names):
@@ -71,7 +76,7 @@ def open_all(
             f"two deserializers have a stream called {twice!r}; give one another name"
         )
     if len(opened) == 1:
-        return _alone(opened[0])
+        return _alone(as_frames(opened[0]) if frames else opened[0])
     if frames:
         raise ValueError(
             "frames of several joined deserializers are not possible; join sequences"
@@ -90,6 +95,7 @@ def _alone(one: Opened) -> Joined:
         names=list(one.names),
         resident=one.resident,
         sample_bytes=one.sample_bytes,
+        errors=list(one.errors),
     )
 
 
@@ -149,6 +155,7 @@ def _join(
         resident=all(one.resident for one in opened),
         sample_bytes=sum(one.sample_bytes for one in opened),
         num_dropped=int((~kept).sum()),
+        errors=[error for one in opened for error in one.errors],
     )
 
 

@@ -151,7 +151,9 @@ class MinibatchSource:
         self._balance = balance
         self._memory_limit = memory_limit
 
-        self._opened = open_all(deserializers, isinstance(self._layout, Frames), missing)
+        self._opened = open_all(
+            deserializers, isinstance(self._layout, Frames), missing, max_errors
+        )
         self._infos = list(self._opened.streams)
         self._keys = {info.name: (i, info) for i, info in enumerate(self._infos)}
         sizing = self._opened.size_by(_size_stream(self._infos))
