@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -66,7 +67,7 @@ def open_all(
         raise ValueError("give at least one deserializer")
     opened: list[Opened] = []
     for deserializer in wanted:
-        left = max_errors - sum(len(one.errors) for one in opened)
+        left = max_errors - sum(one.num_charged for one in opened)
         opened.append(deserializer.open(max_errors=left))
     streams = [info for one in opened for info in one.streams]
     names = [info.name for info in streams]
@@ -174,11 +175,12 @@ def _match(
         raise ValueError(
             "a deserializer with ids cannot be joined with one without: give ids to all or none"
         )
-    primary_keys = _keys_of(opened[0], 0)
+    keys = [_keys_of(one, which) for which, one in enumerate(opened)]
+    primary_keys = keys[0]
     kept = np.ones(len(primary_keys), dtype=np.bool_)
     found = [np.arange(len(primary_keys), dtype=np.uint64)]
-    for which, one in enumerate(opened[1:], 1):
-        places = {key: number for number, key in enumerate(_keys_of(one, which))}
+    for which, others in enumerate(keys[1:], 1):
+        places = {key: number for number, key in enumerate(others)}
         numbers = [places.get(key, -1) for key in primary_keys]
         rows = np.array(numbers, dtype=np.int64)
         lacking = np.flatnonzero(rows < 0)
@@ -195,15 +197,13 @@ def _match(
     return [rows[kept] for rows in found], kept
 
 
-def _keys_of(one: Opened, which: int) -> list[int] | list[str]:
+def _keys_of(one: Opened, which: int) -> list[str]:
+    """Return the keys as text: one deserializer's 7 is another's "7"."""
     if one.keys is None:
-        return list(range(int(one.chunk_sequences.sum())))
+        return [str(number) for number in range(int(one.chunk_sequences.sum()))]
     keys = one.keys()
-    listed = keys if isinstance(keys, list) else keys.tolist()
+    listed = [str(key) for key in (keys if isinstance(keys, list) else keys.tolist())]
     if len(set(listed)) != len(listed):
-        seen: set[object] = set()
-        for key in listed:
-            if key in seen:
-                raise ValueError(f"the key {key!r} is there twice in deserializer {which}")
-            seen.add(key)
+        twice = next(key for key, count in Counter(listed).items() if count > 1)
+        raise ValueError(f"the key {twice!r} is there twice in deserializer {which}")
     return listed

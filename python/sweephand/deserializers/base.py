@@ -61,6 +61,8 @@ class Opened:
         memory.
     errors : sequence of DataError
         Damaged items that are skipped. Their sequences keep their places on the timeline.
+    num_charged : int
+        How many of them count against the budget: the others follow from one that does.
     keys : callable or None
         Join keys of all sequences, ndarray of int64 or list of str; None: their numbers.
     """
@@ -75,6 +77,7 @@ class Opened:
     sample_bytes: float = 0.0
     keys: Callable[[], NDArray[np.int64] | list[str]] | None = None
     errors: Sequence[DataError] = ()
+    num_charged: int = 0
 
 
 class Deserializer(ABC):
