@@ -13,7 +13,7 @@ from types import ModuleType
 import sweephand
 from sweephand.errors import DataError
 
-COMMANDS = ("info", "index", "plan", "bench", "verify", "trace", "find")
+COMMANDS = ("demo", "info", "index", "plan", "bench", "verify", "trace", "find")
 
 # What a user or the data can cause; anything else is a bug and shows its traceback.
 _EXPECTED = (DataError, ValueError, KeyError, IndexError, TypeError, OSError, ImportError)
