@@ -19,7 +19,7 @@ constexpr std::uint64_t kCacheLine = 64;
 
 // Asks for the beginning of a run; the processor follows from there by itself.
 [[gnu::always_inline]] inline void prefetch(const std::byte* data, std::uint64_t bytes) {
-  const std::uint64_t fetched = std::min<std::uint64_t>(bytes, 4 * kCacheLine);
+  const std::uint64_t fetched = std::min<std::uint64_t>(bytes, 2 * kCacheLine);
   for (std::uint64_t at = 0; at < fetched; at += kCacheLine) __builtin_prefetch(data + at);
 }
 
