@@ -49,9 +49,12 @@ std::shared_ptr<const T> hold(T object) {
 }
 
 void bind_base(py::module_& module);
+void bind_compose(py::module_& module);
 void bind_engine(py::module_& module);
 void bind_index(py::module_& module);
 void bind_order(py::module_& module);
+void bind_formats(py::module_& module);
 void bind_read(py::module_& module);
+void bind_train(py::module_& module);
 
 }  // namespace sweephand

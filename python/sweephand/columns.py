@@ -13,17 +13,20 @@ from sweephand import _core
 from sweephand.streams import StreamDef, StreamInfo
 
 _ELEMENT_TYPES: dict[str, _core.ElementType] = {
-    name: getattr(_core.ElementType, name.upper())
-    for name in (
-        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-        *("float16", "bfloat16", "float32", "float64"),
-    )
+    "bool": _core.ElementType.bool_,
+    **{
+        name: getattr(_core.ElementType, name)
+        for name in (
+            *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+            *("float16", "bfloat16", "float32", "float64"),
+        )
+    },
 }
 
 
 def element_type(dtype: np.dtype[Any]) -> _core.ElementType:
     """Return how the core reads elements of a dtype; it copies the unknown ones as they are."""
-    return _ELEMENT_TYPES.get(dtype.name, _core.ElementType.OPAQUE)
+    return _ELEMENT_TYPES.get(dtype.name, _core.ElementType.opaque)
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,6 @@ class ColumnData:
         """Memory that the arrays hold, in bytes."""
         arrays = (self.values, self.sample_offsets, self.element_offsets, self.indices)
         return sum(array.nbytes for array in arrays if array is not None)
-
-    def as_frames(self) -> ColumnData:
-        """Return the column with every sample as its own sequence."""
-        return replace(self, sample_offsets=None)
 
     def to_core(self) -> _core.Column:
         """Return what the core reads; it borrows the arrays."""
@@ -142,7 +141,7 @@ def describe_stream(name: str, column: ColumnData, definition: StreamDef) -> Str
     if definition.is_sparse and not column.is_sparse:
         raise ValueError(f"stream {name!r} is declared sparse, but its data are dense")
     dtype = column.dtype if definition.dtype is None else np.dtype(definition.dtype)
-    opaque = _core.ElementType.OPAQUE
+    opaque = _core.ElementType.opaque
     if dtype != column.dtype and opaque in (element_type(dtype), element_type(column.dtype)):
         raise ValueError(f"stream {name!r}: there is no cast from {column.dtype} to {dtype}")
     if definition.broadcast and column.is_sparse:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.columns import ColumnData, describe_stream, make_column
-from sweephand.deserializers.array import check_same_sequences, same_offsets
+from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.base import Deserializer, Opened, Sizing
 from sweephand.errors import DataError, StaleError
 from sweephand.ids import SequenceIds, ShardIds
@@ -70,17 +70,16 @@ class UserDeserializer(Deserializer):
         """Return the size of every sequence of a chunk in samples, or None: measure."""
         return None
 
-    def open(self, *, frames: bool = False) -> Opened:
+    def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read."""
-        return _Opening(self, frames).opened()
+        return _Opening(self).opened()
 
 
 class _Opening:
     """A user's deserializer with everything checked that it says."""
 
-    def __init__(self, user: UserDeserializer, frames: bool) -> None:
+    def __init__(self, user: UserDeserializer) -> None:
         self._user = user
-        self._frames = frames
         self._name = type(user).__name__
         self._definitions = user.stream_infos()
         if not self._definitions:
@@ -146,9 +145,6 @@ class _Opening:
                 )
             columns[name] = make_column(name, data[field])
         check_same_sequences(columns)
-        if self._frames:
-            same_offsets(columns)
-            columns = {name: column.as_frames() for name, column in columns.items()}
         return columns
 
     def _sizes(self, columns: Mapping[str, ColumnData], chunk: int) -> NDArray[np.int64]:
@@ -178,7 +174,7 @@ class _Opening:
             if (table < 0).any():
                 raise ValueError(f"{self._name}.chunk_infos() has a negative number")
             samples = table[:, 1].astype(np.int64)
-            return (samples if self._frames else table[:, 0].astype(np.int64)), samples
+            return table[:, 0].astype(np.int64), samples
         sizes = [
             self._sizes(self._columns_of_first if chunk == 0 else self._columns(chunk), chunk)
             for chunk in range(self._num_chunks)
