@@ -14,6 +14,14 @@ from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.minibatch import Minibatch, MinibatchData
 from sweephand.source import MinibatchSource, MinibatchSourceFromData
 from sweephand.streams import StreamDef, StreamDefs, StreamInfo, Streams
+from sweephand.train.schedules import (
+    learning_parameter_schedule,
+    learning_parameter_schedule_per_sample,
+    minibatch_size_schedule,
+    momentum_as_time_constant_schedule,
+    momentum_schedule,
+    momentum_schedule_per_sample,
+)
 from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
 __version__ = version("sweephand")
@@ -43,4 +51,10 @@ __all__ = [
     "Streams",
     "UserDeserializer",
     "__version__",
+    "learning_parameter_schedule",
+    "learning_parameter_schedule_per_sample",
+    "minibatch_size_schedule",
+    "momentum_as_time_constant_schedule",
+    "momentum_schedule",
+    "momentum_schedule_per_sample",
 ]

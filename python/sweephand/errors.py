@@ -70,3 +70,7 @@ class StateError(ValueError):
 
 class LossScaleError(RuntimeError):
     """Too many steps in a row were skipped because their gradients were not finite."""
+
+
+class ArgumentTypeError(TypeError, ValueError):
+    """An argument of a wrong type, where users of earlier toolkits may expect either error."""
