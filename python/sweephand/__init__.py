@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from sweephand import numpy
 from sweephand.deserializers import (
     ArrayDeserializer,
     Deserializer,
@@ -57,4 +58,5 @@ __all__ = [
     "momentum_as_time_constant_schedule",
     "momentum_schedule",
     "momentum_schedule_per_sample",
+    "numpy",
 ]
