@@ -1,6 +1,8 @@
 """Exact, resumable, shuffled minibatches at memory speed."""
 
+from importlib import import_module
 from importlib.metadata import version
+from types import ModuleType
 
 from sweephand import numpy
 from sweephand.deserializers import (
@@ -15,6 +17,7 @@ from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.minibatch import Minibatch, MinibatchData
 from sweephand.source import MinibatchSource, MinibatchSourceFromData
 from sweephand.streams import StreamDef, StreamDefs, StreamInfo, Streams
+from sweephand.train.loss_scale import LossScaleOptimizer
 from sweephand.train.schedules import (
     learning_parameter_schedule,
     learning_parameter_schedule_per_sample,
@@ -23,6 +26,7 @@ from sweephand.train.schedules import (
     momentum_schedule,
     momentum_schedule_per_sample,
 )
+from sweephand.train.step_result import StepResult
 from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
 __version__ = version("sweephand")
@@ -37,6 +41,7 @@ __all__ = [
     "Frames",
     "Layout",
     "LossScaleError",
+    "LossScaleOptimizer",
     "Minibatch",
     "MinibatchData",
     "MinibatchSource",
@@ -46,6 +51,7 @@ __all__ = [
     "Ragged",
     "StaleError",
     "StateError",
+    "StepResult",
     "StreamDef",
     "StreamDefs",
     "StreamInfo",
@@ -60,3 +66,10 @@ __all__ = [
     "momentum_schedule_per_sample",
     "numpy",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import ``sweephand.torch`` at its first use: the package itself needs no torch."""
+    if name != "torch":
+        raise AttributeError(f"module 'sweephand' has no attribute {name!r}")
+    return import_module("sweephand.torch")

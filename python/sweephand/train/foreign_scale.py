@@ -1,0 +1,49 @@
+"""Loss-scale states that other libraries have written, read as our own."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+Reader: TypeAlias = Callable[[Mapping[str, Any]], tuple[Any, Any]]
+
+
+def _apex(state: Mapping[str, Any]) -> tuple[Any, Any]:
+    scaler = state["loss_scaler0"]
+    return scaler["loss_scale"], scaler["unskipped"]
+
+
+def _deepspeed(state: Mapping[str, Any]) -> tuple[Any, Any]:
+    clean = state["cur_iter"] - state["last_overflow_iter"] - 1
+    return state["cur_scale"], clean % state["scale_window"]
+
+
+# By the keys that tell whose state it is: how scale and counter are read from it.
+READERS: dict[tuple[str, ...], Reader] = {
+    ("scale", "_growth_tracker"): lambda s: (s["scale"], s["_growth_tracker"]),  # torch
+    ("dynamic_scale", "step_counter"): lambda s: (
+        s["dynamic_scale"],
+        s["step_counter"],
+    ),  # Keras 3
+    ("current_loss_scale", "good_steps"): lambda s: (s["current_loss_scale"], s["good_steps"]),
+    ("loss_scaler0",): _apex,
+    ("cur_scale", "cur_iter", "last_overflow_iter", "scale_window"): _deepspeed,
+}
+
+
+def read_foreign(state: Mapping[str, Any]) -> tuple[float, int] | None:
+    """Return scale and counter of a state of torch, tf.keras, Keras 3, Apex or DeepSpeed.
+
+    Returns
+    -------
+    (float, int) or None
+        None if it is a state of none of them.
+
+    Examples
+    --------
+    >>> read_foreign({"scale": 1024.0, "growth_interval": 2000, "_growth_tracker": 7})
+    (1024.0, 7)
+    """
+    for keys, reader in READERS.items():
+        if all(key in state for key in keys):
+            scale, counter = reader(state)
+            return float(scale), int(counter)
+    return None
