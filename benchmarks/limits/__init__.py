@@ -1,4 +1,4 @@
-"""The machine's limits: C loops over an order that is given, compiled when they are first used."""
+"""The machine's limits: C loops over an order that is given, compiled at first use."""
 
 from __future__ import annotations
 
