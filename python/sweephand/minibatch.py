@@ -59,6 +59,11 @@ class MinibatchData:
         return self.info.is_sparse
 
     @property
+    def is_padded(self) -> bool:
+        """Whether the layout made one dense array of it: `asarray` then costs nothing."""
+        return self._is_grid
+
+    @property
     def max_seqlen(self) -> int:
         """Samples of the longest sequence; 0 in an empty share."""
         return self._stream.longest
