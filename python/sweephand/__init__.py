@@ -7,6 +7,7 @@ from types import ModuleType
 from sweephand import numpy
 from sweephand.deserializers import (
     ArrayDeserializer,
+    CTFDeserializer,
     Deserializer,
     NpyDeserializer,
     UserDeserializer,
@@ -36,6 +37,7 @@ __all__ = [
     "FULL_DATA_SWEEP",
     "INFINITELY_REPEAT",
     "ArrayDeserializer",
+    "CTFDeserializer",
     "DataError",
     "Deserializer",
     "Frames",

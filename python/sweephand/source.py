@@ -20,7 +20,7 @@ from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.base import Deserializer
 from sweephand.errors import DataError
 from sweephand.joining import open_all
-from sweephand.layouts import Frames, Layout, Padded, Ragged
+from sweephand.layouts import Frames, Layout, Padded, Ragged, pad_element
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME, Limits
 from sweephand.minibatch import Minibatch
 from sweephand.planned import PlannedMinibatch
@@ -151,9 +151,12 @@ class MinibatchSource:
         self._balance = balance
         self._memory_limit = memory_limit
 
-        self._opened = open_all(deserializers, isinstance(self._layout, Frames), missing)
+        self._opened = open_all(
+            deserializers, isinstance(self._layout, Frames), missing, max_errors
+        )
         self._infos = list(self._opened.streams)
         self._keys = {info.name: (i, info) for i, info in enumerate(self._infos)}
+        self._layout.check_streams(self._keys)
         sizing = self._opened.size_by(_size_stream(self._infos))
         self._corpus = _core.Corpus(
             chunk_sequences=self._opened.chunk_sequences,
@@ -324,6 +327,36 @@ class MinibatchSource:
         """Sequences of one sweep."""
         return self._corpus.num_sequences
 
+    @property
+    def chunk_sequences(self) -> NDArray[np.uint64]:
+        """Sequences of every chunk: uint64, shape (chunks,)."""
+        return self._opened.chunk_sequences
+
+    @property
+    def is_randomized(self) -> bool:
+        """Whether sweeps are shuffled."""
+        return self._randomize
+
+    @property
+    def num_lanes(self) -> int:
+        """Lanes that a sweep is read in, side by side."""
+        return self._num_lanes if self._randomize else 1
+
+    @property
+    def block_chunks(self) -> int:
+        """Chunks that are shuffled together; every lane has one such block open."""
+        if not self._randomize:
+            return 1
+        num_chunks = self._corpus.num_chunks
+        if self._window.samples:
+            chunk_lanes = self._num_lanes * self._corpus.num_samples
+            return max(1, self._window.samples * num_chunks // chunk_lanes)
+        return (
+            max(1, self._window.chunks // self._num_lanes)
+            if self._window.chunks
+            else num_chunks
+        )
+
     def sequence_ids(self, start: int, stop: int) -> list[str]:
         """Return the ids of the sequences that start in ``[start, stop)``; nothing is read.
 
@@ -414,10 +447,8 @@ class MinibatchSource:
         chunks = self._opened.chunk_sequences.size
         window = 0
         if not self._opened.resident:
-            block = max(1, self._window.chunks // self._num_lanes) if self._randomize else 1
-            lanes = self._num_lanes if self._randomize else 1
             largest = self._largest_chunk_samples * self._opened.sample_bytes
-            window = int(min(chunks, lanes * block) * largest)
+            window = int(min(chunks, self.num_lanes * self.block_chunks) * largest)
         size = min(minibatch_size_in_samples, self._corpus.num_samples)
         minibatch = int(size * self._opened.sample_bytes)
         return window + (self._prefetch + self._num_threads + 1) * minibatch
@@ -463,9 +494,7 @@ class MinibatchSource:
         padded = self._layout if isinstance(self._layout, Padded) else Padded()
         specs = []
         for (member, column), info in zip(self._opened.places, self._infos, strict=True):
-            pad = np.zeros((), info.dtype)
-            if isinstance(self._layout, Padded) and not info.is_sparse:
-                pad = _pad_element(info, self._layout)
+            pad_value = self._layout.pad_value_of(info.name)
             specs.append(
                 _core.StreamSpec(
                     name=info.name,
@@ -476,7 +505,7 @@ class MinibatchSource:
                     variable=info.is_sparse,
                     sample_elements=int(np.prod(info.shape, dtype=np.int64)),
                     broadcast=info.broadcast,
-                    pad_value=pad.tobytes(),
+                    pad_value=pad_element(info.name, info.dtype, pad_value).tobytes(),
                 )
             )
         assembler = _core.Assembler(
@@ -594,19 +623,6 @@ def _size_stream(infos: Sequence[StreamInfo]) -> str | None:
             f"only one stream can define the minibatch size, got: {', '.join(chosen)}"
         )
     return chosen[0] if chosen else None
-
-
-def _pad_element(info: StreamInfo, layout: Layout) -> NDArray[Any]:
-    wanted = layout.pad_value_of(info.name)
-    try:
-        with np.errstate(over="raise", invalid="raise"):
-            pad = np.asarray(wanted).astype(info.dtype)
-    except (TypeError, ValueError, OverflowError, FloatingPointError):
-        pad = None
-    is_integer = info.dtype.kind in "iu"
-    if pad is None or (is_integer and int(pad) != wanted):
-        raise ValueError(f"pad_value {wanted!r} of stream {info.name!r} is no {info.dtype}")
-    return pad
 
 
 def _default_threads() -> int:
