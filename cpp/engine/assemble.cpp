@@ -9,8 +9,36 @@
 namespace sweephand {
 namespace {
 
-// The samples of the share that one stream holds. `cells` are empty unless the plan cuts
-// sequences into pieces.
+// A broadcast stream has as many samples in the minibatch as the sequence is long.
+void repeat(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    if (runs[j].samples != 1) {
+      throw DataError("a broadcast stream has one sample per sequence, here are " +
+                          std::to_string(runs[j].samples),
+                      {.stream = stream.name, .sequence = runs[j].sequence});
+    }
+    runs[j].length = plan.share[j].size;
+  }
+}
+
+// Cuts each run down to the piece that its cell holds.
+void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    const std::uint64_t first = plan.cells[j].first;
+    const std::uint64_t size = plan.share[j].size;
+    if (runs[j].samples < first || runs[j].samples - first < size) {
+      throw DataError("the stream has " + std::to_string(runs[j].samples) +
+                          " samples where the size-defining stream has at least " +
+                          std::to_string(first + size) + "; rows need streams of equal lengths",
+                      {.stream = stream.name, .sequence = runs[j].sequence});
+    }
+    runs[j].begin += first;
+    runs[j].samples = size;
+    runs[j].length = size;
+  }
+}
+
+// The samples of the share that one stream holds.
 template <class Sequences>
 std::vector<Run> runs_of(const Sequences& located, const Plan& plan, const StreamSpec& stream) {
   constexpr std::size_t kAhead = 16;
@@ -25,26 +53,14 @@ std::vector<Run> runs_of(const Sequences& located, const Plan& plan, const Strea
     const Column& column = located[j].chunk->columns[stream.column];
     const auto begin = static_cast<std::uint64_t>(column.begin(located[j].index));
     const auto end = static_cast<std::uint64_t>(column.end(located[j].index));
-    runs[j] = {&column, begin, end - begin, plan.share[j].sequence};
+    runs[j] = {&column, begin, plan.share[j].sequence, end - begin, end - begin};
+  }
+  if (stream.broadcast) {
+    repeat(runs, plan, stream);
+  } else if (!plan.cells.empty()) {
+    cut_to_pieces(runs, plan, stream);
   }
   return runs;
-}
-
-// Cuts each run down to the piece that its cell holds.
-void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
-  for (std::size_t j = 0; j < runs.size(); ++j) {
-    const std::uint64_t first = plan.cells[j].first;
-    const std::uint64_t size = plan.share[j].size;
-    if (stream.broadcast) continue;
-    if (runs[j].samples < first || runs[j].samples - first < size) {
-      throw DataError("the stream has " + std::to_string(runs[j].samples) +
-                          " samples where the size-defining stream has at least " +
-                          std::to_string(first + size) + "; rows need streams of equal lengths",
-                      {.stream = stream.name, .sequence = runs[j].sequence});
-    }
-    runs[j].begin += first;
-    runs[j].samples = size;
-  }
 }
 
 }  // namespace
@@ -126,8 +142,7 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
   auto batch = std::make_shared<Batch>();
   std::uint64_t bytes = 0;
   for (const StreamSpec& stream : streams_) {
-    std::vector<Run> runs = runs_of(shares[stream.member].sequences, plan, stream);
-    if (!plan.cells.empty()) cut_to_pieces(runs, plan, stream);
+    const std::vector<Run> runs = runs_of(shares[stream.member].sequences, plan, stream);
     batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
     bytes += batch->streams.back().values->capacity();
   }

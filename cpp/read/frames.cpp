@@ -4,9 +4,8 @@
 #include <string>
 
 namespace sweephand {
-namespace {
 
-void refuse_unequal(const Chunk& chunk) {
+void FrameDeserializer::refuse_unequal(const Chunk& chunk) const {
   const Column& first = chunk.columns[0];
   for (std::size_t c = 1; c < chunk.columns.size(); ++c) {
     const Column& column = chunk.columns[c];

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_int
@@ -20,7 +19,7 @@ from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.base import Deserializer
 from sweephand.errors import DataError
 from sweephand.joining import open_all
-from sweephand.layouts import Frames, Layout, Padded, Ragged
+from sweephand.layouts import Frames, Layout, Padded, Ragged, pad_element
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME, Limits
 from sweephand.minibatch import Minibatch
 from sweephand.planned import PlannedMinibatch
@@ -156,6 +155,7 @@ class MinibatchSource:
         )
         self._infos = list(self._opened.streams)
         self._keys = {info.name: (i, info) for i, info in enumerate(self._infos)}
+        self._layout.check_streams(self._keys)
         sizing = self._opened.size_by(_size_stream(self._infos))
         self._corpus = _core.Corpus(
             chunk_sequences=self._opened.chunk_sequences,
@@ -493,9 +493,7 @@ class MinibatchSource:
         padded = self._layout if isinstance(self._layout, Padded) else Padded()
         specs = []
         for (member, column), info in zip(self._opened.places, self._infos, strict=True):
-            pad = np.zeros((), info.dtype)
-            if isinstance(self._layout, Padded) and not info.is_sparse:
-                pad = _pad_element(info, self._layout)
+            pad_value = self._layout.pad_value_of(info.name)
             specs.append(
                 _core.StreamSpec(
                     name=info.name,
@@ -506,7 +504,7 @@ class MinibatchSource:
                     variable=info.is_sparse,
                     sample_elements=int(np.prod(info.shape, dtype=np.int64)),
                     broadcast=info.broadcast,
-                    pad_value=pad.tobytes(),
+                    pad_value=pad_element(info.name, info.dtype, pad_value).tobytes(),
                 )
             )
         assembler = _core.Assembler(
@@ -624,19 +622,6 @@ def _size_stream(infos: Sequence[StreamInfo]) -> str | None:
             f"only one stream can define the minibatch size, got: {', '.join(chosen)}"
         )
     return chosen[0] if chosen else None
-
-
-def _pad_element(info: StreamInfo, layout: Layout) -> NDArray[Any]:
-    wanted = layout.pad_value_of(info.name)
-    try:
-        with np.errstate(over="raise", invalid="raise"):
-            pad = np.asarray(wanted).astype(info.dtype)
-    except (TypeError, ValueError, OverflowError, FloatingPointError):
-        pad = None
-    is_integer = info.dtype.kind in "iu"
-    if pad is None or (is_integer and int(pad) != wanted):
-        raise ValueError(f"pad_value {wanted!r} of stream {info.name!r} is no {info.dtype}")
-    return pad
 
 
 def _default_threads() -> int:
