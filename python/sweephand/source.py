@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_int
