@@ -32,10 +32,8 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_the_commands_of_a_page_are_understood(page: Path) -> None:
     for block in blocks(page, "sh") + blocks(page, "console"):
-        for line in block.splitlines():
-            words = shlex.split(line.removeprefix("$ "), comments=True)
-            if words[:1] == ["sweephand"]:
-                parser().parse_args(words[1:])
+        for words in re.findall(r"^(?:\$ )?sweephand (.*)$", block, re.MULTILINE):
+            parser().parse_args(shlex.split(words, comments=True))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
