@@ -174,8 +174,7 @@ class MinibatchSource:
         )
         self._sizes_known = sizing.fingerprinted
         self._limit = limits.in_samples(self._corpus.num_samples)
-        self._request_key: tuple[int, int, int] | None = None
-        self._request: _core.Request | None = None
+        self._last_request = (1, 1, 0), _core.Request(1, 1, 0)
         self._order_state: State | None = None
         self._closed = False
         self._engine = self._make_engine()
@@ -218,13 +217,14 @@ class MinibatchSource:
         DataError
             If the data are wrong; the position stays, so that another call tries again.
         """
-        key = (minibatch_size_in_samples, num_data_partitions, partition_index)
-        if key != self._request_key:
-            self._request = self._check_request(*key)
-            self._request_key = key
+        wanted = (minibatch_size_in_samples, num_data_partitions, partition_index)
+        # Known is known: but 4.0 and True are equal to integers, and no sizes or ranks.
+        known, request = self._last_request
+        if wanted != known or not all(type(number) is int for number in wanted):
+            request = self._check_request(*wanted)
+            self._last_request = wanted, request
         keys = self._keys if input_map is None else self._map_inputs(input_map)
-        assert self._request is not None
-        batch = self._live_engine().next(self._request)
+        batch = self._live_engine().next(request)
         return Minibatch(batch, keys, self._layout, self._opened.ids, device)
 
     def minibatches(
@@ -245,7 +245,8 @@ class MinibatchSource:
             As in `next_minibatch`.
         """
         while True:
-            wanted = size if isinstance(size, int) else size[self.current_position]
+            fixed = isinstance(size, int | float | np.generic)
+            wanted = size if fixed else size[self.current_position]
             minibatch = self.next_minibatch(
                 wanted,
                 num_data_partitions=num_data_partitions,
@@ -504,9 +505,8 @@ class MinibatchSource:
                 f"num_data_partitions must be in [1, {self._num_lanes}], the number of lanes, "
                 f"got {workers}; a larger num_lanes, which is another order, serves more"
             )
-        if size == FULL_DATA_SWEEP:
-            return _core.Request(2**64 - 1, workers, rank)
-        check_int("minibatch_size_in_samples", size, 1, 2**63)
+        if size != FULL_DATA_SWEEP:
+            check_int("minibatch_size_in_samples", size, 1, 2**63)
         if self._memory_limit is not None and self.memory_bound(size) > self._memory_limit:
             raise ValueError(
                 f"minibatches of {size} samples need about {self.memory_bound(size)} bytes, "
