@@ -2,6 +2,7 @@
 #include "bind/bind.hpp"
 #include "bind/chunk_arrays.hpp"
 #include "read/file.hpp"
+#include "read/frames.hpp"
 #include "read/resident.hpp"
 
 #include <cstdint>
@@ -134,6 +135,9 @@ void bind_read(py::module_& module) {
              return std::make_shared<ResidentDeserializer>(std::move(corpus));
            }),
            "corpus"_a);
+  py::class_<FrameDeserializer, Deserializer, std::shared_ptr<FrameDeserializer>>(
+      module, "FrameDeserializer")
+      .def(py::init<std::shared_ptr<Deserializer>>(), "sequences"_a);
   py::class_<CallbackDeserializer, Deserializer, std::shared_ptr<CallbackDeserializer>>(
       module, "CallbackDeserializer")
       .def(py::init<py::function>(), "load"_a);

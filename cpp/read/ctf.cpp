@@ -16,6 +16,8 @@
 namespace sweephand {
 namespace {
 
+constexpr std::size_t kSampledBytes = std::size_t{1} << 18;
+
 Column borrow(const CtfColumn& column, const CtfStream& stream) {
   Column result{.sample_offsets = column.sample_offsets.data(),
                 .sample_elements = stream.dimension,
@@ -65,7 +67,14 @@ std::shared_ptr<const Chunk> CtfDeserializer::load(std::uint64_t number) {
   CtfScanner scanner(
       format_, ledger,
       {.file = source.path, .ignore_ids = source.ignore_ids, .first_line = chunk.first_line});
-  scanner.scan({text.get(), chunk.bytes}, chunk.offset);
+  // The first lines tell how much room all will take: growing step by step costs as much as
+  // reading.
+  const std::string_view lines(text.get(), chunk.bytes);
+  const std::size_t first = lines.rfind('\n', kSampledBytes) + 1;  // 0 when there is none
+  scanner.scan(lines.substr(0, first), chunk.offset);
+  if (first > 0)
+    scanner.reserve(1.1 * static_cast<double>(chunk.bytes) / static_cast<double>(first));
+  scanner.scan(lines.substr(first), chunk.offset + first);
   scanner.finish();
   const std::uint64_t num_sequences = scanner.sequences().keys.size();
   const std::uint64_t num_items = ledger.offsets().size();

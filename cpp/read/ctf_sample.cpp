@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -58,9 +59,10 @@ CtfFault to_ctf(DecimalFault fault) noexcept {
   return CtfFault::kNumber;
 }
 
-// Where the next value begins, or the byte that ends the values.
+// Where the next value begins, or the byte that ends the values. REQUIRES: is_blank(*text)
 const char* skip_blanks(const char* text) noexcept {
-  while (is_blank(*text)) ++text;
+  do ++text;
+  while (is_blank(*text));
   return text;
 }
 
@@ -68,32 +70,45 @@ bool ends_sample(const char* text, const char* text_end) noexcept {
   return *text == '|' || is_line_end(text, text_end);
 }
 
+// Makes room for more values, at least one, and returns how many fit in all.
 template <class T>
-CtfSample read_dense(const char* text, const char* text_end, std::uint64_t dimension,
-                     bool allow_nonfinite, std::vector<T>& values) {
-  const std::size_t first = values.size();
-  const auto lose = [&](const char* at, CtfFault fault) {
-    values.resize(first);
-    return CtfSample{.fault_at = at, .fault = fault};
-  };
+std::size_t grow(Buffer<T>& values) {
+  values.resize(2 * values.size() + 64);
+  return values.size();
+}
+
+template <class T>
+CtfSample read_dense(const char* text, const char* text_end, const CtfStream& stream,
+                     bool allow_nonfinite, Buffer<T>& values, CtfColumn& column) {
+  const std::size_t first = column.num_values;
+  std::size_t next = first;
+  std::size_t room = values.size();
+  T* out = values.data();
   while (is_blank(*text)) {
     text = skip_blanks(text);
-    if (ends_sample(text, text_end)) break;
     const Decimal<T> number = read_value<T>(text, allow_nonfinite);
     if (number.fault != DecimalFault::kNone) {
+      if (ends_sample(text, text_end)) break;
       const bool shape = number.fault == DecimalFault::kShape;
-      return lose(shape ? number.end : text, to_ctf(number.fault));
+      return {.fault_at = shape ? number.end : text, .fault = to_ctf(number.fault)};
     }
-    if (values.size() - first == dimension) return lose(text, CtfFault::kTooMany);
-    values.push_back(number.value);
+    if (next - first == stream.dimension)
+      return {.fault_at = text, .fault = CtfFault::kTooMany};
+    if (next == room) {
+      room = grow(values);
+      out = values.data();
+    }
+    out[next++] = number.value;
     text = number.end;
   }
-  if (!ends_sample(text, text_end)) return lose(text, CtfFault::kDelimiter);
-  if (values.size() - first == dimension) return {.end = text};
+  if (!ends_sample(text, text_end)) return {.fault_at = text, .fault = CtfFault::kDelimiter};
+  column.num_values = next;
+  if (next - first == stream.dimension) return {.end = text};
   return {.end = text, .fault_at = text, .fault = CtfFault::kTooFew};
 }
 
-bool has_repetition(std::vector<std::int32_t> indices) {
+bool has_repetition(std::span<const std::int32_t> sample) {
+  std::vector<std::int32_t> indices(sample.begin(), sample.end());
   std::ranges::sort(indices);
   return std::ranges::adjacent_find(indices) != indices.end();
 }
@@ -106,41 +121,48 @@ std::uint64_t read_long_index(const char* text, const char* end, std::uint64_t d
 }
 
 template <class T>
-CtfSample read_sparse(const char* text, const char* text_end, std::uint64_t dimension,
-                      bool allow_nonfinite, std::vector<T>& values,
-                      std::vector<std::int32_t>& indices) {
-  const std::size_t first = values.size();
+CtfSample read_sparse(const char* text, const char* text_end, const CtfStream& stream,
+                      bool allow_nonfinite, Buffer<T>& values, CtfColumn& column) {
+  const std::uint64_t dimension = stream.dimension;
   const char* const begin = text;
-  const auto lose = [&](const char* at, CtfFault fault) {
-    values.resize(first);
-    indices.resize(first);
-    return CtfSample{.fault_at = at, .fault = fault};
-  };
-  std::int64_t last = -1;
+  const std::size_t first = column.num_values;
+  std::size_t next = first;
+  std::size_t room = values.size();
+  T* out = values.data();
+  std::int32_t* out_indices = column.indices.data();
+  std::uint64_t least = 0;  // that the next index has if all ascend
   bool ascending = true;
   while (is_blank(*text)) {
     text = skip_blanks(text);
-    if (ends_sample(text, text_end)) break;
     std::uint64_t index = 0;
     const char* const index_end = read_digits(text, index);
-    if (index_end == text) return lose(text, CtfFault::kIndex);
+    if (index_end == text) {
+      if (ends_sample(text, text_end)) break;
+      return {.fault_at = text, .fault = CtfFault::kIndex};
+    }
     if (index_end - text > 19) index = read_long_index(text, index_end, dimension);
-    if (*index_end != ':') return lose(index_end, CtfFault::kColon);
-    if (index >= dimension) return lose(text, CtfFault::kIndexRange);
+    if (*index_end != ':') return {.fault_at = index_end, .fault = CtfFault::kColon};
+    if (index >= dimension) return {.fault_at = text, .fault = CtfFault::kIndexRange};
     const Decimal<T> number = read_value<T>(index_end + 1, allow_nonfinite);
     if (number.fault != DecimalFault::kNone) {
       const bool shape = number.fault == DecimalFault::kShape;
-      return lose(shape ? number.end : index_end + 1, to_ctf(number.fault));
+      return {.fault_at = shape ? number.end : index_end + 1, .fault = to_ctf(number.fault)};
     }
-    values.push_back(number.value);
-    indices.push_back(static_cast<std::int32_t>(index));
-    ascending = ascending && static_cast<std::int64_t>(index) > last;
-    last = static_cast<std::int64_t>(index);
+    if (next == room) {
+      room = grow(values);
+      column.indices.resize(room);
+      out = values.data();
+      out_indices = column.indices.data();
+    }
+    out[next] = number.value;
+    out_indices[next++] = static_cast<std::int32_t>(index);
+    ascending = ascending && index >= least;
+    least = index + 1;
     text = number.end;
   }
-  if (!ends_sample(text, text_end)) return lose(text, CtfFault::kDelimiter);
-  if (ascending ||
-      !has_repetition({indices.begin() + static_cast<std::ptrdiff_t>(first), indices.end()}))
+  if (!ends_sample(text, text_end)) return {.fault_at = text, .fault = CtfFault::kDelimiter};
+  column.num_values = next;
+  if (ascending || !has_repetition(std::span(column.indices).subspan(first, next - first)))
     return {.end = text};
   return {.end = text, .fault_at = begin, .fault = CtfFault::kRepeated};
 }
@@ -152,34 +174,34 @@ CtfColumn make_column(const CtfStream& stream) {
   if (stream.is_sparse) column.element_offsets = {0};
   switch (stream.type) {
     case ElementType::kFloat32:
-      column.values = std::vector<float>{};
+      column.values = Buffer<float>{};
       return column;
     case ElementType::kFloat64:
-      column.values = std::vector<double>{};
+      column.values = Buffer<double>{};
       return column;
     case ElementType::kInt8:
-      column.values = std::vector<std::int8_t>{};
+      column.values = Buffer<std::int8_t>{};
       return column;
     case ElementType::kInt16:
-      column.values = std::vector<std::int16_t>{};
+      column.values = Buffer<std::int16_t>{};
       return column;
     case ElementType::kInt32:
-      column.values = std::vector<std::int32_t>{};
+      column.values = Buffer<std::int32_t>{};
       return column;
     case ElementType::kInt64:
-      column.values = std::vector<std::int64_t>{};
+      column.values = Buffer<std::int64_t>{};
       return column;
     case ElementType::kUInt8:
-      column.values = std::vector<std::uint8_t>{};
+      column.values = Buffer<std::uint8_t>{};
       return column;
     case ElementType::kUInt16:
-      column.values = std::vector<std::uint16_t>{};
+      column.values = Buffer<std::uint16_t>{};
       return column;
     case ElementType::kUInt32:
-      column.values = std::vector<std::uint32_t>{};
+      column.values = Buffer<std::uint32_t>{};
       return column;
     case ElementType::kUInt64:
-      column.values = std::vector<std::uint64_t>{};
+      column.values = Buffer<std::uint64_t>{};
       return column;
     default:
       throw std::invalid_argument("field '" + stream.field +
@@ -187,38 +209,51 @@ CtfColumn make_column(const CtfStream& stream) {
   }
 }
 
-void truncate(CtfColumn& column, const CtfStream& stream, std::uint64_t num_samples) {
-  std::uint64_t num_values = num_samples * stream.dimension;
-  if (stream.is_sparse) {
-    num_values = static_cast<std::uint64_t>(column.element_offsets[num_samples]);
-    column.element_offsets.resize(num_samples + 1);
-    column.indices.resize(num_values);
+void reserve(CtfColumn& column, double times) {
+  const auto multiply = [times](std::size_t size) {
+    return static_cast<std::size_t>(static_cast<double>(size) * times);
+  };
+  std::visit([&](auto& values) { values.resize(multiply(column.num_values)); }, column.values);
+  if (!column.element_offsets.empty()) {
+    column.indices.resize(multiply(column.num_values));
+    column.element_offsets.reserve(multiply(column.element_offsets.size()));
   }
-  std::visit([num_values](auto& values) { values.resize(num_values); }, column.values);
+  column.sample_offsets.reserve(multiply(column.sample_offsets.size()));
+}
+
+void truncate(CtfColumn& column, const CtfStream& stream, std::uint64_t num_samples) {
   column.num_samples = num_samples;
+  column.num_values = num_samples * stream.dimension;
+  if (!stream.is_sparse) return;
+  column.num_values = static_cast<std::uint64_t>(column.element_offsets[num_samples]);
+  column.element_offsets.resize(num_samples + 1);
 }
 
 CtfSample read_sample(const char* text, const char* text_end, const CtfStream& stream,
                       bool allow_nonfinite, CtfColumn& column) {
   const CtfSample sample = std::visit(
       [&](auto& values) {
-        if (stream.is_sparse)
-          return read_sparse(text, text_end, stream.dimension, allow_nonfinite, values,
-                             column.indices);
-        return read_dense(text, text_end, stream.dimension, allow_nonfinite, values);
+        return stream.is_sparse
+                   ? read_sparse(text, text_end, stream, allow_nonfinite, values, column)
+                   : read_dense(text, text_end, stream, allow_nonfinite, values, column);
       },
       column.values);
   if (sample.lost() || sample.fault == CtfFault::kTooFew) return sample;
   ++column.num_samples;
   if (stream.is_sparse)
-    column.element_offsets.push_back(static_cast<std::int64_t>(column.indices.size()));
+    column.element_offsets.push_back(static_cast<std::int64_t>(column.num_values));
   return sample;
 }
 
 void pad_sample(const CtfStream& stream, CtfColumn& column) {
-  ++column.num_samples;
-  const std::uint64_t num_values = column.num_samples * stream.dimension;
-  std::visit([num_values](auto& values) { values.resize(num_values); }, column.values);
+  const std::uint64_t num_values = ++column.num_samples * stream.dimension;
+  std::visit(
+      [&](auto& values) {
+        if (values.size() < num_values) values.resize(num_values);
+        std::fill(values.data() + column.num_values, values.data() + num_values, 0);
+      },
+      column.values);
+  column.num_values = num_values;
 }
 
 }  // namespace sweephand

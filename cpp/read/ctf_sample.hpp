@@ -5,6 +5,7 @@
 //        text       end                            text          end
 #pragma once
 
+#include "read/buffer.hpp"
 #include "read/column.hpp"
 #include "read/ctf_format.hpp"
 
@@ -16,20 +17,23 @@ namespace sweephand {
 
 // The samples of one stream, one after the other.
 struct CtfColumn {
-  std::variant<std::vector<float>, std::vector<double>, std::vector<std::int8_t>,
-               std::vector<std::int16_t>, std::vector<std::int32_t>, std::vector<std::int64_t>,
-               std::vector<std::uint8_t>, std::vector<std::uint16_t>,
-               std::vector<std::uint32_t>, std::vector<std::uint64_t>>
-      values;
-  std::vector<std::int32_t> indices;          // of a sparse stream, one per value
-  std::vector<std::int64_t> element_offsets;  // of a sparse stream, one per sample and one more
+  std::variant<Buffer<float>, Buffer<double>, Buffer<std::int8_t>, Buffer<std::int16_t>,
+               Buffer<std::int32_t>, Buffer<std::int64_t>, Buffer<std::uint8_t>,
+               Buffer<std::uint16_t>, Buffer<std::uint32_t>, Buffer<std::uint64_t>>
+      values;                                 // more than are used
+  Buffer<std::int32_t> indices;               // of a sparse stream: as many as values
+  std::vector<std::int64_t> element_offsets;  // of a sparse stream: one per sample and one more
   std::vector<std::int64_t> sample_offsets;   // one per sequence and one more
 
+  std::uint64_t num_values = 0;
   std::uint64_t num_samples = 0;
 };
 
 // An empty column. Throws std::invalid_argument when text cannot be read into the type.
 CtfColumn make_column(const CtfStream& stream);
+
+// Makes room for `times` as much as there is.
+void reserve(CtfColumn& column, double times);
 
 // Forgets the samples from `num_samples` on.
 void truncate(CtfColumn& column, const CtfStream& stream, std::uint64_t num_samples);

@@ -122,6 +122,10 @@ void CtfScanner::scan(std::string_view lines, std::uint64_t offset) {
   while (text < end && !ledger_.is_exhausted()) text = scan_line(text) + 1;
 }
 
+void CtfScanner::reserve(double times) {
+  for (CtfColumn& column : columns_) sweephand::reserve(column, times);
+}
+
 void CtfScanner::finish() { end_sequence(); }
 
 // Returns the line feed.

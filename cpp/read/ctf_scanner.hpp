@@ -60,6 +60,9 @@ class CtfScanner {
   // line feed they are line feeds
   void scan(std::string_view lines, std::uint64_t offset);
 
+  // Makes room for `times` as many values as there are.
+  void reserve(double times);
+
   // Ends the last sequence.
   void finish();
 

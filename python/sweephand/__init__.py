@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 from sweephand.deserializers import (
     ArrayDeserializer,
+    CTFDeserializer,
     Deserializer,
     NpyDeserializer,
     UserDeserializer,
@@ -23,6 +24,7 @@ __all__ = [
     "FULL_DATA_SWEEP",
     "INFINITELY_REPEAT",
     "ArrayDeserializer",
+    "CTFDeserializer",
     "DataError",
     "Deserializer",
     "Frames",

@@ -6,7 +6,7 @@ import os
 import pathlib
 import typing
 import typing_extensions
-__all__: list[str] = ['Adam', 'Assembler', 'Batch', 'CallbackDeserializer', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfChunk', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'FeatureKind', 'File', 'FileTag', 'FitPlanner', 'Form', 'Item', 'Ledger', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'Permutation', 'Place', 'Plan', 'Planner', 'RecordChunk', 'RecordDeserializer', 'RecordFile', 'Request', 'ResidentDeserializer', 'Sgd', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'check_offsets', 'checked_add', 'checked_mul', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'derive_key', 'describe_data_error', 'examine', 'index_records', 'mask_crc', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
+__all__: list[str] = ['Adam', 'Assembler', 'Batch', 'CallbackDeserializer', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfChunk', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'FeatureKind', 'File', 'FileTag', 'FitPlanner', 'Form', 'FrameDeserializer', 'Item', 'Ledger', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'Permutation', 'Place', 'Plan', 'Planner', 'RecordChunk', 'RecordDeserializer', 'RecordFile', 'Request', 'ResidentDeserializer', 'Sgd', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'check_offsets', 'checked_add', 'checked_mul', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'derive_key', 'describe_data_error', 'examine', 'index_records', 'mask_crc', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
 class Digest:
     def __init__(self) -> None:
         ...
@@ -221,6 +221,9 @@ class Deserializer:
         ...
 class ResidentDeserializer(Deserializer):
     def __init__(self, corpus: Chunk) -> None:
+        ...
+class FrameDeserializer(Deserializer):
+    def __init__(self, sequences: Deserializer) -> None:
         ...
 class CallbackDeserializer(Deserializer):
     def __init__(self, load: collections.abc.Callable) -> None:

@@ -79,10 +79,6 @@ class ColumnData:
         arrays = (self.values, self.sample_offsets, self.element_offsets, self.indices)
         return sum(array.nbytes for array in arrays if array is not None)
 
-    def as_frames(self) -> ColumnData:
-        """Return the column with every sample as its own sequence."""
-        return replace(self, sample_offsets=None)
-
     def to_core(self) -> _core.Column:
         """Return what the core reads; it borrows the arrays."""
         return _core.Column(

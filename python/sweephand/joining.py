@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.deserializers.base import Deserializer, Opened, Sizing
 from sweephand.errors import DataError
+from sweephand.frames import as_frames
 from sweephand.ids import SequenceIds
 from sweephand.streams import StreamInfo
 
@@ -45,6 +47,7 @@ def open_all(
     deserializers: Deserializer | Sequence[Deserializer],
     frames: bool,
     missing: Literal["error", "drop"],
+    max_errors: int,
 ) -> Joined:
     """Open deserializers and join them by key; the first one defines chunks and order.
 
@@ -62,7 +65,10 @@ def open_all(
             raise TypeError(f"deserializers must be Deserializer objects, got {deserializer!r}")
     if not wanted:
         raise ValueError("give at least one deserializer")
-    opened = [deserializer.open(frames=frames) for deserializer in wanted]
+    opened: list[Opened] = []
+    for deserializer in wanted:
+        left = max_errors - sum(one.num_charged for one in opened)
+        opened.append(deserializer.open(max_errors=left))
     streams = [info for one in opened for info in one.streams]
     names = [info.name for info in streams]
     if len(set(names)) != len(names):
@@ -71,7 +77,7 @@ def open_all(
             f"two deserializers have a stream called {twice!r}; give one another name"
         )
     if len(opened) == 1:
-        return _alone(opened[0])
+        return _alone(as_frames(opened[0]) if frames else opened[0])
     if frames:
         raise ValueError(
             "frames of several joined deserializers are not possible; join sequences"
@@ -90,6 +96,7 @@ def _alone(one: Opened) -> Joined:
         names=list(one.names),
         resident=one.resident,
         sample_bytes=one.sample_bytes,
+        errors=list(one.errors),
     )
 
 
@@ -149,6 +156,7 @@ def _join(
         resident=all(one.resident for one in opened),
         sample_bytes=sum(one.sample_bytes for one in opened),
         num_dropped=int((~kept).sum()),
+        errors=[error for one in opened for error in one.errors],
     )
 
 
@@ -167,11 +175,12 @@ def _match(
         raise ValueError(
             "a deserializer with ids cannot be joined with one without: give ids to all or none"
         )
-    primary_keys = _keys_of(opened[0], 0)
+    keys = [_keys_of(one, which) for which, one in enumerate(opened)]
+    primary_keys = keys[0]
     kept = np.ones(len(primary_keys), dtype=np.bool_)
     found = [np.arange(len(primary_keys), dtype=np.uint64)]
-    for which, one in enumerate(opened[1:], 1):
-        places = {key: number for number, key in enumerate(_keys_of(one, which))}
+    for which, others in enumerate(keys[1:], 1):
+        places = {key: number for number, key in enumerate(others)}
         numbers = [places.get(key, -1) for key in primary_keys]
         rows = np.array(numbers, dtype=np.int64)
         lacking = np.flatnonzero(rows < 0)
@@ -188,15 +197,13 @@ def _match(
     return [rows[kept] for rows in found], kept
 
 
-def _keys_of(one: Opened, which: int) -> list[int] | list[str]:
+def _keys_of(one: Opened, which: int) -> list[str]:
+    """Return the keys as text: one deserializer's 7 is another's "7"."""
     if one.keys is None:
-        return list(range(int(one.chunk_sequences.sum())))
+        return [str(number) for number in range(int(one.chunk_sequences.sum()))]
     keys = one.keys()
-    listed = keys if isinstance(keys, list) else keys.tolist()
+    listed = [str(key) for key in (keys if isinstance(keys, list) else keys.tolist())]
     if len(set(listed)) != len(listed):
-        seen: set[object] = set()
-        for key in listed:
-            if key in seen:
-                raise ValueError(f"the key {key!r} is there twice in deserializer {which}")
-            seen.add(key)
+        twice = next(key for key, count in Counter(listed).items() if count > 1)
+        raise ValueError(f"the key {twice!r} is there twice in deserializer {which}")
     return listed

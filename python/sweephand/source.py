@@ -150,7 +150,9 @@ class MinibatchSource:
         self._balance = balance
         self._memory_limit = memory_limit
 
-        self._opened = open_all(deserializers, isinstance(self._layout, Frames), missing)
+        self._opened = open_all(
+            deserializers, isinstance(self._layout, Frames), missing, max_errors
+        )
         self._infos = list(self._opened.streams)
         self._keys = {info.name: (i, info) for i, info in enumerate(self._infos)}
         self._layout.check_streams(self._keys)
@@ -325,6 +327,36 @@ class MinibatchSource:
         """Sequences of one sweep."""
         return self._corpus.num_sequences
 
+    @property
+    def chunk_sequences(self) -> NDArray[np.uint64]:
+        """Sequences of every chunk: uint64, shape (chunks,)."""
+        return self._opened.chunk_sequences
+
+    @property
+    def is_randomized(self) -> bool:
+        """Whether sweeps are shuffled."""
+        return self._randomize
+
+    @property
+    def num_lanes(self) -> int:
+        """Lanes that a sweep is read in, side by side."""
+        return self._num_lanes if self._randomize else 1
+
+    @property
+    def block_chunks(self) -> int:
+        """Chunks that are shuffled together; every lane has one such block open."""
+        if not self._randomize:
+            return 1
+        num_chunks = self._corpus.num_chunks
+        if self._window.samples:
+            chunk_lanes = self._num_lanes * self._corpus.num_samples
+            return max(1, self._window.samples * num_chunks // chunk_lanes)
+        return (
+            max(1, self._window.chunks // self._num_lanes)
+            if self._window.chunks
+            else num_chunks
+        )
+
     def sequence_ids(self, start: int, stop: int) -> list[str]:
         """Return the ids of the sequences that start in ``[start, stop)``; nothing is read.
 
@@ -415,10 +447,8 @@ class MinibatchSource:
         chunks = self._opened.chunk_sequences.size
         window = 0
         if not self._opened.resident:
-            block = max(1, self._window.chunks // self._num_lanes) if self._randomize else 1
-            lanes = self._num_lanes if self._randomize else 1
             largest = self._largest_chunk_samples * self._opened.sample_bytes
-            window = int(min(chunks, lanes * block) * largest)
+            window = int(min(chunks, self.num_lanes * self.block_chunks) * largest)
         size = min(minibatch_size_in_samples, self._corpus.num_samples)
         minibatch = int(size * self._opened.sample_bytes)
         return window + (self._prefetch + self._num_threads + 1) * minibatch

@@ -2,7 +2,14 @@
 
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.base import Deserializer
+from sweephand.deserializers.ctf import CTFDeserializer
 from sweephand.deserializers.npy import NpyDeserializer
 from sweephand.deserializers.user import UserDeserializer
 
-__all__ = ["ArrayDeserializer", "Deserializer", "NpyDeserializer", "UserDeserializer"]
+__all__ = [
+    "ArrayDeserializer",
+    "CTFDeserializer",
+    "Deserializer",
+    "NpyDeserializer",
+    "UserDeserializer",
+]

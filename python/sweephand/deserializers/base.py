@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.columns import ColumnData
+from sweephand.errors import DataError
 from sweephand.ids import SequenceIds
 from sweephand.streams import StreamInfo
 
@@ -58,6 +59,10 @@ class Opened:
     sample_bytes : float
         Mean bytes of all streams for one sample of the size-defining stream, for estimates of
         memory.
+    errors : sequence of DataError
+        Damaged items that are skipped. Their sequences keep their places on the timeline.
+    num_charged : int
+        How many of them count against the budget: the others follow from one that does.
     keys : callable or None
         Join keys of all sequences, ndarray of int64 or list of str; None: their numbers.
     """
@@ -71,20 +76,21 @@ class Opened:
     resident: bool
     sample_bytes: float = 0.0
     keys: Callable[[], NDArray[np.int64] | list[str]] | None = None
-    frames: bool = field(default=False)
+    errors: Sequence[DataError] = ()
+    num_charged: int = 0
 
 
 class Deserializer(ABC):
     """Turns a file format, or arrays, into chunks of sequences."""
 
     @abstractmethod
-    def open(self, *, frames: bool = False) -> Opened:
+    def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read.
 
         Parameters
         ----------
-        frames : bool
-            Every sample is its own sequence.
+        max_errors : int
+            How many damaged items may be skipped; they are listed in ``Opened.errors``.
 
         Raises
         ------

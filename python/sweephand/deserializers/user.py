@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.columns import ColumnData, describe_stream, make_column
-from sweephand.deserializers.array import check_same_sequences, same_offsets
+from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.base import Deserializer, Opened, Sizing
 from sweephand.errors import DataError, StaleError
 from sweephand.ids import SequenceIds, ShardIds
@@ -26,7 +26,7 @@ class UserDeserializer(Deserializer):
     is asked for, and may be asked for from another thread. With `chunk_infos` one chunk is
     loaded to learn what its streams are like, and no other before it is needed; without it, all
     are loaded once to learn how long their sequences are. `sequence_lengths` saves loading a
-    chunk only to plan it. As frames, samples are numbered through the corpus.
+    chunk only to plan it.
 
     Chunks are loaded when the first of their sequences is delivered and dropped when the window
     has passed them.
@@ -72,9 +72,9 @@ class UserDeserializer(Deserializer):
         """Return the size of every sequence of a chunk in samples, or None: measure."""
         return None
 
-    def open(self, *, frames: bool = False) -> Opened:
+    def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read."""
-        return _Opening(self, frames).opened()
+        return _Opening(self).opened()
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,8 @@ class _ChunkData:
 class _Chunks:
     """The chunks that a user's code makes; errors in them name the chunk."""
 
-    def __init__(self, user: UserDeserializer, frames: bool) -> None:
+    def __init__(self, user: UserDeserializer) -> None:
         self._user = user
-        self._frames = frames
         self.name = type(user).__name__
         self._definitions = user.stream_infos()
         if not isinstance(self._definitions, Mapping):
@@ -115,9 +114,6 @@ class _Chunks:
                 for name, definition in self._definitions.items()
             }
             check_same_sequences(columns)
-            if self._frames:
-                same_offsets(columns)
-                columns = {name: column.as_frames() for name, column in columns.items()}
         except (TypeError, ValueError) as error:
             raise DataError(str(error), self.name, chunk=chunk) from error
         return _ChunkData(columns, self._sizes(columns, chunk))
@@ -171,9 +167,9 @@ class _Chunks:
 class _Opening:
     """What is told or measured of all chunks, and what is held against it later."""
 
-    def __init__(self, user: UserDeserializer, frames: bool) -> None:
+    def __init__(self, user: UserDeserializer) -> None:
         self._user = user
-        self._chunks = _Chunks(user, frames)
+        self._chunks = _Chunks(user)
         self._name = self._chunks.name
         num_chunks = user.num_chunks()
         check_int(f"{self._name}.num_chunks()", num_chunks, 1, 2**63)
@@ -184,7 +180,7 @@ class _Opening:
         if told is None:
             self._measure(num_chunks)
         else:
-            self._counts, self._samples = told[:, 1 if frames else 0], told[:, 1]
+            self._counts, self._samples = told[:, 0], told[:, 1]
             first = int(np.argmax(self._counts > 0))
             data = self._chunks.read(first)
             self._infos = self._chunks.describe(first, data)

@@ -1,0 +1,39 @@
+#include "read/frames.hpp"
+
+#include <stdexcept>
+#include <string>
+
+namespace sweephand {
+namespace {
+
+void refuse_unequal(const Chunk& chunk) {
+  const Column& first = chunk.columns[0];
+  for (std::size_t c = 1; c < chunk.columns.size(); ++c) {
+    const Column& column = chunk.columns[c];
+    if (column.sample_offsets == first.sample_offsets) continue;
+    for (std::uint64_t s = 0; s < chunk.num_sequences; ++s) {
+      if (column.end(s) == first.end(s)) continue;
+      throw std::invalid_argument(
+          "frames need streams of equal lengths: sequence " + std::to_string(s) + " has " +
+          std::to_string(first.end(s) - first.begin(s)) + " samples in stream 0 and " +
+          std::to_string(column.end(s) - column.begin(s)) + " in stream " + std::to_string(c));
+    }
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const Chunk> FrameDeserializer::load(std::uint64_t chunk) {
+  const std::shared_ptr<const Chunk> sequences = sequences_->load(chunk);
+  refuse_unequal(*sequences);
+  auto frames = std::make_shared<Chunk>(*sequences);
+  frames->num_sequences =
+      sequences->num_sequences == 0
+          ? 0
+          : static_cast<std::uint64_t>(sequences->columns[0].end(sequences->num_sequences - 1));
+  for (Column& column : frames->columns) column.sample_offsets = nullptr;
+  frames->owner = sequences;
+  return frames;
+}
+
+}  // namespace sweephand
