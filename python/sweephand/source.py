@@ -245,7 +245,8 @@ class MinibatchSource:
             As in `next_minibatch`.
         """
         while True:
-            wanted = size if isinstance(size, int) else size[self.current_position]
+            fixed = isinstance(size, int | float | np.generic)
+            wanted = size if fixed else size[self.current_position]
             minibatch = self.next_minibatch(
                 wanted,
                 num_data_partitions=num_data_partitions,
@@ -538,7 +539,8 @@ class MinibatchSource:
         """Return the request, checked if it is not the last one again."""
         key = (size, workers, rank)
         last = self._last_request  # read once: another thread may ask too
-        if last is None or last[0] != key:
+        # Known is known: but 4.0 and True are equal to integers, and no sizes or ranks.
+        if last is None or last[0] != key or not all(type(number) is int for number in key):
             last = (key, self._check_request(*key))
             self._last_request = last
         return last[1]
@@ -553,9 +555,8 @@ class MinibatchSource:
                 f"num_data_partitions must be in [1, {self._num_lanes}], the number of lanes, "
                 f"got {workers}; a larger num_lanes, which is another order, serves more"
             )
-        if size == FULL_DATA_SWEEP:
-            return _core.Request(2**64 - 1, workers, rank, num_skipped)
-        check_int("minibatch_size_in_samples", size, 1, 2**63)
+        if size != FULL_DATA_SWEEP:
+            check_int("minibatch_size_in_samples", size, 1, 2**63)
         if self._memory_limit is not None and self.memory_bound(size) > self._memory_limit:
             raise ValueError(
                 f"minibatches of {size} samples need about {self.memory_bound(size)} bytes, "

@@ -89,16 +89,16 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._workers = num_data_partitions
         self._rank = partition_index
         self._to_item = to_item
-        self._restored = False
+        self._at_own = False  # this process stands at a minibatch of its own
 
     def __iter__(self) -> Iterator[Any]:
         process = torch.utils.data.get_worker_info()
         num_skipped = 0
         if process is not None:
             num_skipped = process.num_workers - 1
-            if not self._restored:
+            if not self._at_own:
                 self._pass_over(process.id)
-        self._restored = False
+        self._at_own = True
         while True:
             minibatch = self.source._next_of(self._size, self._workers, self._rank, num_skipped)
             if not minibatch:
@@ -113,12 +113,12 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def state_dict(self) -> dict[str, Any]:
         """Return where this process stands: what its next minibatch begins with."""
-        return self.source.state_dict()
+        return {"source": self.source.state_dict(), "at_own": self._at_own}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go to where a state was taken, by the same one of as many processes."""
-        self.source.load_state_dict(state)
-        self._restored = True
+        self.source.load_state_dict(state["source"])
+        self._at_own = state["at_own"]
 
 
 def _rank() -> tuple[int, int]:
