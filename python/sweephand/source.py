@@ -562,7 +562,8 @@ class MinibatchSource:
                 f"minibatches of {size} samples need about {self.memory_bound(size)} bytes, "
                 f"memory_limit is {self._memory_limit}; lower the size, window or prefetch"
             )
-        return _core.Request(size, workers, rank, num_skipped)
+        samples = 2**64 - 1 if size == FULL_DATA_SWEEP else size
+        return _core.Request(samples, workers, rank, num_skipped)
 
     def _map_inputs(
         self, input_map: Mapping[Any, str | StreamInfo]
