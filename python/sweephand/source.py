@@ -226,7 +226,10 @@ class MinibatchSource:
             self._request_key = key
         keys = self._keys if input_map is None else self._map_inputs(input_map)
         assert self._request is not None
-        batch = self._live_engine().next(self._request)
+        engine = self._engine
+        if self._closed or engine.forked:
+            engine = self._live_engine()
+        batch = engine.next(self._request)
         return Minibatch(batch, keys, self._layout, self._opened.ids, device)
 
     def minibatches(
