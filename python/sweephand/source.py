@@ -224,7 +224,10 @@ class MinibatchSource:
         """
         request = self._request(minibatch_size_in_samples, num_data_partitions, partition_index)
         keys = self._keys if input_map is None else self._map_inputs(input_map)
-        batch = self._live_engine().next(request)
+        engine = self._engine
+        if self._closed or engine.forked:
+            engine = self._live_engine()
+        batch = engine.next(request)
         return Minibatch(batch, keys, self._layout, self._opened.ids, device)
 
     def minibatches(
