@@ -230,4 +230,25 @@ StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const Stre
   return batch;
 }
 
+StreamBatch write_rows(const Column& table, std::span<const PlannedSequence> share,
+                       std::span<const std::uint64_t> joined, const StreamSpec& stream,
+                       BufferPool& pool) {
+  const std::uint64_t row_bytes = stream.sample_elements * stream.element_bytes;
+  const auto row = [&](std::size_t j) {
+    const std::uint64_t number = share[j].sequence;
+    return table.values + (joined.empty() ? number : joined[number]) * row_bytes;
+  };
+  StreamBatch batch;
+  batch.num_samples = share.size();
+  batch.longest = share.empty() ? 0 : 1;
+  batch.values = pool.take(share.size() * row_bytes);
+  std::byte* to = batch.values->data();
+  for (std::size_t j = 0; j < share.size(); ++j) {
+    if (j + kAhead < share.size()) prefetch(row(j + kAhead), row_bytes);
+    copy(row(j), to, row_bytes);
+    to += row_bytes;
+  }
+  return batch;
+}
+
 }  // namespace sweephand
