@@ -399,6 +399,9 @@ class StreamBatch:
     def values(self, dtype: numpy.dtype[typing.Any], shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> typing.Any:
         ...
     @property
+    def is_grid(self) -> bool:
+        ...
+    @property
     def longest(self) -> int:
         ...
     @property

@@ -76,7 +76,7 @@ class MinibatchData:
     @lazy
     def offsets(self) -> NDArray[np.int64]:
         """Where sequences begin in `values`, and the end: int64, shape (sequences + 1,)."""
-        offsets = self._stream.sample_offsets(self.num_sequences)
+        offsets: NDArray[np.int64] | None = self._stream.sample_offsets(self.num_sequences)
         if offsets is None:  # one sample each
             return np.arange(self.num_sequences + 1)
         return offsets

@@ -248,10 +248,8 @@ class MinibatchSource:
             As in `next_minibatch`.
         """
         while True:
-            fixed = isinstance(size, int | float | np.generic)
-            wanted = size if fixed else size[self.current_position]
             minibatch = self.next_minibatch(
-                wanted,
+                _size_at(size, self.current_position),
                 num_data_partitions=num_data_partitions,
                 partition_index=partition_index,
             )
@@ -596,6 +594,11 @@ class MinibatchSource:
                 layout=self._layout.describe(),
             )
         return replace(self._order_state, position=position)
+
+
+def _size_at(size: int | SizeSchedule, time: int) -> int:
+    """Return the size of the minibatch at `time`; what is no schedule is checked as a size."""
+    return size[time] if hasattr(size, "__getitem__") else size
 
 
 def _remake(
