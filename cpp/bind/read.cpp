@@ -137,7 +137,8 @@ void bind_read(py::module_& module) {
            "corpus"_a);
   py::class_<FrameDeserializer, Deserializer, std::shared_ptr<FrameDeserializer>>(
       module, "FrameDeserializer")
-      .def(py::init<std::shared_ptr<Deserializer>>(), "sequences"_a);
+      .def(py::init<std::shared_ptr<Deserializer>, std::vector<std::string>>(), "sequences"_a,
+           "streams"_a);
   py::class_<CallbackDeserializer, Deserializer, std::shared_ptr<CallbackDeserializer>>(
       module, "CallbackDeserializer")
       .def(py::init<py::function>(), "load"_a);

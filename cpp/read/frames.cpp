@@ -1,22 +1,24 @@
 #include "read/frames.hpp"
 
-#include <stdexcept>
+#include "base/error.hpp"
+
 #include <string>
 
 namespace sweephand {
 namespace {
 
-void refuse_unequal(const Chunk& chunk) {
+void refuse_unequal(const Chunk& chunk, const std::vector<std::string>& streams) {
   const Column& first = chunk.columns[0];
   for (std::size_t c = 1; c < chunk.columns.size(); ++c) {
     const Column& column = chunk.columns[c];
     if (column.sample_offsets == first.sample_offsets) continue;
     for (std::uint64_t s = 0; s < chunk.num_sequences; ++s) {
       if (column.end(s) == first.end(s)) continue;
-      throw std::invalid_argument(
-          "frames need streams of equal lengths: sequence " + std::to_string(s) + " has " +
-          std::to_string(first.end(s) - first.begin(s)) + " samples in stream 0 and " +
-          std::to_string(column.end(s) - column.begin(s)) + " in stream " + std::to_string(c));
+      throw DataError("frames need streams of equal lengths: here are " +
+                          std::to_string(column.end(s) - column.begin(s)) + " samples, and " +
+                          std::to_string(first.end(s) - first.begin(s)) + " in stream '" +
+                          streams[0] + "'",
+                      {.stream = streams[c], .sequence = s});
     }
   }
 }
@@ -25,7 +27,7 @@ void refuse_unequal(const Chunk& chunk) {
 
 std::shared_ptr<const Chunk> FrameDeserializer::load(std::uint64_t chunk) {
   const std::shared_ptr<const Chunk> sequences = sequences_->load(chunk);
-  refuse_unequal(*sequences);
+  refuse_unequal(*sequences, streams_);
   auto frames = std::make_shared<Chunk>(*sequences);
   frames->num_sequences =
       sequences->num_sequences == 0

@@ -223,7 +223,7 @@ class ResidentDeserializer(Deserializer):
     def __init__(self, corpus: Chunk) -> None:
         ...
 class FrameDeserializer(Deserializer):
-    def __init__(self, sequences: Deserializer) -> None:
+    def __init__(self, sequences: Deserializer, streams: collections.abc.Sequence[str]) -> None:
         ...
 class CallbackDeserializer(Deserializer):
     def __init__(self, load: collections.abc.Callable) -> None:

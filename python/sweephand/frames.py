@@ -18,12 +18,12 @@ def as_frames(sequences: Opened) -> Opened:
 
     Raises
     ------
-    ValueError
+    DataError
         If the streams of a sequence differ in length: at once if the data are resident, else
         when the chunk is loaded.
     """
     sizing = sequences.size_by(_size_stream(sequences))
-    core = _core.FrameDeserializer(sequences.core)
+    core = _core.FrameDeserializer(sequences.core, [info.name for info in sequences.streams])
     if sequences.resident:
         core.load(0)
     return replace(
