@@ -8,9 +8,10 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_int
@@ -176,7 +177,7 @@ class MinibatchSource:
         )
         self._sizes_known = sizing.fingerprinted
         self._limit = limits.in_samples(self._corpus.num_samples)
-        self._last_request = (1, 1, 0), _core.Request(1, 1, 0)
+        self._last_request: tuple[object, _core.Request] = None, _core.Request(1, 1, 0)
         self._order_state: State | None = None
         self._closed = False
         self._engine = self._make_engine()
@@ -247,8 +248,7 @@ class MinibatchSource:
             As in `next_minibatch`.
         """
         while True:
-            fixed = isinstance(size, int | float | np.generic)
-            wanted = size if fixed else size[self.current_position]
+            wanted = _size_at(size, self.current_position)
             minibatch = self.next_minibatch(
                 wanted,
                 num_data_partitions=num_data_partitions,
@@ -402,7 +402,7 @@ class MinibatchSource:
         planner = self._make_planner()
         planner.seek(time)
         while True:
-            wanted = size if isinstance(size, int) else size[planner.time]
+            wanted = _size_at(size, planner.time)
             request = self._check_request(wanted, num_data_partitions, partition_index)
             plan = planner.next(request)
             if plan.end_of_data:
@@ -542,7 +542,8 @@ class MinibatchSource:
                 f"minibatches of {size} samples need about {self.memory_bound(size)} bytes, "
                 f"memory_limit is {self._memory_limit}; lower the size, window or prefetch"
             )
-        return _core.Request(size, workers, rank)
+        to_sweep_end = size == FULL_DATA_SWEEP
+        return _core.Request(2**64 - 1 if to_sweep_end else size, workers, rank)
 
     def _map_inputs(
         self, input_map: Mapping[Any, str | StreamInfo]
@@ -613,6 +614,12 @@ def _choose_layout(layout: Layout | None, frame_mode: bool, truncation_length: i
             raise TypeError(f"layout must be a Layout such as sh.Padded(), got {layout!r}")
         return layout
     return Frames() if frame_mode else Ragged()
+
+
+def _size_at(size: int | SizeSchedule, time: int) -> int:
+    """Return a size as it is, or what a schedule says of a time."""
+    is_schedule = hasattr(size, "__getitem__") and not isinstance(size, np.generic)
+    return cast(SizeSchedule, size)[time] if is_schedule else cast(int, size)
 
 
 def _size_stream(infos: Sequence[StreamInfo]) -> str | None:
