@@ -21,7 +21,13 @@ from sweephand.deserializers.base import Deserializer
 from sweephand.errors import DataError
 from sweephand.joining import open_all
 from sweephand.layouts import Frames, Layout, Padded, Ragged, pad_element
-from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME, Limits
+from sweephand.limits import (
+    END_OF_TIME,
+    FULL_DATA_SWEEP,
+    INFINITELY_REPEAT,
+    MAX_TIME,
+    Limits,
+)
 from sweephand.minibatch import Minibatch
 from sweephand.planned import PlannedMinibatch
 from sweephand.state import ORDER_VERSION, State, fingerprint_text
@@ -177,6 +183,7 @@ class MinibatchSource:
         )
         self._sizes_known = sizing.fingerprinted
         self._limit = limits.in_samples(self._corpus.num_samples)
+        self._end = min(self._limit, END_OF_TIME)
         self._last_request: tuple[object, _core.Request] = None, _core.Request(1, 1, 0)
         self._order_state: State | None = None
         self._closed = False
@@ -364,7 +371,7 @@ class MinibatchSource:
         """
         check_int("start", start, 0, MAX_TIME)
         check_int("stop", stop, 0, MAX_TIME)
-        numbers = self._timeline.sequences(start, min(stop, self._limit))
+        numbers = self._timeline.sequences(start, min(stop, self._end))
         return self._opened.ids.names(numbers)
 
     def find(self, sequence_id: str, sweep: int = 0) -> int:
@@ -485,7 +492,7 @@ class MinibatchSource:
     def _make_planner(self) -> _core.Planner:
         return _core.FitPlanner(
             timeline=self._timeline,
-            limit=self._limit,
+            limit=self._end,
             cross_sweeps=self._crosses_sweeps,
             balance_samples=self._balance == "samples",
         )
@@ -517,7 +524,7 @@ class MinibatchSource:
         )
         return _core.Engine(
             timeline=self._timeline,
-            limit=self._limit,
+            limit=self._end,
             cross_sweeps=self._crosses_sweeps,
             balance_samples=self._balance == "samples",
             assembler=assembler,
