@@ -9,8 +9,36 @@
 namespace sweephand {
 namespace {
 
-// The samples of the share that one stream holds. `cells` are empty unless the plan cuts
-// sequences into pieces.
+// A broadcast stream has as many samples in the minibatch as the sequence is long.
+void repeat(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    if (runs[j].samples != 1) {
+      throw DataError("a broadcast stream has one sample per sequence, here are " +
+                          std::to_string(runs[j].samples),
+                      {.stream = stream.name, .sequence = runs[j].sequence});
+    }
+    runs[j].length = plan.share[j].size;
+  }
+}
+
+// Cuts each run down to the piece that its cell holds.
+void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    const std::uint64_t first = plan.cells[j].first;
+    const std::uint64_t size = plan.share[j].size;
+    if (runs[j].samples < first || runs[j].samples - first < size) {
+      throw DataError("the stream has " + std::to_string(runs[j].samples) +
+                          " samples where the size-defining stream has at least " +
+                          std::to_string(first + size) + "; rows need streams of equal lengths",
+                      {.stream = stream.name, .sequence = runs[j].sequence});
+    }
+    runs[j].begin += first;
+    runs[j].samples = size;
+    runs[j].length = size;
+  }
+}
+
+// The samples of the share that one stream holds.
 template <class Sequences>
 std::vector<Run> runs_of(const Sequences& located, const Plan& plan, const StreamSpec& stream) {
   constexpr std::size_t kAhead = 16;
@@ -25,26 +53,20 @@ std::vector<Run> runs_of(const Sequences& located, const Plan& plan, const Strea
     const Column& column = located[j].chunk->columns[stream.column];
     const auto begin = static_cast<std::uint64_t>(column.begin(located[j].index));
     const auto end = static_cast<std::uint64_t>(column.end(located[j].index));
-    runs[j] = {&column, begin, end - begin, plan.share[j].sequence};
+    runs[j] = {&column, begin, plan.share[j].sequence, end - begin, end - begin};
+  }
+  if (stream.broadcast) {
+    repeat(runs, plan, stream);
+  } else if (!plan.cells.empty()) {
+    cut_to_pieces(runs, plan, stream);
   }
   return runs;
 }
 
-// Cuts each run down to the piece that its cell holds.
-void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
-  for (std::size_t j = 0; j < runs.size(); ++j) {
-    const std::uint64_t first = plan.cells[j].first;
-    const std::uint64_t size = plan.share[j].size;
-    if (stream.broadcast) continue;
-    if (runs[j].samples < first || runs[j].samples - first < size) {
-      throw DataError("the stream has " + std::to_string(runs[j].samples) +
-                          " samples where the size-defining stream has at least " +
-                          std::to_string(first + size) + "; rows need streams of equal lengths",
-                      {.stream = stream.name, .sequence = runs[j].sequence});
-    }
-    runs[j].begin += first;
-    runs[j].samples = size;
-  }
+bool is_table(const Column& column, const StreamSpec& stream, const AssembleOptions& options) {
+  return options.form == Form::kRagged && column.file == nullptr &&
+         column.sample_offsets == nullptr && column.type == stream.type && !stream.variable &&
+         !stream.broadcast;
 }
 
 }  // namespace
@@ -57,6 +79,12 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
     resident_.push_back(resident ? member.deserializer->load(0) : nullptr);
     caches_.push_back(resident ? nullptr : std::make_unique<ChunkCache>(member.deserializer));
     any_cached_ = any_cached_ || !resident;
+  }
+  for (const StreamSpec& stream : streams_) {
+    const Chunk* chunk = resident_[stream.member].get();
+    const Column* column = chunk == nullptr ? nullptr : &chunk->columns[stream.column];
+    const bool table = column != nullptr && is_table(*column, stream, options_);
+    tables_.push_back(table ? column : nullptr);
   }
 }
 
@@ -119,16 +147,21 @@ void Assembler::close_chunks(const Plan& plan) {
 }
 
 std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
-  std::vector<Share> shares;
-  for (std::size_t number = 0; number < members_.size(); ++number) {
-    shares.push_back(locate(number, plan));
-  }
+  std::vector<std::optional<Share>> shares(members_.size());
   auto batch = std::make_shared<Batch>();
   std::uint64_t bytes = 0;
-  for (const StreamSpec& stream : streams_) {
-    std::vector<Run> runs = runs_of(shares[stream.member].sequences, plan, stream);
-    if (!plan.cells.empty()) cut_to_pieces(runs, plan, stream);
-    batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
+  for (std::size_t number = 0; number < streams_.size(); ++number) {
+    const StreamSpec& stream = streams_[number];
+    const Member& member = members_[stream.member];
+    std::optional<Share>& share = shares[stream.member];
+    if (tables_[number] != nullptr) {
+      batch->streams.push_back(
+          write_rows(*tables_[number], plan.share, member.joined, stream, *pool_));
+    } else {
+      if (!share) share = locate(stream.member, plan);
+      const std::vector<Run> runs = runs_of(share->sequences, plan, stream);
+      batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
+    }
     bytes += batch->streams.back().values->capacity();
   }
   if (any_cached_) close_chunks(plan);

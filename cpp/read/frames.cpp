@@ -5,9 +5,8 @@
 #include <string>
 
 namespace sweephand {
-namespace {
 
-void refuse_unequal(const Chunk& chunk, const std::vector<std::string>& streams) {
+void FrameDeserializer::refuse_unequal(const Chunk& chunk) const {
   const Column& first = chunk.columns[0];
   for (std::size_t c = 1; c < chunk.columns.size(); ++c) {
     const Column& column = chunk.columns[c];
@@ -17,17 +16,15 @@ void refuse_unequal(const Chunk& chunk, const std::vector<std::string>& streams)
       throw DataError("frames need streams of equal lengths: here are " +
                           std::to_string(column.end(s) - column.begin(s)) + " samples, and " +
                           std::to_string(first.end(s) - first.begin(s)) + " in stream '" +
-                          streams[0] + "'",
-                      {.stream = streams[c], .sequence = s});
+                          names_[0] + "'",
+                      {.stream = names_[c], .sequence = s});
     }
   }
 }
 
-}  // namespace
-
 std::shared_ptr<const Chunk> FrameDeserializer::load(std::uint64_t chunk) {
   const std::shared_ptr<const Chunk> sequences = sequences_->load(chunk);
-  refuse_unequal(*sequences, streams_);
+  refuse_unequal(*sequences);
   auto frames = std::make_shared<Chunk>(*sequences);
   frames->num_sequences =
       sequences->num_sequences == 0

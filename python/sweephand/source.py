@@ -127,6 +127,8 @@ class MinibatchSource:
         prefetch: int = 2,
         memory_limit: int | None = None,
     ) -> None:
+        # What a copy in another process is made of.
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
         limits = Limits.check(max_samples, max_sweeps)
         window = Window.check(
             randomize, randomization_window_in_chunks, randomization_window_in_samples
@@ -184,7 +186,7 @@ class MinibatchSource:
         self._sizes_known = sizing.fingerprinted
         self._limit = limits.in_samples(self._corpus.num_samples)
         self._end = min(self._limit, END_OF_TIME)
-        self._last_request: tuple[object, _core.Request] = None, _core.Request(1, 1, 0)
+        self._last_request: tuple[tuple[int, int, int], _core.Request] | None = None
         self._order_state: State | None = None
         self._closed = False
         self._engine = self._make_engine()
@@ -227,14 +229,12 @@ class MinibatchSource:
         DataError
             If the data are wrong; the position stays, so that another call tries again.
         """
-        wanted = (minibatch_size_in_samples, num_data_partitions, partition_index)
-        # Known is known: but 4.0 and True are equal to integers, and no sizes or ranks.
-        known, request = self._last_request
-        if wanted != known or not all(type(number) is int for number in wanted):
-            request = self._check_request(*wanted)
-            self._last_request = wanted, request
+        request = self._request(minibatch_size_in_samples, num_data_partitions, partition_index)
         keys = self._keys if input_map is None else self._map_inputs(input_map)
-        batch = self._live_engine().next(request)
+        engine = self._engine
+        if self._closed or engine.forked:
+            engine = self._live_engine()
+        batch = engine.next(request)
         return Minibatch(batch, keys, self._layout, self._opened.ids, device)
 
     def minibatches(
@@ -264,6 +264,12 @@ class MinibatchSource:
             if not minibatch:
                 return
             yield minibatch
+
+    def _next_of(self, size: int, workers: int, rank: int, num_skipped: int) -> Minibatch:
+        """Return the next minibatch, and leave out the `num_skipped` minibatches after it."""
+        request = self._check_request(size, workers, rank, num_skipped)
+        batch = self._live_engine().next(request)
+        return Minibatch(batch, self._keys, self._layout, self._opened.ids)
 
     @property
     def current_position(self) -> int:
@@ -460,6 +466,10 @@ class MinibatchSource:
         minibatch = int(size * self._opened.sample_bytes)
         return window + (self._prefetch + self._num_threads + 1) * minibatch
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as what makes the same source again, at the same place."""
+        return _remake, (type(self), self._arguments, self.current_position)
+
     def close(self) -> None:
         """End the threads and give back memory; arrays that were handed out stay valid."""
         self._closed = True
@@ -534,7 +544,19 @@ class MinibatchSource:
 
     _crosses_sweeps = True
 
-    def _check_request(self, size: int, workers: int, rank: int) -> _core.Request:
+    def _request(self, size: int, workers: int, rank: int) -> _core.Request:
+        """Return the request, checked if it is not the last one again."""
+        key = (size, workers, rank)
+        last = self._last_request  # read once: another thread may ask too
+        # Known is known: but 4.0 and True are equal to integers, and no sizes or ranks.
+        if last is None or last[0] != key or not all(type(number) is int for number in key):
+            last = (key, self._check_request(*key))
+            self._last_request = last
+        return last[1]
+
+    def _check_request(
+        self, size: int, workers: int, rank: int, num_skipped: int = 0
+    ) -> _core.Request:
         check_int("num_data_partitions", workers, 1, 2**31)
         check_int("partition_index", rank, 0, workers)
         if self._randomize and workers > self._num_lanes:
@@ -549,8 +571,8 @@ class MinibatchSource:
                 f"minibatches of {size} samples need about {self.memory_bound(size)} bytes, "
                 f"memory_limit is {self._memory_limit}; lower the size, window or prefetch"
             )
-        to_sweep_end = size == FULL_DATA_SWEEP
-        return _core.Request(2**64 - 1 if to_sweep_end else size, workers, rank)
+        samples = 2**64 - 1 if size == FULL_DATA_SWEEP else size
+        return _core.Request(samples, workers, rank, num_skipped)
 
     def _map_inputs(
         self, input_map: Mapping[Any, str | StreamInfo]
@@ -580,6 +602,15 @@ class MinibatchSource:
                 layout=self._layout.describe(),
             )
         return replace(self._order_state, position=position)
+
+
+def _remake(
+    kind: type[MinibatchSource], arguments: dict[str, Any], position: int
+) -> MinibatchSource:
+    source = kind.__new__(kind)
+    MinibatchSource.__init__(source, **arguments)
+    source.current_position = position
+    return source
 
 
 class MinibatchSourceFromData(MinibatchSource):
