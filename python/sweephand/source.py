@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,13 @@ from sweephand.deserializers.base import Deserializer
 from sweephand.errors import DataError
 from sweephand.joining import open_all
 from sweephand.layouts import Frames, Layout, Padded, Ragged, pad_element
-from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME, Limits
+from sweephand.limits import (
+    END_OF_TIME,
+    FULL_DATA_SWEEP,
+    INFINITELY_REPEAT,
+    MAX_TIME,
+    Limits,
+)
 from sweephand.minibatch import Minibatch
 from sweephand.planned import PlannedMinibatch
 from sweephand.state import ORDER_VERSION, State, fingerprint_text
@@ -179,6 +185,7 @@ class MinibatchSource:
         )
         self._sizes_known = sizing.fingerprinted
         self._limit = limits.in_samples(self._corpus.num_samples)
+        self._end = min(self._limit, END_OF_TIME)
         self._last_request: tuple[tuple[int, int, int], _core.Request] | None = None
         self._order_state: State | None = None
         self._closed = False
@@ -369,7 +376,7 @@ class MinibatchSource:
         """
         check_int("start", start, 0, MAX_TIME)
         check_int("stop", stop, 0, MAX_TIME)
-        numbers = self._timeline.sequences(start, min(stop, self._limit))
+        numbers = self._timeline.sequences(start, min(stop, self._end))
         return self._opened.ids.names(numbers)
 
     def find(self, sequence_id: str, sweep: int = 0) -> int:
@@ -407,7 +414,7 @@ class MinibatchSource:
         planner = self._make_planner()
         planner.seek(time)
         while True:
-            wanted = size if isinstance(size, int) else size[planner.time]
+            wanted = _size_at(size, planner.time)
             request = self._check_request(wanted, num_data_partitions, partition_index)
             plan = planner.next(request)
             if plan.end_of_data:
@@ -494,7 +501,7 @@ class MinibatchSource:
     def _make_planner(self) -> _core.Planner:
         return _core.FitPlanner(
             timeline=self._timeline,
-            limit=self._limit,
+            limit=self._end,
             cross_sweeps=self._crosses_sweeps,
             balance_samples=self._balance == "samples",
         )
@@ -526,7 +533,7 @@ class MinibatchSource:
         )
         return _core.Engine(
             timeline=self._timeline,
-            limit=self._limit,
+            limit=self._end,
             cross_sweeps=self._crosses_sweeps,
             balance_samples=self._balance == "samples",
             assembler=assembler,
@@ -596,11 +603,6 @@ class MinibatchSource:
         return replace(self._order_state, position=position)
 
 
-def _size_at(size: int | SizeSchedule, time: int) -> int:
-    """Return the size of the minibatch at `time`; what is no schedule is checked as a size."""
-    return size[time] if hasattr(size, "__getitem__") else size
-
-
 def _remake(
     kind: type[MinibatchSource], arguments: dict[str, Any], position: int
 ) -> MinibatchSource:
@@ -649,6 +651,12 @@ def _choose_layout(layout: Layout | None, frame_mode: bool, truncation_length: i
             raise TypeError(f"layout must be a Layout such as sh.Padded(), got {layout!r}")
         return layout
     return Frames() if frame_mode else Ragged()
+
+
+def _size_at(size: int | SizeSchedule, time: int) -> int:
+    """Return a size as it is, or what a schedule says of a time."""
+    is_schedule = hasattr(size, "__getitem__") and not isinstance(size, np.generic)
+    return cast(SizeSchedule, size)[time] if is_schedule else cast(int, size)
 
 
 def _size_stream(infos: Sequence[StreamInfo]) -> str | None:
