@@ -4,9 +4,8 @@
 #include <string>
 
 namespace sweephand {
-namespace {
 
-void refuse_unequal(const Chunk& chunk) {
+void FrameDeserializer::refuse_unequal(const Chunk& chunk) const {
   const Column& first = chunk.columns[0];
   for (std::size_t c = 1; c < chunk.columns.size(); ++c) {
     const Column& column = chunk.columns[c];
@@ -15,13 +14,12 @@ void refuse_unequal(const Chunk& chunk) {
       if (column.end(s) == first.end(s)) continue;
       throw std::invalid_argument(
           "frames need streams of equal lengths: sequence " + std::to_string(s) + " has " +
-          std::to_string(first.end(s) - first.begin(s)) + " samples in stream 0 and " +
-          std::to_string(column.end(s) - column.begin(s)) + " in stream " + std::to_string(c));
+          std::to_string(first.end(s) - first.begin(s)) + " samples in '" + names_[0] +
+          "' and " + std::to_string(column.end(s) - column.begin(s)) + " in '" + names_[c] +
+          "'");
     }
   }
 }
-
-}  // namespace
 
 std::shared_ptr<const Chunk> FrameDeserializer::load(std::uint64_t chunk) {
   const std::shared_ptr<const Chunk> sequences = sequences_->load(chunk);

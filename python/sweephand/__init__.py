@@ -1,7 +1,10 @@
 """Exact, resumable, shuffled minibatches at memory speed."""
 
+from importlib import import_module
 from importlib.metadata import version
+from types import ModuleType
 
+from sweephand import numpy
 from sweephand.deserializers import (
     ArrayDeserializer,
     CTFDeserializer,
@@ -15,6 +18,16 @@ from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.minibatch import Minibatch, MinibatchData
 from sweephand.source import MinibatchSource, MinibatchSourceFromData
 from sweephand.streams import StreamDef, StreamDefs, StreamInfo, Streams
+from sweephand.train.loss_scale import LossScaleOptimizer
+from sweephand.train.schedules import (
+    learning_parameter_schedule,
+    learning_parameter_schedule_per_sample,
+    minibatch_size_schedule,
+    momentum_as_time_constant_schedule,
+    momentum_schedule,
+    momentum_schedule_per_sample,
+)
+from sweephand.train.step_result import StepResult
 from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
 __version__ = version("sweephand")
@@ -30,6 +43,7 @@ __all__ = [
     "Frames",
     "Layout",
     "LossScaleError",
+    "LossScaleOptimizer",
     "Minibatch",
     "MinibatchData",
     "MinibatchSource",
@@ -39,10 +53,25 @@ __all__ = [
     "Ragged",
     "StaleError",
     "StateError",
+    "StepResult",
     "StreamDef",
     "StreamDefs",
     "StreamInfo",
     "Streams",
     "UserDeserializer",
     "__version__",
+    "learning_parameter_schedule",
+    "learning_parameter_schedule_per_sample",
+    "minibatch_size_schedule",
+    "momentum_as_time_constant_schedule",
+    "momentum_schedule",
+    "momentum_schedule_per_sample",
+    "numpy",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import ``sweephand.torch`` at its first use: the package itself needs no torch."""
+    if name != "torch":
+        raise AttributeError(f"module 'sweephand' has no attribute {name!r}")
+    return import_module("sweephand.torch")

@@ -72,7 +72,7 @@ class Timeline:
     def sequences(self, start: typing.SupportsInt | typing.SupportsIndex, stop: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
         ...
 class Request:
-    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex, num_skipped: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class Plan:
     def sequences(self) -> numpy.typing.NDArray[numpy.uint64]:
@@ -196,11 +196,15 @@ class FileTag:
     def size(self) -> int:
         ...
 class File:
+    def __getstate__(self) -> tuple[pathlib.Path, int, int, int]:
+        ...
     @typing.overload
     def __init__(self, path: os.PathLike | str | bytes) -> None:
         ...
     @typing.overload
     def __init__(self, path: os.PathLike | str | bytes, tag: FileTag) -> None:
+        ...
+    def __setstate__(self, arg0: tuple) -> None:
         ...
     def read(self, offset: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint8]:
         ...
@@ -223,7 +227,7 @@ class ResidentDeserializer(Deserializer):
     def __init__(self, corpus: Chunk) -> None:
         ...
 class FrameDeserializer(Deserializer):
-    def __init__(self, sequences: Deserializer) -> None:
+    def __init__(self, sequences: Deserializer, names: collections.abc.Sequence[str]) -> None:
         ...
 class CallbackDeserializer(Deserializer):
     def __init__(self, load: collections.abc.Callable) -> None:

@@ -238,22 +238,25 @@ def _from_list(name: str, data: list[object]) -> ColumnData:
     if data and np.ndim(_as_array(name, data[0])) == 0:
         values = _as_values(name, data)
         return ColumnData(values, values.dtype, values.shape[1:], len(values))
+    if not data:
+        return ColumnData(np.empty(0), np.dtype(float), (), 0)
     sequences = [_as_values(name, item) for item in data]
-    if not sequences:
-        raise ValueError(f"stream {name!r} is an empty list")
-    first = sequences[0]
+    # What a sequence without samples would hold is told by the others.
+    first = next((n for n, sequence in enumerate(sequences) if len(sequence)), 0)
+    shape, dtype = sequences[first].shape[1:], sequences[first].dtype
     for number, sequence in enumerate(sequences):
-        if sequence.shape[1:] != first.shape[1:]:
+        if len(sequence) and sequence.shape[1:] != shape:
             raise ValueError(
                 f"stream {name!r}: sequence {number} has samples of shape "
-                f"{sequence.shape[1:]}, sequence 0 of shape {first.shape[1:]}"
+                f"{sequence.shape[1:]}, sequence {first} of shape {shape}"
             )
-        if sequence.dtype != first.dtype:
+        if len(sequence) and sequence.dtype != dtype:
             raise ValueError(
-                f"stream {name!r}: sequence {number} has dtype {sequence.dtype}, sequence 0 "
-                f"has {first.dtype}"
+                f"stream {name!r}: sequence {number} has dtype {sequence.dtype}, sequence "
+                f"{first} has {dtype}"
             )
-    values = np.concatenate(sequences)
+    filled = [sequence for sequence in sequences if len(sequence)]
+    values = np.concatenate(filled or sequences[:1])
     return ColumnData(
         values, values.dtype, values.shape[1:], len(values), _offsets_of(sequences)
     )

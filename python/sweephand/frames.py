@@ -23,7 +23,7 @@ def as_frames(sequences: Opened) -> Opened:
         when the chunk is loaded.
     """
     sizing = sequences.size_by(_size_stream(sequences))
-    core = _core.FrameDeserializer(sequences.core)
+    core = _core.FrameDeserializer(sequences.core, [info.name for info in sequences.streams])
     if sequences.resident:
         core.load(0)
     return replace(

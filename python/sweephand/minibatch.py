@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
 from sweephand.ids import SequenceIds
-from sweephand.layouts import Layout
+from sweephand.layouts import Layout, Padded, pad_element
 from sweephand.lazy import lazy
 from sweephand.streams import StreamInfo
 
@@ -57,6 +57,11 @@ class MinibatchData:
     def is_sparse(self) -> bool:
         """Whether samples come as indices and values."""
         return self.info.is_sparse
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether the layout made one dense array of it: `asarray` then costs nothing."""
+        return self._is_grid
 
     @property
     def max_seqlen(self) -> int:
@@ -147,11 +152,12 @@ class MinibatchData:
         if self._is_grid:
             cells: NDArray[np.uint8] = self._stream.mask()
             return cells
-        columns = np.arange(self.max_seqlen)
-        mask = (columns < self.lengths[:, None]).astype(np.uint8)
-        if mask.shape[1]:
-            mask[:, 0] *= START
-        return mask
+        padded = self._layout if isinstance(self._layout, Padded) else Padded()
+        width = -(-self.max_seqlen // padded.multiple_of) * padded.multiple_of
+        lengths = self.lengths[:, None]
+        place = np.arange(width) - (width - lengths if padded.side == "left" else 0)
+        valid = (place >= 0) & (place < lengths)
+        return np.where(valid, np.where(place == 0, START, VALID), GAP).astype(np.uint8)
 
     def __array__(
         self, dtype: DTypeLike | None = None, copy: bool | None = None
@@ -246,10 +252,12 @@ class MinibatchData:
             if pad_value == self._layout.pad_value_of(self.info.name):
                 return self._grid
             mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))
-            return np.where(mask != GAP, self._grid, np.asarray(pad_value, self.info.dtype))
+            pad = pad_element(self.info.name, self.info.dtype, pad_value)
+            return np.where(mask != GAP, self._grid, pad)
         valid = self.mask != GAP
         values = self._dense_values()
-        dense = np.full(valid.shape + values.shape[1:], pad_value, values.dtype)
+        pad = pad_element(self.info.name, values.dtype, pad_value)
+        dense = np.full(valid.shape + values.shape[1:], pad, values.dtype)
         dense[valid] = values
         return dense
 

@@ -13,7 +13,7 @@ from types import ModuleType
 import sweephand
 from sweephand.errors import DataError
 
-COMMANDS = ("info", "index", "plan", "bench", "verify", "trace", "find")
+COMMANDS = ("demo", "info", "index", "plan", "bench", "verify", "trace", "find")
 
 # What a user or the data can cause; anything else is a bug and shows its traceback.
 _EXPECTED = (DataError, ValueError, KeyError, IndexError, TypeError, OSError, ImportError)
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 only when all is well; 1 when the data, a check or a file is at fault; 130 when the
         user interrupts. Wrong usage ends the process with 2.
     """
-    parsed = _parser().parse_args(arguments)
+    parsed = parser().parse_args(arguments)
     try:
         return _run(parsed)
     except BrokenPipeError:  # who read our output has seen enough
@@ -47,14 +47,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands, which imports them."""
+    root = argparse.ArgumentParser(
         prog="sweephand",
         description=sweephand.__doc__,
         epilog="Begin with: sweephand demo",
     )
-    parser.add_argument("--version", action="version", version=sweephand.__version__)
-    commands = parser.add_subparsers(
+    root.add_argument("--version", action="version", version=sweephand.__version__)
+    commands = root.add_subparsers(
         dest="command", metavar="COMMAND", title="commands", required=True
     )
     for name in COMMANDS:
@@ -70,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--json", action="store_true", help="write the answer as JSON, and nothing else"
         )
-    return parser
+    return root
 
 
 def _command(name: str) -> ModuleType:

@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     found = format_of(arguments.path)
     index = None
     if found.build_index is None:
-        screen.text(f"{found.name} needs no index: its sequences are found from its header")
+        screen.text(f"{found.name} needs no index")
     else:
         index = found.build_index(arguments.path)
         screen.text(f"index: {index}")

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         }
     _show(facts, lengths, screen)
     if arguments.png:
-        draw_lengths(lengths, arguments.png)
+        _draw(lengths, arguments.png)
         screen.text(f"\nfigure: {arguments.png}")
         facts["png"] = str(arguments.png)
     return facts
@@ -124,18 +124,12 @@ def _show(facts: dict[str, Any], lengths: NDArray[np.uint32], screen: Screen) ->
         ],
     )
     if facts["lengths"]["min"] < facts["lengths"]["max"]:
-        screen.chart(bars(*by_powers_of_two(lengths), screen.ink))
+        screen.lines(bars(*by_powers_of_two(lengths), screen.ink))
 
 
-def draw_lengths(lengths: NDArray[np.uint32], path: Path) -> None:
-    """Draw the histogram of lengths as PNG."""
+def _draw(lengths: NDArray[np.uint32], path: Path) -> None:
     figure, (panel,) = figures.new_figure(1)
-    least, most = int(lengths.min()), int(lengths.max())
-    if most > 10 * least:
-        panel.set_xscale("log")
-        panel.hist(lengths, bins=np.geomspace(least, most + 1, 60).tolist())
-    else:
-        panel.hist(lengths, bins=60)
+    figures.draw_lengths(panel, lengths)
     panel.set_xlabel("samples in a sequence")
     panel.set_ylabel("sequences")
     figures.save(figure, path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,16 +149,15 @@ def _open_npz(path: Path, wanted: Wanted) -> Deserializer:
 
 def _load_npz(path: Path) -> dict[str, NDArray[np.generic]]:
     member = None
+    arrays = {}
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             for member in archive.files:
                 arrays[member] = np.asarray(archive[member])
-            return arrays
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(
-            f"the archive cannot be read: {error}", str(path), stream=member
-        ) from None
+    except Exception as error:  # damaged bytes make zipfile and NumPy raise a dozen kinds
+        reason = f"the archive cannot be read: {error}"
+        raise DataError(reason, str(path), stream=member) from error
+    return arrays
 
 
 FORMATS = (

@@ -80,11 +80,11 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             "num_sequences": source.num_sequences_per_sweep,
             "whole_sweep": bool(steps.samples.sum() == source.num_samples_per_sweep),
             **steps.facts(size),
-            **_window_facts(source, size, float(steps.sequences.mean())),
+            **_window_facts(source, size, steps),
         }
         report = None
         if arguments.shuffle_report:
-            report = _report(source, size, len(steps.samples))
+            report = _report(source, size, steps)
             facts["shuffle_report"] = report.as_dict()
     _show(facts, screen)
     if report:
@@ -108,12 +108,15 @@ class _Steps:
         Of a grid with a row per sequence, each worker's as wide as its longest one.
     shares : ndarray of int64, shape (steps, workers)
         Samples that each worker gets.
+    has_equal_sequences : bool
+        All sequences have the same size.
     """
 
     samples: NDArray[np.int64]
     sequences: NDArray[np.int64]
     cells: NDArray[np.int64]
     shares: NDArray[np.int64]
+    has_equal_sequences: bool
 
     @property
     def imbalance(self) -> NDArray[np.float64]:
@@ -150,6 +153,7 @@ def _plan_steps(
         for rank in range(workers)
     ]
     samples, sequences, cells, shares = [], [], [], []
+    sizes: set[int] = set()
     total = source.num_samples_per_sweep
     if arguments.steps:
         total = min(total, size * arguments.steps)
@@ -159,8 +163,19 @@ def _plan_steps(
             sequences.append(sum(share.num_sequences for share in step))
             cells.append(sum(_cells(share, arguments.multiple_of) for share in step))
             shares.append([share.num_samples for share in step])
+            sizes.update(int(size) for share in step for size in _extremes(share.sizes))
             advance(samples[-1])
-    return _Steps(*map(np.array, (samples, sequences, cells, shares)))
+    return _Steps(
+        samples=np.array(samples),
+        sequences=np.array(sequences),
+        cells=np.array(cells),
+        shares=np.array(shares),
+        has_equal_sequences=len(sizes) == 1,
+    )
+
+
+def _extremes(sizes: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    return np.array([sizes.min(), sizes.max()]) if len(sizes) else sizes
 
 
 def _cells(share: PlannedMinibatch, multiple: int) -> int:
@@ -184,14 +199,17 @@ def _padding(samples: NDArray[np.int64], cells: NDArray[np.int64]) -> dict[str, 
     }
 
 
-def _window_facts(source: MinibatchSource, size: int, minibatch: float) -> dict[str, object]:
-    """Return what the window costs, and how well it should shuffle minibatches of sequences."""
+def _window_facts(source: MinibatchSource, size: int, steps: _Steps) -> dict[str, object]:
+    """Return what the window costs, and how well it should shuffle."""
     chunks, block, lanes = len(source.chunk_sequences), source.block_chunks, source.num_lanes
     is_uniform = block >= chunks
     window = min(chunks, block * lanes)
     predicted = 1.0
     if not is_uniform:
-        predicted = predicted_variance_ratio(minibatch, window, chunks, num_lanes=lanes)
+        minibatch = float(steps.sequences.mean())
+        predicted = predicted_variance_ratio(
+            minibatch, window, chunks, num_lanes=_lanes_in_turn(source, steps)
+        )
     return {
         "shuffled": source.is_randomized,
         "uniform": source.is_randomized and is_uniform,
@@ -204,16 +222,25 @@ def _window_facts(source: MinibatchSource, size: int, minibatch: float) -> dict[
     }
 
 
-def _report(source: MinibatchSource, size: int, num_steps: int) -> ShuffleReport:
-    order = [step.sequences for step in islice(source.plan(size), num_steps)]
+def _lanes_in_turn(source: MinibatchSource, steps: _Steps) -> int:
+    """Return how many lanes a prediction may count on.
+
+    Lanes are read at one rate in samples: only where sequences are equal do minibatches draw
+    evenly from them.
+    """
+    return source.num_lanes if steps.has_equal_sequences else 1
+
+
+def _report(source: MinibatchSource, size: int, steps: _Steps) -> ShuffleReport:
+    order = [step.sequences for step in islice(source.plan(size), len(steps.samples))]
     sequences = np.concatenate(order)
     chunks, block = source.chunk_sequences, source.block_chunks
     return shuffle_report(
         sequences,
         chunks,
-        minibatch=max(2, round(len(sequences) / num_steps)),
+        minibatch=max(2, round(len(sequences) / len(order))),
         window_chunks=None if block >= len(chunks) else block * source.num_lanes,
-        num_lanes=source.num_lanes,
+        num_lanes=_lanes_in_turn(source, steps),
     )
 
 
@@ -229,8 +256,8 @@ def _show(facts: dict[str, Any], screen: Screen) -> None:
     }
     if facts["predicted_variance_ratio"] is not None:
         shown["noise"] = (
-            f"{facts['predicted_variance_ratio']:.2f} times the variance of uniformly drawn "
-            "minibatches, were the corpus sorted"
+            f"about {facts['predicted_variance_ratio']:.2f} times the variance of uniformly "
+            "drawn minibatches, were the corpus sorted"
         )
     screen.facts(shown)
     screen.heading("Steps")
@@ -268,8 +295,9 @@ def _order_in_words(facts: dict[str, Any]) -> str:
         return "that of the corpus"
     if facts["uniform"]:
         return "uniform: the whole corpus is shuffled as one"
-    block, lanes = in_count(facts["block_chunks"]), facts["num_lanes"]
-    return f"blocks of {block} chunks, one open in each of {lanes} lanes"
+    block, lanes = facts["block_chunks"], in_count(facts["num_lanes"])
+    what = "chunk" if block == 1 else f"block of {in_count(block)} chunks"
+    return f"shuffled within a window: one {what} open in each of {lanes} lanes"
 
 
 def _show_report(report: ShuffleReport, screen: Screen) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -45,3 +48,13 @@ def new_figure(num_panels: int) -> tuple[Figure, list[Axes]]:
 def save(figure: Figure, path: str | Path) -> None:
     """Write a figure as PNG."""
     figure.savefig(path, format="png", dpi=120)
+
+
+def draw_lengths(panel: Axes, lengths: NDArray[np.integer]) -> None:
+    """Draw the histogram of lengths, over a logarithmic axis if they differ much."""
+    least, most = int(lengths.min()), int(lengths.max())
+    if most > 10 * least:
+        panel.set_xscale("log")
+        panel.hist(lengths, bins=np.geomspace(least, most + 1, 60).tolist())
+    else:
+        panel.hist(lengths, bins=60)

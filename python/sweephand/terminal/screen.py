@@ -49,10 +49,10 @@ class Screen:
         self._out.print()
         self._out.print(text, style="bold")
 
-    def chart(self, lines: Iterable[str]) -> None:
-        """Write the lines of a chart as they are."""
+    def lines(self, lines: Iterable[str]) -> None:
+        """Write lines as they are, such as those of a chart."""
         for line in lines:
-            self._out.print(line, no_wrap=True, overflow="crop")
+            self._out.print(line, soft_wrap=True)
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Write a table; all columns but the first stand to the right."""
