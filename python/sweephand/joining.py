@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,9 +59,7 @@ def open_all(
         If stream names repeat, keys repeat, or a sequence is missing somewhere and that is an
         error.
     """
-    wanted: list[Any] = (
-        list(deserializers) if isinstance(deserializers, list | tuple) else [deserializers]
-    )
+    wanted = list(deserializers) if isinstance(deserializers, Sequence) else [deserializers]
     for deserializer in wanted:
         if not isinstance(deserializer, Deserializer):
             raise TypeError(f"deserializers must be Deserializer objects, got {deserializer!r}")
