@@ -3,8 +3,8 @@
     python -m benchmarks.report             print the tables
     python -m benchmarks.report --write     write them into docs/performance.md too
 
-Contenders are called in turn, so that all of them see the same machine; figures are medians, with
-the smallest and the largest.
+Contenders are called in turn, so that all of them see the same machine; figures are medians,
+with the smallest and the largest.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _TOKENS = """
 rng = np.random.default_rng(0)
 lengths = rng.integers(1, 40, {count})
 offsets = np.concatenate([[0], np.cumsum(lengths)])
-corpus = sh.ArrayDeserializer({{"t": (np.zeros(offsets[-1], np.uint8), offsets)}}, chunk_size={chunk})
-made = sh.MinibatchSource(corpus, {options})
+corpus = sh.ArrayDeserializer({{"t": (np.zeros(offsets[-1], np.uint8), offsets)}},
+chunk_size={chunk}) made = sh.MinibatchSource(corpus, {options})
 made.current_position = int(offsets[-1] * 0.8)
 state = made.get_checkpoint_state()
 made.close()

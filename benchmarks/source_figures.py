@@ -1,7 +1,7 @@
 """What a source reaches, what limits it, and what users have today: one function per contender.
 
-Every figure is a dict of contenders; each is made ready by its constructor and then called again
-and again, and returns a rate in units per second. `report.py` calls them in turn.
+Every figure is a dict of contenders; each is made ready by its constructor and then called
+again and again, and returns a rate in units per second. `report.py` calls them in turn.
 """
 
 from __future__ import annotations
