@@ -40,6 +40,14 @@ def whole(text: str) -> int:
     return number
 
 
+def seconds(text: str) -> float:
+    """Read a positive duration."""
+    number = float(text)
+    if not 0 < number < 1e6:
+        raise argparse.ArgumentTypeError(f"must be positive, got {text!r}")
+    return number
+
+
 def add_corpus(parser: argparse.ArgumentParser) -> None:
     """Add PATH and what its files do not say."""
     parser.add_argument(
