@@ -63,6 +63,12 @@ std::vector<Run> runs_of(const Sequences& located, const Plan& plan, const Strea
   return runs;
 }
 
+bool is_table(const Column& column, const StreamSpec& stream, const AssembleOptions& options) {
+  return options.form == Form::kRagged && column.file == nullptr &&
+         column.sample_offsets == nullptr && column.type == stream.type && !stream.variable &&
+         !stream.broadcast;
+}
+
 }  // namespace
 
 Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> streams,
@@ -73,6 +79,12 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
     resident_.push_back(resident ? member.deserializer->load(0) : nullptr);
     caches_.push_back(resident ? nullptr : std::make_unique<ChunkCache>(member.deserializer));
     any_cached_ = any_cached_ || !resident;
+  }
+  for (const StreamSpec& stream : streams_) {
+    const Chunk* chunk = resident_[stream.member].get();
+    const Column* column = chunk == nullptr ? nullptr : &chunk->columns[stream.column];
+    const bool table = column != nullptr && is_table(*column, stream, options_);
+    tables_.push_back(table ? column : nullptr);
   }
 }
 
@@ -135,15 +147,21 @@ void Assembler::close_chunks(const Plan& plan) {
 }
 
 std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
-  std::vector<Share> shares;
-  for (std::size_t number = 0; number < members_.size(); ++number) {
-    shares.push_back(locate(number, plan));
-  }
+  std::vector<std::optional<Share>> shares(members_.size());
   auto batch = std::make_shared<Batch>();
   std::uint64_t bytes = 0;
-  for (const StreamSpec& stream : streams_) {
-    const std::vector<Run> runs = runs_of(shares[stream.member].sequences, plan, stream);
-    batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
+  for (std::size_t number = 0; number < streams_.size(); ++number) {
+    const StreamSpec& stream = streams_[number];
+    const Member& member = members_[stream.member];
+    std::optional<Share>& share = shares[stream.member];
+    if (tables_[number] != nullptr) {
+      batch->streams.push_back(
+          write_rows(*tables_[number], plan.share, member.joined, stream, *pool_));
+    } else {
+      if (!share) share = locate(stream.member, plan);
+      const std::vector<Run> runs = runs_of(share->sequences, plan, stream);
+      batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
+    }
     bytes += batch->streams.back().values->capacity();
   }
   if (any_cached_) close_chunks(plan);

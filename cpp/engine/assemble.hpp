@@ -88,7 +88,8 @@ class Assembler {
   AssembleOptions options_;
   std::shared_ptr<BufferPool> pool_ = BufferPool::make();
   std::vector<std::shared_ptr<const Chunk>>
-      resident_;  // per member; null if it is read chunk by chunk
+      resident_;                       // per member; null if it is read chunk by chunk
+  std::vector<const Column*> tables_;  // per stream; null if it takes more than write_rows
   std::vector<std::unique_ptr<ChunkCache>> caches_;  // per member; null if it is resident
   bool any_cached_ = false;
   mutable std::mutex mutex_;

@@ -13,13 +13,15 @@
 namespace sweephand {
 namespace {
 
-constexpr std::size_t kAhead =
-    16;  // runs between the one that is copied and the one that is fetched
+constexpr std::size_t kRunsAhead = 4;   // of the run that is copied, the one that is fetched
+constexpr std::size_t kRowsAhead = 16;  // the same for rows of a table
 constexpr std::uint64_t kCacheLine = 64;
 
-// Asks for the beginning of a run; the processor follows from there by itself.
-[[gnu::always_inline]] inline void prefetch(const std::byte* data, std::uint64_t bytes) {
-  const std::uint64_t fetched = std::min<std::uint64_t>(bytes, 2 * kCacheLine);
+// Asks for the beginning of some bytes; the processor follows from there by itself. Inlined by
+// force, as a call without effect is dropped.
+[[gnu::always_inline]] inline void prefetch(const std::byte* data, std::uint64_t bytes,
+                                            std::uint64_t most_lines) {
+  const std::uint64_t fetched = std::min(bytes, most_lines * kCacheLine);
   for (std::uint64_t at = 0; at < fetched; at += kCacheLine) __builtin_prefetch(data + at);
 }
 
@@ -129,7 +131,7 @@ void write_run(ElementCopier& copy_elements, const Run& run, std::uint64_t eleme
   const Column& column = *run.column;
   if (column.file != nullptr) return;
   const std::uint64_t bytes = elements * column.element_bytes;
-  prefetch(column.values + run.begin * bytes, run.samples * bytes);
+  prefetch(column.values + run.begin * bytes, run.samples * bytes, 8);
 }
 
 void write_ragged(std::span<const Run> runs, const StreamSpec& stream, BufferPool& pool,
@@ -139,7 +141,8 @@ void write_ragged(std::span<const Run> runs, const StreamSpec& stream, BufferPoo
   ElementCopier copy_elements(stream);
   std::byte* to = batch.values->data();
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    if (j + kAhead < runs.size()) prefetch_run(runs[j + kAhead], stream.sample_elements);
+    if (j + kRunsAhead < runs.size())
+      prefetch_run(runs[j + kRunsAhead], stream.sample_elements);
     write_run(copy_elements, runs[j], stream.sample_elements, sample_bytes, to);
     to += runs[j].length * sample_bytes;
   }
@@ -164,7 +167,8 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
     filled = cell;
   };
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    if (j + kAhead < runs.size()) prefetch_run(runs[j + kAhead], stream.sample_elements);
+    if (j + kRunsAhead < runs.size())
+      prefetch_run(runs[j + kRunsAhead], stream.sample_elements);
     pad_to(grid.cell(j));
     write_run(copy_elements, runs[j], stream.sample_elements, sample_bytes,
               values + filled * sample_bytes);
@@ -226,6 +230,27 @@ StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const Stre
     write_ragged(runs, stream, pool, batch);
   } else {
     write_grid(runs, stream, Grid(runs, batch.longest, plan, options), pool, batch);
+  }
+  return batch;
+}
+
+StreamBatch write_rows(const Column& table, std::span<const PlannedSequence> share,
+                       std::span<const std::uint64_t> joined, const StreamSpec& stream,
+                       BufferPool& pool) {
+  const std::uint64_t row_bytes = stream.sample_elements * stream.element_bytes;
+  const auto row = [&](std::size_t j) {
+    const std::uint64_t number = share[j].sequence;
+    return table.values + (joined.empty() ? number : joined[number]) * row_bytes;
+  };
+  StreamBatch batch;
+  batch.num_samples = share.size();
+  batch.longest = share.empty() ? 0 : 1;
+  batch.values = pool.take(share.size() * row_bytes);
+  std::byte* to = batch.values->data();
+  for (std::size_t j = 0; j < share.size(); ++j) {
+    if (j + kRowsAhead < share.size()) prefetch(row(j + kRowsAhead), row_bytes, 2);
+    copy(row(j), to, row_bytes);
+    to += row_bytes;
   }
   return batch;
 }

@@ -11,35 +11,11 @@
 #include <stdexcept>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 namespace sweephand {
 namespace {
 
 constexpr std::size_t kSampledBytes = std::size_t{1} << 18;
-
-Column borrow(const CtfColumn& column, const CtfStream& stream) {
-  Column result{.sample_offsets = column.sample_offsets.data(),
-                .sample_elements = stream.dimension,
-                .type = stream.type};
-  std::visit(
-      [&result](const auto& values) {
-        result.values = reinterpret_cast<const std::byte*>(values.data());
-        result.element_bytes = sizeof(values[0]);
-      },
-      column.values);
-  if (stream.is_sparse) {
-    result.element_offsets = column.element_offsets.data();
-    result.indices = column.indices.data();
-  }
-  return result;
-}
-
-std::uint64_t num_bytes(const CtfColumn& column) {
-  const auto bytes = [](const auto& values) { return values.capacity() * sizeof(values[0]); };
-  return std::visit(bytes, column.values) + bytes(column.indices) +
-         bytes(column.element_offsets) + bytes(column.sample_offsets);
-}
 
 }  // namespace
 
@@ -85,13 +61,13 @@ std::shared_ptr<const Chunk> CtfDeserializer::load(std::uint64_t number) {
                          std::to_string(num_items) + "; build the index again",
                      place);
 
-  const auto columns = std::make_shared<std::vector<CtfColumn>>(std::move(scanner.columns()));
+  const auto columns = std::make_shared<CtfScanner::Columns>(std::move(scanner.columns()));
   const auto result = std::make_shared<Chunk>();
   result->num_sequences = num_sequences;
   result->owner = columns;
-  for (std::size_t i = 0; i < columns->size(); ++i) {
-    result->columns.push_back(borrow((*columns)[i], format_.streams[i]));
-    result->bytes += num_bytes((*columns)[i]);
+  for (const auto& column : *columns) {
+    result->columns.push_back(column->borrow());
+    result->bytes += column->num_bytes();
   }
   return result;
 }

@@ -88,8 +88,8 @@ class Octet {
 
 // Adds the digits from `text` on to `value`, and returns where they end. `value` wraps around
 // beyond 19 digits.
-[[gnu::always_inline]] inline const char* read_digits(const char* text,
-                                                      std::uint64_t& value) noexcept {
+[[gnu::always_inline]] inline const char* add_digits(const char* text,
+                                                     std::uint64_t& value) noexcept {
   static constexpr std::array<std::uint64_t, 9> kPowers = {
       1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
   for (;;) {
@@ -101,6 +101,25 @@ class Octet {
     text += count;
     if (count < 8) return text;
   }
+}
+
+// An integer without a sign.
+struct Digits {
+  const char* end = nullptr;  // the text itself when it begins with no digit
+  std::uint64_t value = 0;    // wrapped around when there are more than 19 digits
+};
+
+[[gnu::always_inline]] inline Digits read_digits(const char* text) noexcept {
+  const Octet octet(text);
+  const std::uint64_t others = octet.others();
+  if ((others & 0x80) != 0) return {.end = text};
+  if (others != 0) {
+    const int count = std::countr_zero(others) / 8;
+    return {.end = text + count, .value = octet.value(count)};
+  }
+  Digits digits{.value = octet.value(8)};
+  digits.end = add_digits(text + 8, digits.value);
+  return digits;
 }
 
 namespace decimal {
@@ -124,13 +143,13 @@ struct Parts {
   constexpr std::int64_t kMaxExponent = 1000000;  // far out of range
   const char* const first = text;
   std::uint64_t digits = 0;
-  text = read_digits(text, digits);
+  text = add_digits(text, digits);
   std::int64_t num_digits = text - first;
   std::int64_t exponent = 0;
   bool valid = num_digits > 0;
   if (*text == '.' && valid) {
     const char* const fraction = text + 1;
-    text = read_digits(fraction, digits);
+    text = add_digits(fraction, digits);
     exponent = fraction - text;
     num_digits -= exponent;
   }

@@ -1,6 +1,7 @@
 #include "read/frames.hpp"
 
-#include <stdexcept>
+#include "base/error.hpp"
+
 #include <string>
 
 namespace sweephand {
@@ -12,11 +13,11 @@ void FrameDeserializer::refuse_unequal(const Chunk& chunk) const {
     if (column.sample_offsets == first.sample_offsets) continue;
     for (std::uint64_t s = 0; s < chunk.num_sequences; ++s) {
       if (column.end(s) == first.end(s)) continue;
-      throw std::invalid_argument(
-          "frames need streams of equal lengths: sequence " + std::to_string(s) + " has " +
-          std::to_string(first.end(s) - first.begin(s)) + " samples in '" + names_[0] +
-          "' and " + std::to_string(column.end(s) - column.begin(s)) + " in '" + names_[c] +
-          "'");
+      throw DataError("frames need streams of equal lengths: here are " +
+                          std::to_string(column.end(s) - column.begin(s)) + " samples, and " +
+                          std::to_string(first.end(s) - first.begin(s)) + " in stream '" +
+                          names_[0] + "'",
+                      {.stream = names_[c], .sequence = s});
     }
   }
 }

@@ -18,7 +18,7 @@ class FrameDeserializer final : public Deserializer {
   FrameDeserializer(std::shared_ptr<Deserializer> sequences, std::vector<std::string> names)
       : sequences_(std::move(sequences)), names_(std::move(names)) {}
 
-  // Throws std::invalid_argument naming two streams and the first sequence of unequal lengths.
+  // Throws DataError naming two streams and the first sequence of unequal lengths.
   std::shared_ptr<const Chunk> load(std::uint64_t chunk) override;
 
   bool resident() const noexcept override { return sequences_->resident(); }

@@ -18,7 +18,7 @@ def as_frames(sequences: Opened) -> Opened:
 
     Raises
     ------
-    ValueError
+    DataError
         If the streams of a sequence differ in length: at once if the data are resident, else
         when the chunk is loaded.
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from sweephand import _core
 from sweephand.ids import SequenceIds
 from sweephand.layouts import Layout, Padded, pad_element
+from sweephand.lazy import lazy
 from sweephand.streams import StreamInfo
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ class MinibatchData:
         return self.info.is_sparse
 
     @property
+    def is_padded(self) -> bool:
+        """Whether the layout made one dense array of it: `asarray` then costs nothing."""
+        return self._is_grid
+
+    @property
     def max_seqlen(self) -> int:
         """Samples of the longest sequence; 0 in an empty share."""
         return self._stream.longest
@@ -68,10 +73,12 @@ class MinibatchData:
         """(sequences, longest sequence, *sample shape)."""
         return (self.num_sequences, self.max_seqlen, *self.info.shape)
 
-    @cached_property
+    @lazy
     def offsets(self) -> NDArray[np.int64]:
         """Where sequences begin in `values`, and the end: int64, shape (sequences + 1,)."""
-        offsets: NDArray[np.int64] = self._stream.sample_offsets(self.num_sequences)
+        offsets: NDArray[np.int64] | None = self._stream.sample_offsets(self.num_sequences)
+        if offsets is None:  # one sample each
+            return np.arange(self.num_sequences + 1)
         return offsets
 
     @property
@@ -92,7 +99,7 @@ class MinibatchData:
             raise OverflowError(f"{self.num_samples} samples do not fit int32 offsets")
         return self.offsets.astype(np.int32)
 
-    @cached_property
+    @lazy
     def values(self) -> Any:
         """All samples one behind the other.
 
@@ -139,7 +146,7 @@ class MinibatchData:
         dense = self._dense(wanted)
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
-    @cached_property
+    @lazy
     def mask(self) -> NDArray[np.uint8]:
         """Which cells of `asarray` hold data: uint8; 2 start of a sequence, 1 valid, 0 gap."""
         if self._is_grid:
@@ -199,9 +206,9 @@ class MinibatchData:
 
     @property
     def _is_grid(self) -> bool:
-        return self._stream.mask() is not None
+        return self._stream.is_grid
 
-    @cached_property
+    @lazy
     def _grid(self) -> NDArray[Any]:
         shape = (self._stream.rows, self._stream.width, *self.info.shape)
         grid: NDArray[Any] = self._stream.values(self.info.dtype, shape)

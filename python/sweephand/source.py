@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,13 @@ from sweephand.deserializers.base import Deserializer
 from sweephand.errors import DataError
 from sweephand.joining import open_all
 from sweephand.layouts import Frames, Layout, Padded, Ragged, pad_element
-from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME, Limits
+from sweephand.limits import (
+    END_OF_TIME,
+    FULL_DATA_SWEEP,
+    INFINITELY_REPEAT,
+    MAX_TIME,
+    Limits,
+)
 from sweephand.minibatch import Minibatch
 from sweephand.planned import PlannedMinibatch
 from sweephand.state import ORDER_VERSION, State, fingerprint_text
@@ -121,6 +127,8 @@ class MinibatchSource:
         prefetch: int = 2,
         memory_limit: int | None = None,
     ) -> None:
+        # What a copy in another process is made of.
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
         limits = Limits.check(max_samples, max_sweeps)
         window = Window.check(
             randomize, randomization_window_in_chunks, randomization_window_in_samples
@@ -177,8 +185,8 @@ class MinibatchSource:
         )
         self._sizes_known = sizing.fingerprinted
         self._limit = limits.in_samples(self._corpus.num_samples)
-        self._request_key: tuple[int, int, int] | None = None
-        self._request: _core.Request | None = None
+        self._end = min(self._limit, END_OF_TIME)
+        self._last_request: tuple[tuple[int, int, int], _core.Request] | None = None
         self._order_state: State | None = None
         self._closed = False
         self._engine = self._make_engine()
@@ -221,13 +229,12 @@ class MinibatchSource:
         DataError
             If the data are wrong; the position stays, so that another call tries again.
         """
-        key = (minibatch_size_in_samples, num_data_partitions, partition_index)
-        if key != self._request_key:
-            self._request = self._check_request(*key)
-            self._request_key = key
+        request = self._request(minibatch_size_in_samples, num_data_partitions, partition_index)
         keys = self._keys if input_map is None else self._map_inputs(input_map)
-        assert self._request is not None
-        batch = self._live_engine().next(self._request)
+        engine = self._engine
+        if self._closed or engine.forked:
+            engine = self._live_engine()
+        batch = engine.next(request)
         return Minibatch(batch, keys, self._layout, self._opened.ids, device)
 
     def minibatches(
@@ -248,15 +255,20 @@ class MinibatchSource:
             As in `next_minibatch`.
         """
         while True:
-            wanted = size if isinstance(size, int) else size[self.current_position]
             minibatch = self.next_minibatch(
-                wanted,
+                _size_at(size, self.current_position),
                 num_data_partitions=num_data_partitions,
                 partition_index=partition_index,
             )
             if not minibatch:
                 return
             yield minibatch
+
+    def _next_of(self, size: int, workers: int, rank: int, num_skipped: int) -> Minibatch:
+        """Return the next minibatch, and leave out the `num_skipped` minibatches after it."""
+        request = self._check_request(size, workers, rank, num_skipped)
+        batch = self._live_engine().next(request)
+        return Minibatch(batch, self._keys, self._layout, self._opened.ids)
 
     @property
     def current_position(self) -> int:
@@ -364,7 +376,7 @@ class MinibatchSource:
         """
         check_int("start", start, 0, MAX_TIME)
         check_int("stop", stop, 0, MAX_TIME)
-        numbers = self._timeline.sequences(start, min(stop, self._limit))
+        numbers = self._timeline.sequences(start, min(stop, self._end))
         return self._opened.ids.names(numbers)
 
     def find(self, sequence_id: str, sweep: int = 0) -> int:
@@ -402,7 +414,7 @@ class MinibatchSource:
         planner = self._make_planner()
         planner.seek(time)
         while True:
-            wanted = size if isinstance(size, int) else size[planner.time]
+            wanted = _size_at(size, planner.time)
             request = self._check_request(wanted, num_data_partitions, partition_index)
             plan = planner.next(request)
             if plan.end_of_data:
@@ -453,6 +465,10 @@ class MinibatchSource:
         minibatch = int(size * self._opened.sample_bytes)
         return window + (self._prefetch + self._num_threads + 1) * minibatch
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as what makes the same source again, at the same place."""
+        return _remake, (type(self), self._arguments, self.current_position)
+
     def close(self) -> None:
         """End the threads and give back memory; arrays that were handed out stay valid."""
         self._closed = True
@@ -485,7 +501,7 @@ class MinibatchSource:
     def _make_planner(self) -> _core.Planner:
         return _core.FitPlanner(
             timeline=self._timeline,
-            limit=self._limit,
+            limit=self._end,
             cross_sweeps=self._crosses_sweeps,
             balance_samples=self._balance == "samples",
         )
@@ -517,7 +533,7 @@ class MinibatchSource:
         )
         return _core.Engine(
             timeline=self._timeline,
-            limit=self._limit,
+            limit=self._end,
             cross_sweeps=self._crosses_sweeps,
             balance_samples=self._balance == "samples",
             assembler=assembler,
@@ -527,7 +543,19 @@ class MinibatchSource:
 
     _crosses_sweeps = True
 
-    def _check_request(self, size: int, workers: int, rank: int) -> _core.Request:
+    def _request(self, size: int, workers: int, rank: int) -> _core.Request:
+        """Return the request, checked if it is not the last one again."""
+        key = (size, workers, rank)
+        last = self._last_request  # read once: another thread may ask too
+        # Known is known: but 4.0 and True are equal to integers, and no sizes or ranks.
+        if last is None or last[0] != key or not all(type(number) is int for number in key):
+            last = (key, self._check_request(*key))
+            self._last_request = last
+        return last[1]
+
+    def _check_request(
+        self, size: int, workers: int, rank: int, num_skipped: int = 0
+    ) -> _core.Request:
         check_int("num_data_partitions", workers, 1, 2**31)
         check_int("partition_index", rank, 0, workers)
         if self._randomize and workers > self._num_lanes:
@@ -535,15 +563,15 @@ class MinibatchSource:
                 f"num_data_partitions must be in [1, {self._num_lanes}], the number of lanes, "
                 f"got {workers}; a larger num_lanes, which is another order, serves more"
             )
-        if size == FULL_DATA_SWEEP:
-            return _core.Request(2**64 - 1, workers, rank)
-        check_int("minibatch_size_in_samples", size, 1, 2**63)
+        if size != FULL_DATA_SWEEP:
+            check_int("minibatch_size_in_samples", size, 1, 2**63)
         if self._memory_limit is not None and self.memory_bound(size) > self._memory_limit:
             raise ValueError(
                 f"minibatches of {size} samples need about {self.memory_bound(size)} bytes, "
                 f"memory_limit is {self._memory_limit}; lower the size, window or prefetch"
             )
-        return _core.Request(size, workers, rank)
+        samples = 2**64 - 1 if size == FULL_DATA_SWEEP else size
+        return _core.Request(samples, workers, rank, num_skipped)
 
     def _map_inputs(
         self, input_map: Mapping[Any, str | StreamInfo]
@@ -573,6 +601,15 @@ class MinibatchSource:
                 layout=self._layout.describe(),
             )
         return replace(self._order_state, position=position)
+
+
+def _remake(
+    kind: type[MinibatchSource], arguments: dict[str, Any], position: int
+) -> MinibatchSource:
+    source = kind.__new__(kind)
+    MinibatchSource.__init__(source, **arguments)
+    source.current_position = position
+    return source
 
 
 class MinibatchSourceFromData(MinibatchSource):
@@ -614,6 +651,12 @@ def _choose_layout(layout: Layout | None, frame_mode: bool, truncation_length: i
             raise TypeError(f"layout must be a Layout such as sh.Padded(), got {layout!r}")
         return layout
     return Frames() if frame_mode else Ragged()
+
+
+def _size_at(size: int | SizeSchedule, time: int) -> int:
+    """Return a size as it is, or what a schedule says of a time."""
+    is_schedule = hasattr(size, "__getitem__") and not isinstance(size, np.generic)
+    return cast(SizeSchedule, size)[time] if is_schedule else cast(int, size)
 
 
 def _size_stream(infos: Sequence[StreamInfo]) -> str | None:

@@ -18,11 +18,15 @@ constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
 void check_columns(CtfScanner& scanner) {
   const std::uint64_t num_sequences = scanner.sequences().keys.size();
-  for (const CtfColumn& column : scanner.columns()) {
-    CHECK(column.sample_offsets.size() == num_sequences + 1);
-    CHECK(std::ranges::is_sorted(column.sample_offsets));
-    CHECK(static_cast<std::uint64_t>(column.sample_offsets.back()) == column.num_samples);
-    CHECK(std::ranges::is_sorted(column.element_offsets));
+  for (const auto& column : scanner.columns()) {
+    const Column found = column->borrow();
+    const auto num_samples = static_cast<std::int64_t>(column->num_samples());
+    CHECK(std::ranges::is_sorted(std::span(found.sample_offsets, num_sequences + 1)));
+    CHECK(found.sample_offsets[num_sequences] == num_samples);
+    if (found.element_offsets == nullptr) continue;
+    const std::span ends(found.element_offsets, column->num_samples() + 1);
+    CHECK(std::ranges::is_sorted(ends));
+    CHECK(ends.back() == static_cast<std::int64_t>(column->num_values()));
   }
   for (const std::uint32_t size : scanner.sequences().sizes) CHECK(size > 0);
 }
@@ -77,7 +81,7 @@ void run(Input input) {
         std::span(index.sequences().sizes).subspan(firsts[i], last - firsts[i])));
     check_columns(scanner);
     num_items += items.offsets().size();
-    for (const CtfColumn& column : scanner.columns()) num_values += column.num_values;
+    for (const auto& column : scanner.columns()) num_values += column->num_values();
   }
   // Lines before the first sequence belong to no chunk: they are blank.
   CHECK(num_items == ledger.offsets().size());
