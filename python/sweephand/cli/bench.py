@@ -24,6 +24,7 @@ from sweephand.cli.options import (
     count,
     make_source,
     minibatch_size,
+    open_corpus,
     seconds,
     whole,
 )
@@ -79,6 +80,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
     begin = time.perf_counter()
     with make_source(
+        open_corpus(arguments),
         arguments,
         max_sweeps=INFINITELY_REPEAT,
         layout=_LAYOUTS[arguments.layout],

@@ -110,6 +110,7 @@ def open_corpus(arguments: argparse.Namespace) -> Deserializer:
 
 
 def make_source(
+    corpus: Deserializer,
     arguments: argparse.Namespace,
     *,
     max_sweeps: int = 1,
@@ -118,10 +119,10 @@ def make_source(
     num_threads: int | None = None,
     prefetch: int = 2,
 ) -> MinibatchSource:
-    """Return the source that a command line describes."""
+    """Return the source of a corpus that a command line describes."""
     window = arguments.window_chunks or DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
     return MinibatchSource(
-        open_corpus(arguments),
+        corpus,
         max_sweeps=max_sweeps,
         randomize=not arguments.no_shuffle,
         randomization_seed=arguments.seed,
