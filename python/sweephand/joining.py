@@ -59,7 +59,7 @@ def open_all(
         If stream names repeat, keys repeat, or a sequence is missing somewhere and that is an
         error.
     """
-    wanted = deserializers if isinstance(deserializers, list | tuple) else [deserializers]
+    wanted = list(deserializers) if isinstance(deserializers, Sequence) else [deserializers]
     for deserializer in wanted:
         if not isinstance(deserializer, Deserializer):
             raise TypeError(f"deserializers must be Deserializer objects, got {deserializer!r}")
