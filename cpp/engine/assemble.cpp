@@ -53,43 +53,88 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
                      const AssembleOptions& options)
     : members_(std::move(members)), streams_(std::move(streams)), options_(options) {
   for (const Member& member : members_) {
-    const bool resident = member.deserializer->resident();
-    resident_.push_back(resident ? member.deserializer->load(0) : nullptr);
-    caches_.push_back(resident ? nullptr : std::make_unique<ChunkCache>(member.deserializer));
-    any_cached_ = any_cached_ || !resident;
+    const Access access = member.deserializer->access();
+    resident_.push_back(access == Access::kResident ? member.deserializer->load(0) : nullptr);
+    caches_.push_back(access == Access::kChunks ? std::make_unique<ChunkCache>(
+                                                      member.deserializer, member.load_threads)
+                                                : nullptr);
+    any_cached_ = any_cached_ || access == Access::kChunks;
   }
 }
 
 Assembler::Share Assembler::locate(std::size_t number, const Plan& plan) {
   const Member& member = members_[number];
+  std::vector<std::uint64_t> sequences;
+  sequences.reserve(plan.share.size());
+  for (const PlannedSequence& planned : plan.share) {
+    sequences.push_back(member.joined.empty() ? planned.sequence
+                                              : member.joined[planned.sequence]);
+  }
+  if (caches_[number]) return locate_in_chunks(number, sequences);
   Share share;
-  share.sequences.reserve(plan.share.size());
-  const auto joined = [&](std::uint64_t sequence) {
-    return member.joined.empty() ? sequence : member.joined[sequence];
-  };
+  share.sequences.reserve(sequences.size());
   if (resident_[number]) {
     const Chunk* chunk = resident_[number].get();
-    for (const PlannedSequence& planned : plan.share) {
-      share.sequences.push_back({chunk, joined(planned.sequence)});
-    }
-    return share;
-  }
-  std::map<std::uint64_t, const Chunk*> known;
-  for (const PlannedSequence& planned : plan.share) {
-    const std::uint64_t sequence = joined(planned.sequence);
-    const std::uint64_t chunk = member.chunks->chunk_of(sequence);
-    const Chunk*& loaded = known[chunk];
-    if (loaded == nullptr) {
-      try {
-        share.chunks.push_back(caches_[number]->get(chunk));
-      } catch (const DataError& error) {
-        throw error.within({.chunk = chunk});
-      }
-      loaded = share.chunks.back().get();
-    }
-    share.sequences.push_back({loaded, sequence - member.chunks->first_sequence(chunk)});
+    for (const std::uint64_t sequence : sequences) share.sequences.push_back({chunk, sequence});
+  } else {
+    share.chunks.push_back(member.deserializer->fetch(sequences));
+    const Chunk* chunk = share.chunks.back().get();
+    for (std::uint64_t j = 0; j < sequences.size(); ++j) share.sequences.push_back({chunk, j});
   }
   return share;
+}
+
+Assembler::Share Assembler::locate_in_chunks(std::size_t number,
+                                             std::span<const std::uint64_t> sequences) {
+  const ChunkTable& table = *members_[number].chunks;
+  ChunkCache& cache = *caches_[number];
+  std::vector<std::uint64_t> chunk_of(sequences.size());
+  std::vector<std::uint64_t> wanted;  // chunks, as they are first needed
+  std::map<std::uint64_t, const Chunk*> loaded;
+  for (std::size_t j = 0; j < sequences.size(); ++j) {
+    chunk_of[j] = table.chunk_of(sequences[j]);
+    if (loaded.emplace(chunk_of[j], nullptr).second) wanted.push_back(chunk_of[j]);
+  }
+  cache.load_ahead(wanted);
+  Share share;
+  for (const std::uint64_t chunk : wanted) {
+    try {
+      share.chunks.push_back(cache.get(chunk));
+    } catch (const DataError& error) {
+      throw error.within({.chunk = chunk});
+    }
+    loaded[chunk] = share.chunks.back().get();
+  }
+  share.sequences.reserve(sequences.size());
+  for (std::size_t j = 0; j < sequences.size(); ++j) {
+    share.sequences.push_back(
+        {loaded[chunk_of[j]], sequences[j] - table.first_sequence(chunk_of[j])});
+  }
+  return share;
+}
+
+void Assembler::leave_out_skipped(std::vector<Share>& shares, Plan& plan) {
+  const auto has_skipped = [](const auto& chunk) { return !chunk->skipped.empty(); };
+  if (std::none_of(shares.begin(), shares.end(), [&](const Share& share) {
+        return std::any_of(share.chunks.begin(), share.chunks.end(), has_skipped);
+      })) {
+    return;
+  }
+  std::size_t kept = 0;
+  for (std::size_t j = 0; j < plan.share.size(); ++j) {
+    const bool skipped = std::any_of(shares.begin(), shares.end(), [&](const Share& share) {
+      const auto [chunk, index] = share.sequences[j];
+      return std::binary_search(chunk->skipped.begin(), chunk->skipped.end(), index);
+    });
+    if (skipped) continue;
+    plan.share[kept] = plan.share[j];
+    if (!plan.cells.empty()) plan.cells[kept] = plan.cells[j];
+    for (Share& share : shares) share.sequences[kept] = share.sequences[j];
+    ++kept;
+  }
+  plan.share.resize(kept);
+  if (!plan.cells.empty()) plan.cells.resize(kept);
+  for (Share& share : shares) share.sequences.resize(kept);
 }
 
 // A chunk stays as long as a block that holds it is open: in a lane of the planner, or in a
@@ -110,11 +155,16 @@ void Assembler::close_chunks(const Plan& plan) {
   for (const auto& block : plan.blocks) add(block);
   open_blocks_ = std::move(open);
   if (all) return;
-  // Blocks are made of the first member's chunks; the others follow by their sequences, chunk
-  // by chunk.
-  for (std::size_t number = 0; number < members_.size(); ++number) {
+  if (caches_[0]) {
+    caches_[0]->keep_only([&](std::uint64_t chunk) { return chunks.contains(chunk); });
+  }
+  // Blocks are made of the first member's chunks. The others may lie in any order; they get
+  // twice the room that they need if they lie in the same one.
+  const std::uint64_t num_chunks = members_[0].chunks->num_chunks();
+  for (std::size_t number = 1; number < members_.size(); ++number) {
     if (!caches_[number]) continue;
-    caches_[number]->keep_only([&](std::uint64_t chunk) { return chunks.contains(chunk); });
+    const std::uint64_t own = members_[number].chunks->num_chunks();
+    caches_[number]->keep_recent(2 * (chunks.size() * own / num_chunks + chunks.size()));
   }
 }
 
@@ -123,6 +173,7 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
   for (std::size_t number = 0; number < members_.size(); ++number) {
     shares.push_back(locate(number, plan));
   }
+  leave_out_skipped(shares, plan);
   auto batch = std::make_shared<Batch>();
   std::uint64_t bytes = 0;
   for (const StreamSpec& stream : streams_) {
@@ -138,6 +189,12 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
   const std::scoped_lock lock(mutex_);
   bytes_assembled_ += bytes;
   return batch;
+}
+
+void Assembler::close() {
+  for (const auto& cache : caches_) {
+    if (cache) cache->close();
+  }
 }
 
 AssembleStats Assembler::stats() const {

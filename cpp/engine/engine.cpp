@@ -64,6 +64,7 @@ void Engine::close() {
     changed_.notify_all();
   }
   threads_.clear();  // joins them
+  assembler_->close();
 }
 
 void Engine::check_open() const {

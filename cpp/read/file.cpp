@@ -13,56 +13,87 @@
 namespace sweephand {
 namespace {
 
-[[noreturn]] void fail(const char* what, const std::string& path) {
-  throw std::filesystem::filesystem_error(what, path, {errno, std::generic_category()});
+[[noreturn]] void fail(const std::string& action, const std::string& path) {
+  throw std::filesystem::filesystem_error("cannot " + action, path,
+                                          std::error_code(errno, std::generic_category()));
 }
 
-std::int64_t modified_ns(const struct stat& status) {
-  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+int open_file(const std::string& path) {
+  // Without O_NONBLOCK a pipe would wait for its writer.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) fail("open", path);
+  return descriptor;
+}
+
+struct stat look_at(int descriptor, const std::string& path) {
+  struct stat status{};
+  if (::fstat(descriptor, &status) != 0) fail("look at", path);
+  return status;
+}
+
+FileTag to_tag(const struct stat& status) {
+  constexpr std::int64_t kNanoseconds = 1000000000;
+  return {.size = static_cast<std::uint64_t>(status.st_size),
+          .mtime_ns = status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec,
+          .inode = status.st_ino};
+}
+
+std::string describe(const FileTag& tag) {
+  return std::to_string(tag.size) + " bytes, mtime " + std::to_string(tag.mtime_ns) +
+         " ns, inode " + std::to_string(tag.inode);
+}
+
+void expect(const FileTag& expected, const FileTag& found, const std::string& path) {
+  if (found == expected) return;
+  throw StaleError("the file changed: expected " + describe(expected) + ", found " +
+                       describe(found) + "; build its index again",
+                   {.file = path});
 }
 
 }  // namespace
 
-File::File(std::string path) : path_(std::move(path)) {
-  // Without waiting, so that a pipe cannot block us before it is refused.
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor_ < 0) fail("open", path_);
-  struct stat status{};
-  if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+File::File(std::string path) : path_(std::move(path)), descriptor_(open_file(path_)) {
+  try {
+    const struct stat status = look_at(descriptor_, path_);
+    if (!S_ISREG(status.st_mode)) throw DataError("not a regular file", {.file = path_});
+    tag_ = to_tag(status);
+  } catch (...) {
     ::close(descriptor_);
-    throw DataError("not a regular file", {.file = path_});
+    throw;
   }
-  size_ = static_cast<std::uint64_t>(status.st_size);
-  modified_ns_ = modified_ns(status);
+}
+
+File::File(std::string path, const FileTag& tag) : File(std::move(path)) {
+  expect(tag, tag_, path_);
 }
 
 File::~File() { ::close(descriptor_); }
 
-void File::check_unchanged() const {
-  struct stat status{};
-  if (::fstat(descriptor_, &status) != 0) fail("stat", path_);
-  if (static_cast<std::uint64_t>(status.st_size) != size_ ||
-      modified_ns(status) != modified_ns_) {
-    throw StaleError("the file was changed since it was opened: it had " +
-                         std::to_string(size_) + " bytes, now it has " +
-                         std::to_string(status.st_size) + "; open it again",
-                     {.file = path_});
-  }
+void File::read(std::uint64_t offset, std::span<std::byte> out) const {
+  read_unchecked(offset, out);
+  check_unchanged();
 }
 
-void File::read(std::uint64_t offset, std::span<std::byte> out) const {
-  check_unchanged();
+void File::check_unchanged() const {
+  expect(tag_, to_tag(look_at(descriptor_, path_)), path_);
+}
+
+void File::read_unchecked(std::uint64_t offset, std::span<std::byte> out) const {
+  if (offset > size() || out.size() > size() - offset)
+    throw DataError("the file ends at " + std::to_string(size()) + ", before " +
+                        std::to_string(out.size()) + " bytes could be read",
+                    {.file = path_, .offset = offset});
   while (!out.empty()) {
-    const ssize_t got =
+    const ssize_t count =
         ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail("read", path_);
-    if (got == 0) {
-      throw DataError("the file ends " + std::to_string(out.size()) + " bytes too early",
-                      {.file = path_, .offset = offset});
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail("read", path_);
+    if (count == 0) {  // cut short, so it changed
+      check_unchanged();
+      throw DataError("the file ends early", {.file = path_, .offset = offset});
     }
-    offset += static_cast<std::uint64_t>(got);
-    out = out.subspan(static_cast<std::size_t>(got));
+    out = out.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
   }
 }
 

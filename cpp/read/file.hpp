@@ -1,5 +1,4 @@
-// A local file, read by place; what was checked when it was opened is checked again at every
-// read.
+// A regular file that is read in place, and that must not change while it is.
 #pragma once
 
 #include <cstddef>
@@ -9,28 +8,44 @@
 
 namespace sweephand {
 
+// What tells that a file is still the one that was seen.
+struct FileTag {
+  std::uint64_t size = 0;
+  std::int64_t mtime_ns = 0;
+  std::uint64_t inode = 0;
+
+  bool operator==(const FileTag&) const = default;
+};
+
+// Any number of threads may read at once.
 class File {
  public:
-  // Throws filesystem_error when it cannot be opened, DataError when it is not a regular file.
+  // Throws filesystem_error when the file cannot be opened, DataError when it
+  // is no regular file.
   explicit File(std::string path);
+  // The same, for a file seen before. Throws StaleError when it is another one now.
+  File(std::string path, const FileTag& tag);
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   ~File();
 
   const std::string& path() const noexcept { return path_; }
-  std::uint64_t size() const noexcept { return size_; }
+  const FileTag& tag() const noexcept { return tag_; }
+  std::uint64_t size() const noexcept { return tag_.size; }
 
-  // Fills `out` from `offset` on. Throws StaleError when the file was changed since it was
-  // opened, DataError when it ends before. Several threads may read at once.
+  // Fills `out` from `offset` on. Throws DataError when the file ends before, StaleError when
+  // it changed since it was opened, filesystem_error when the system fails.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
 
- private:
+  // The two halves of read, for a caller who reads many pieces before it looks once whether the
+  // file changed.
+  void read_unchecked(std::uint64_t offset, std::span<std::byte> out) const;
   void check_unchanged() const;
 
+ private:
   std::string path_;
   int descriptor_ = -1;
-  std::uint64_t size_ = 0;
-  std::int64_t modified_ns_ = 0;
+  FileTag tag_;
 };
 
 }  // namespace sweephand

@@ -34,7 +34,7 @@ class ColumnData:
     ----------
     values : ndarray or None
         Dense: C-contiguous, shape (samples, *shape). Sparse: the values of the non-zero
-        elements. None if they lie in `file`.
+        elements. Bytes: the bytes of all samples. None if they lie in `extents`.
     dtype : numpy.dtype
         Of the elements.
     shape : tuple of int
@@ -55,8 +55,7 @@ class ColumnData:
     sample_offsets: NDArray[np.int64] | None = None
     element_offsets: NDArray[np.int64] | None = None
     indices: NDArray[np.int32] | None = None
-    file: _core.File | None = None
-    file_offset: int = 0
+    extents: _core.Extents | None = None
 
     @property
     def is_sparse(self) -> bool:
@@ -90,8 +89,7 @@ class ColumnData:
             element_bytes=self.dtype.itemsize,
             sample_elements=int(np.prod(self.shape, dtype=np.int64)),
             type=element_type(self.dtype),
-            file=self.file,
-            file_offset=self.file_offset,
+            extents=self.extents,
         )
 
 

@@ -18,6 +18,7 @@ from sweephand.columns import ColumnData, check_dtype, describe_stream
 from sweephand.deserializers.array import check_same_sequences, same_offsets
 from sweephand.deserializers.base import Deserializer, Opened, chunk_starts, size_columns
 from sweephand.errors import DataError
+from sweephand.files import stat_file
 from sweephand.ids import FrameIds, SequenceIds, ShardIds
 from sweephand.streams import StreamDef, StreamDefs
 
@@ -198,7 +199,8 @@ def read_header(path: Path_) -> NpyHeader:
 def open_column(stream: str, values: Path_, offsets: Path_ | None) -> ColumnData:
     """Open one stream of ``.npy`` files; see `NpyDeserializer`."""
     header = read_header(values)
-    name = os.fspath(values)
+    file = stat_file(values)
+    name = file.path
     if not header.shape:
         raise DataError("the file holds a single number, not an array of samples", name)
     check_dtype(stream, header.dtype)
@@ -214,8 +216,12 @@ def open_column(stream: str, values: Path_, offsets: Path_ | None) -> ColumnData
         sample_offsets=None
         if offsets is None
         else _read_offsets(stream, offsets, header.shape[0]),
-        file=_core.File(name),
-        file_offset=header.offset,
+        extents=_core.Extents(
+            files=[file.listed()],
+            numbers=np.zeros(1, np.uint64),
+            offsets=np.array([header.offset], np.uint64),
+            bytes=np.array([file.size - header.offset], np.uint64),
+        ),
     )
 
 
