@@ -9,6 +9,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
 
 namespace sweephand {
 
@@ -55,5 +56,10 @@ constexpr std::uint16_t float_to_bfloat16(float value) noexcept {
   }
   return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
+
+// Whole arrays, by the instructions of the machine where it has them.
+// REQUIRES: both sides are of one size
+void widen_float16(std::span<const std::uint16_t> halves, std::span<float> floats) noexcept;
+void round_to_float16(std::span<const float> floats, std::span<std::uint16_t> halves) noexcept;
 
 }  // namespace sweephand

@@ -38,6 +38,12 @@ std::span<const T> view(const Array<T>& array) {
   return {array.data(), static_cast<std::size_t>(array.size())};
 }
 
+// REQUIRES: the buffer is contiguous
+inline std::span<const std::byte> to_bytes(const py::buffer_info& buffer) {
+  return {static_cast<const std::byte*>(buffer.ptr),
+          static_cast<std::size_t>(buffer.size * buffer.itemsize)};
+}
+
 // A Python object that the core keeps: it is let go with the GIL, whichever thread is the last
 // to hold it.
 template <class T>
@@ -49,9 +55,12 @@ std::shared_ptr<const T> hold(T object) {
 }
 
 void bind_base(py::module_& module);
+void bind_compose(py::module_& module);
 void bind_engine(py::module_& module);
 void bind_index(py::module_& module);
 void bind_order(py::module_& module);
+void bind_formats(py::module_& module);
 void bind_read(py::module_& module);
+void bind_train(py::module_& module);
 
 }  // namespace sweephand

@@ -86,7 +86,8 @@ void bind_batch(py::module_& module) {
       .def_property_readonly("sweeps_ended", [](const Batch& b) { return b.plan.sweeps_ended; })
       .def_property_readonly("end_of_data", [](const Batch& b) { return b.plan.end_of_data; })
       .def_property_readonly("share_samples", [](const Batch& b) { return b.share_samples; })
-      .def("sequences", [](const Batch& batch) { return to_numpy(sequence_numbers(batch)); })
+      .def("sequences",
+           [](const Batch& batch) { return to_numpy(sequence_numbers(batch.plan)); })
       .def(
           "stream",
           [](const Batch& batch, std::size_t stream) -> const StreamBatch& {
@@ -105,7 +106,6 @@ void bind_engine(py::module_& module) {
       .value("PADDED", Form::kPadded)
       .value("ROWS", Form::kRows);
 
-  py::class_<Planner, std::unique_ptr<Planner>>(module, "Planner");
   py::class_<Member>(module, "Member")
       .def(py::init([](std::shared_ptr<Deserializer> deserializer,
                        const Array<std::uint64_t>& chunk_sequences,
@@ -145,14 +145,6 @@ void bind_engine(py::module_& module) {
                      .form = form, .pad_left = pad_left, .multiple_of = multiple_of});
            }),
            "members"_a, "streams"_a, "form"_a, "pad_left"_a, "multiple_of"_a);
-
-  py::class_<Request>(module, "Request")
-      .def(py::init(
-               [](std::uint64_t num_samples, std::uint32_t num_workers, std::uint32_t rank) {
-                 return Request{
-                     .num_samples = num_samples, .num_workers = num_workers, .rank = rank};
-               }),
-           "num_samples"_a, "num_workers"_a, "rank"_a);
 
   py::class_<EngineStats>(module, "EngineStats")
       .def_readonly("minibatches", &EngineStats::minibatches)

@@ -1,5 +1,6 @@
 // Files, columns, chunks and deserializers.
 #include "bind/bind.hpp"
+#include "bind/chunk_arrays.hpp"
 #include "read/extents.hpp"
 #include "read/file.hpp"
 #include "read/resident.hpp"
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -75,14 +77,26 @@ void bind_files(py::module_& module) {
       .def_readonly("size", &FileTag::size)
       .def_readonly("mtime_ns", &FileTag::mtime_ns)
       .def_readonly("inode", &FileTag::inode);
-  py::class_<File>(module, "File")
-      .def(py::init([](const Path& path) { return std::make_unique<File>(path.string()); }),
+  py::class_<File, std::shared_ptr<File>>(module, "File")
+      .def(py::init([](const Path& path) { return std::make_shared<File>(path.string()); }),
            "path"_a)
       .def(py::init([](const Path& path, const FileTag& tag) {
-             return std::make_unique<File>(path.string(), tag);
+             return std::make_shared<File>(path.string(), tag);
            }),
            "path"_a, "tag"_a)
+      .def_property_readonly("path", &File::path)
       .def_property_readonly("tag", &File::tag)
+      .def(
+          "read",
+          [](const File& self, std::uint64_t offset, std::uint64_t size) {
+            std::vector<std::uint8_t> bytes(size);
+            {
+              const py::gil_scoped_release nogil;
+              self.read(offset, std::as_writable_bytes(std::span(bytes)));
+            }
+            return to_numpy(std::move(bytes));
+          },
+          "offset"_a, "size"_a)
       .def(
           "read_into",
           [](const File& self, std::uint64_t offset, Array<std::uint8_t> out) {
@@ -112,20 +126,20 @@ void bind_read(py::module_& module) {
   bind_files(module);
 
   py::enum_<ElementType>(module, "ElementType")
-      .value("OPAQUE", ElementType::kOpaque)
-      .value("BOOL", ElementType::kBool)
-      .value("INT8", ElementType::kInt8)
-      .value("INT16", ElementType::kInt16)
-      .value("INT32", ElementType::kInt32)
-      .value("INT64", ElementType::kInt64)
-      .value("UINT8", ElementType::kUInt8)
-      .value("UINT16", ElementType::kUInt16)
-      .value("UINT32", ElementType::kUInt32)
-      .value("UINT64", ElementType::kUInt64)
-      .value("FLOAT16", ElementType::kFloat16)
-      .value("BFLOAT16", ElementType::kBFloat16)
-      .value("FLOAT32", ElementType::kFloat32)
-      .value("FLOAT64", ElementType::kFloat64);
+      .value("opaque", ElementType::kOpaque)
+      .value("bool_", ElementType::kBool)
+      .value("int8", ElementType::kInt8)
+      .value("int16", ElementType::kInt16)
+      .value("int32", ElementType::kInt32)
+      .value("int64", ElementType::kInt64)
+      .value("uint8", ElementType::kUInt8)
+      .value("uint16", ElementType::kUInt16)
+      .value("uint32", ElementType::kUInt32)
+      .value("uint64", ElementType::kUInt64)
+      .value("float16", ElementType::kFloat16)
+      .value("bfloat16", ElementType::kBFloat16)
+      .value("float32", ElementType::kFloat32)
+      .value("float64", ElementType::kFloat64);
 
   py::class_<Column>(module, "Column")
       .def(py::init(&make_column), "values"_a.noconvert(), "sample_offsets"_a.noconvert(),
@@ -145,7 +159,13 @@ void bind_read(py::module_& module) {
            }),
            "columns"_a, "num_sequences"_a, "bytes"_a, "owner"_a, "skipped"_a);
 
-  py::class_<Deserializer, std::shared_ptr<Deserializer>>(module, "Deserializer");
+  py::class_<Deserializer, std::shared_ptr<Deserializer>>(module, "Deserializer")
+      .def(
+          "load",
+          [](Deserializer& self, std::uint64_t chunk) {
+            return to_arrays(without_gil([&] { return self.load(chunk); }));
+          },
+          "chunk"_a);
   py::class_<ResidentDeserializer, Deserializer, std::shared_ptr<ResidentDeserializer>>(
       module, "ResidentDeserializer")
       .def(py::init([](std::shared_ptr<Chunk> corpus) {

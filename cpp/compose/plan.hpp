@@ -45,4 +45,10 @@ struct Plan {
   std::vector<std::shared_ptr<const Block>> blocks;  // those open before it or after it
 };
 
+// Of each sequence of the share: its number in the corpus.
+std::vector<std::uint64_t> sequence_numbers(const Plan& plan);
+
+// Of each sequence of the share: its size in samples.
+std::vector<std::uint32_t> sequence_sizes(const Plan& plan);
+
 }  // namespace sweephand

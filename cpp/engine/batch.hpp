@@ -36,7 +36,4 @@ struct Batch {
   std::vector<StreamBatch> streams;
 };
 
-// The number in the corpus of each sequence of the share.
-std::vector<std::uint64_t> sequence_numbers(const Batch& batch);
-
 }  // namespace sweephand

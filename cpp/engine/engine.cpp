@@ -11,6 +11,10 @@ namespace {
 
 constexpr auto kPollInterval = std::chrono::milliseconds(100);
 
+// Going to sleep and being woken costs more than a small minibatch: one looks again so many
+// times before, which takes some 10 us and lets others run.
+constexpr int kLooks = 32;
+
 // Sets a flag for a while, and wakes those who wait for its end. REQUIRES: the lock is held at
 // both ends
 class Turn {
@@ -58,12 +62,14 @@ bool Engine::forked() const noexcept { return process_ != ::getpid(); }
 
 void Engine::close() {
   {
+    std::vector<std::jthread> joined;
     const std::scoped_lock lock(mutex_);
     closed_ = true;
     slots_.clear();
-    changed_.notify_all();
+    progress_.notify_all();
+    room_.notify_all();
+    joined.swap(threads_);
   }
-  threads_.clear();  // joins them
   assembler_->close();
 }
 
@@ -71,9 +77,20 @@ void Engine::check_open() const {
   if (closed_) throw std::runtime_error("the source is closed");
 }
 
-void Engine::wait(Lock& lock, const Poll& poll, const std::function<bool()>& ready) {
+template <class Ready>
+void Engine::look_again(Lock& lock, Ready ready) {
+  for (int i = 0; i < kLooks && !ready(); ++i) {
+    const Unlocked unlocked(lock);
+    std::this_thread::yield();
+  }
+}
+
+template <class Ready>
+void Engine::wait(Lock& lock, const Poll& poll, Ready ready) {
+  look_again(lock, [&] { return closed_ || ready(); });
+  check_open();
   while (!ready()) {
-    if (changed_.wait_for(lock, kPollInterval) == std::cv_status::timeout) {
+    if (progress_.wait_for(lock, kPollInterval) == std::cv_status::timeout) {
       const Unlocked unlocked(lock);
       poll();
     }
@@ -81,140 +98,134 @@ void Engine::wait(Lock& lock, const Poll& poll, const std::function<bool()>& rea
   }
 }
 
-// Makes the planner stand at time_ and hold nothing of another request.
-void Engine::start_over(Lock& lock, const Request& request, const Poll& poll) {
-  paused_ = true;  // no thread begins another plan
-  wait(lock, poll, [&] { return !planning_; });
-  const bool moved = stale_ || !slots_.empty();
-  slots_.clear();
-  stale_ = true;
-  if (moved) {
-    const Turn turn(planning_, changed_);
-    const Unlocked unlocked(lock);
-    planner_->seek(time_);
-  }
-  stale_ = false;
-  request_ = request;
-  paused_ = false;
-  changed_.notify_all();
+bool Engine::may_begin() const {
+  // The minibatch that a caller waits for is not ahead of it.
+  const std::size_t room = options_.prefetch + (serving_ ? 1 : 0);
+  return !closed_ && !resting_ && !planning_ && slots_.size() < room;
 }
 
-// Plans one minibatch into `slot`, which takes its place in the row. Nothing to assemble: the
-// data have ended, or planning failed.
-std::optional<Plan> Engine::plan_next(Lock& lock, const std::shared_ptr<Slot>& slot) {
-  std::optional<Plan> plan;
-  slots_.push_back(slot);
+bool Engine::front_done() const { return !slots_.empty() && slots_.front()->done; }
+
+// Moves the planner to `time`, and drops what was made of another place or request.
+void Engine::move_planner(Lock& lock, std::uint64_t time, const Poll& poll) {
+  resting_ = true;
+  wait(lock, poll, [&] { return !planning_; });
+  slots_.clear();
+  stale_ = true;
+  {
+    const Turn turn(planning_, progress_);
+    const Unlocked unlocked(lock);
+    planner_->seek(time);
+  }
+  stale_ = false;
+}
+
+// Begins to make minibatches of `request` from time_ on.
+void Engine::start(Lock& lock, const Request& request, const Poll& poll) {
+  if (stale_ || planning_ || !slots_.empty()) move_planner(lock, time_, poll);
+  request_ = request;
+  resting_ = false;
+  while (threads_.size() < std::min(options_.num_threads, options_.prefetch + 1)) {
+    threads_.emplace_back([this] { work(); });
+  }
+}
+
+// Plans the minibatch of `slot`. Nothing to assemble: the data have ended, or planning failed.
+std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
   const Request request = request_;
-  const Turn turn(planning_, changed_);
+  std::optional<Plan> plan;
+  const Turn turn(planning_, progress_);
   try {
     const Unlocked unlocked(lock);
     plan = planner_->next(request);
   } catch (...) {
-    slot->error = std::current_exception();
+    slot.error = std::current_exception();
   }
-  if (plan && !plan->end_of_data) {
-    slot->next_time = plan->next_time;
-    return plan;
-  }
-  paused_ = true;
-  slot->done = true;
-  slot->next_time = time_;
+  if (plan) slot.next_time = plan->next_time;
+  if (plan && !plan->end_of_data) return plan;
+  resting_ = true;
   if (plan) {
-    slot->next_time = plan->next_time;
     auto batch = std::make_shared<Batch>();
     batch->plan = *std::move(plan);
-    slot->batch = std::move(batch);
+    slot.batch = std::move(batch);
   }
   return std::nullopt;
 }
 
-void Engine::work() {
-  Lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] {
-      return closed_ || (!paused_ && !planning_ &&
-                         slots_.size() < std::max<std::size_t>(1, options_.prefetch));
-    });
-    if (closed_) return;
-    const auto slot = std::make_shared<Slot>();
-    std::optional<Plan> plan = plan_next(lock, slot);
-    if (!plan) continue;
+// Makes one minibatch, from its plan to its arrays. REQUIRES: may_begin()
+void Engine::make(Lock& lock) {
+  const auto slot = std::make_shared<Slot>();
+  slots_.push_back(slot);
+  std::optional<Plan> planned = plan(lock, *slot);
+  if (may_begin()) room_.notify_one();
+  if (planned) {
     std::shared_ptr<const Batch> batch;
     std::exception_ptr error;
     {
       const Unlocked unlocked(lock);
       try {
-        batch = assembler_->assemble(*std::move(plan));
+        batch = assembler_->assemble(*std::move(planned));
       } catch (...) {
         error = std::current_exception();
       }
     }
     slot->batch = std::move(batch);
     slot->error = std::move(error);
-    slot->done = true;
-    changed_.notify_all();
   }
+  slot->done = true;
+  progress_.notify_all();
 }
 
-std::shared_ptr<Engine::Slot> Engine::make_inline(Lock& lock) {
-  auto slot = std::make_shared<Slot>();
-  std::optional<Plan> plan = plan_next(lock, slot);
-  if (!plan) return slot;
-  const Unlocked unlocked(lock);
-  try {
-    slot->batch = assembler_->assemble(*std::move(plan));
-  } catch (...) {
-    slot->error = std::current_exception();
+void Engine::work() {
+  Lock lock(mutex_);
+  while (true) {
+    const auto ready = [&] { return closed_ || may_begin(); };
+    look_again(lock, ready);
+    room_.wait(lock, ready);
+    if (closed_) return;
+    make(lock);
   }
-  return slot;
-}
-
-std::shared_ptr<Engine::Slot> Engine::wait_for_front(Lock& lock, const Poll& poll) {
-  while (threads_.size() < options_.num_threads) threads_.emplace_back([this] { work(); });
-  const auto ready = [&] { return !slots_.empty() && slots_.front()->done; };
-  if (!ready()) {
-    const auto begin = std::chrono::steady_clock::now();
-    wait(lock, poll, ready);
-    stats_.waited_ns += static_cast<std::uint64_t>(
-        std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
-  }
-  return slots_.front();
 }
 
 std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& poll) {
   Lock lock(mutex_);
   check_open();
   wait(lock, poll, [&] { return !serving_; });
-  const Turn turn(serving_, changed_);
-  if (paused_ || request != request_) start_over(lock, request, poll);
-  const std::shared_ptr<Slot> slot =
-      options_.num_threads == 0 ? make_inline(lock) : wait_for_front(lock, poll);
+  const Turn turn(serving_, progress_);
+  if (request != request_ || (resting_ && slots_.empty())) start(lock, request, poll);
+  if (!front_done()) {
+    const auto begin = std::chrono::steady_clock::now();
+    while (!front_done()) {
+      if (may_begin()) {
+        make(lock);  // rather than sleep
+      } else {
+        wait(lock, poll, [&] { return front_done() || may_begin(); });
+      }
+    }
+    stats_.waited_ns += static_cast<std::uint64_t>(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
+  }
+  const std::shared_ptr<Slot> slot = std::move(slots_.front());
+  slots_.pop_front();
   if (slot->error) {
-    paused_ = true;
+    resting_ = true;
+    stale_ = true;
+    slots_.clear();
     std::rethrow_exception(slot->error);
   }
-  slots_.pop_front();
   time_ = slot->next_time;
   if (!slot->batch->plan.end_of_data) ++stats_.minibatches;
   stats_.samples += slot->batch->share_samples;
-  return slot->batch;
+  if (!resting_) room_.notify_one();
+  return std::move(slot->batch);
 }
 
 void Engine::seek(std::uint64_t time, const Poll& poll) {
   Lock lock(mutex_);
   check_open();
   wait(lock, poll, [&] { return !serving_; });
-  const Turn turn(serving_, changed_);
-  paused_ = true;
-  wait(lock, poll, [&] { return !planning_; });
-  slots_.clear();
-  stale_ = true;
-  {
-    const Turn planning(planning_, changed_);
-    const Unlocked unlocked(lock);
-    planner_->seek(time);
-  }
-  stale_ = false;
+  const Turn turn(serving_, progress_);
+  move_planner(lock, time, poll);
   time_ = planner_->time();
 }
 

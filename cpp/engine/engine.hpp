@@ -31,9 +31,10 @@ struct EngineStats {
   std::uint64_t waited_ns = 0;  // by callers, for minibatches that were not ready
 };
 
-// Minibatches come out in order, whatever the threads do. Safe for several callers. Threads
-// start with the first call of next, so that a process that was forked before has its own; one
-// that was forked later must make a new engine (see forked).
+// Minibatches come out in order, whatever the threads do. A caller that finds nothing ready
+// makes minibatches too. Safe for several callers. Threads start with the first call of next,
+// so that a process that was forked before has its own; one that was forked later must make a
+// new engine (see forked).
 class Engine {
  public:
   // Called now and then while a caller waits, without any lock; what it throws ends the wait.
@@ -74,11 +75,16 @@ class Engine {
   using Lock = std::unique_lock<std::mutex>;
 
   void work();
-  std::optional<Plan> plan_next(Lock& lock, const std::shared_ptr<Slot>& slot);
-  void start_over(Lock& lock, const Request& request, const Poll& poll);
-  void wait(Lock& lock, const Poll& poll, const std::function<bool()>& ready);
-  std::shared_ptr<Slot> make_inline(Lock& lock);
-  std::shared_ptr<Slot> wait_for_front(Lock& lock, const Poll& poll);
+  bool may_begin() const;
+  bool front_done() const;
+  void make(Lock& lock);
+  std::optional<Plan> plan(Lock& lock, Slot& slot);
+  void start(Lock& lock, const Request& request, const Poll& poll);
+  void move_planner(Lock& lock, std::uint64_t time, const Poll& poll);
+  template <class Ready>
+  void look_again(Lock& lock, Ready ready);
+  template <class Ready>
+  void wait(Lock& lock, const Poll& poll, Ready ready);
   void check_open() const;
 
   std::unique_ptr<Planner> planner_;
@@ -87,12 +93,14 @@ class Engine {
   int process_;
 
   mutable std::mutex mutex_;  // guards all below; the planner too, while `planning_` is false
-  std::condition_variable changed_;
+  std::condition_variable progress_;  // something that a caller may wait for has changed
+  std::condition_variable room_;      // a thread may begin another minibatch
   bool closed_ = false;
   bool serving_ = false;   // a caller is inside next or seek: others queue up
   bool planning_ = false;  // a thread has the planner
   bool stale_ = false;     // the planner does not stand behind the last slot
-  bool paused_ = true;     // nobody has asked yet, a plan failed, or the data have ended
+  bool resting_ =
+      true;  // nobody begins another: none asked for yet, the data ended, or an error
   Request request_;
   std::atomic<std::uint64_t> time_ = 0;  // of the next minibatch that is delivered
   std::deque<std::shared_ptr<Slot>> slots_;

@@ -5,20 +5,18 @@ from importlib.metadata import version
 from sweephand.deserializers import (
     ArrayDeserializer,
     Deserializer,
+    MegatronDeserializer,
     NpyDeserializer,
+    RawTokensDeserializer,
     UserDeserializer,
 )
 from sweephand.errors import DataError, LossScaleError, StaleError, StateError
 from sweephand.layouts import Frames, Layout, Padded, Ragged
+from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.minibatch import Minibatch, MinibatchData
-from sweephand.source import (
-    DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
-    FULL_DATA_SWEEP,
-    INFINITELY_REPEAT,
-    MinibatchSource,
-    MinibatchSourceFromData,
-)
+from sweephand.source import MinibatchSource, MinibatchSourceFromData
 from sweephand.streams import StreamDef, StreamDefs, StreamInfo, Streams
+from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
 __version__ = version("sweephand")
 
@@ -32,6 +30,7 @@ __all__ = [
     "Frames",
     "Layout",
     "LossScaleError",
+    "MegatronDeserializer",
     "Minibatch",
     "MinibatchData",
     "MinibatchSource",
@@ -39,6 +38,7 @@ __all__ = [
     "NpyDeserializer",
     "Padded",
     "Ragged",
+    "RawTokensDeserializer",
     "StaleError",
     "StateError",
     "StreamDef",

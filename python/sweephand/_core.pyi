@@ -3,14 +3,16 @@ import collections.abc
 import numpy
 import numpy.typing
 import os
+import pathlib
 import typing
-__all__: list[str] = ['Assembler', 'Batch', 'CallbackDeserializer', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'Deserializer', 'Digest', 'ElementType', 'Engine', 'EngineStats', 'File', 'Form', 'Member', 'OffsetSizes', 'OrderSettings', 'Permutation', 'Place', 'Planner', 'Request', 'ResidentDeserializer', 'Sizes', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'check_offsets', 'checked_add', 'checked_mul', 'derive_key', 'describe_data_error', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error']
+import typing_extensions
+__all__: list[str] = ['Adam', 'Assembler', 'Batch', 'CallbackDeserializer', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfChunk', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'Extents', 'FeatureKind', 'FetchingDeserializer', 'File', 'FileTag', 'FitPlanner', 'Form', 'Item', 'Ledger', 'ListedFile', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'Permutation', 'Place', 'Plan', 'Planner', 'RecordChunk', 'RecordDeserializer', 'RecordFile', 'Request', 'ResidentDeserializer', 'Sgd', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'check_offsets', 'checked_add', 'checked_mul', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'derive_key', 'describe_data_error', 'examine', 'index_records', 'mask_crc', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
 class Digest:
     def __init__(self) -> None:
         ...
     def hex(self) -> str:
         ...
-    def update(self, bytes: bytes) -> None:
+    def update(self, bytes: typing_extensions.Buffer) -> None:
         ...
 class Place:
     def __init__(self, file: str | None, offset: typing.SupportsInt | typing.SupportsIndex | None, chunk: typing.SupportsInt | typing.SupportsIndex | None, stream: str | None, sequence: typing.SupportsInt | typing.SupportsIndex | None) -> None:
@@ -69,53 +71,122 @@ class Timeline:
         ...
     def sequences(self, start: typing.SupportsInt | typing.SupportsIndex, stop: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
         ...
+class Request:
+    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class Plan:
+    def sequences(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+    def sizes(self) -> numpy.typing.NDArray[numpy.uint32]:
+        ...
+    @property
+    def end_of_data(self) -> bool:
+        ...
+    @property
+    def nominal_time(self) -> int:
+        ...
+    @property
+    def num_samples(self) -> int:
+        ...
+    @property
+    def sweeps_ended(self) -> int:
+        ...
+class Planner:
+    def next(self, request: Request) -> Plan:
+        ...
+    def seek(self, time: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def time(self) -> int:
+        ...
+class FitPlanner(Planner):
+    def __init__(self, timeline: Timeline, limit: typing.SupportsInt | typing.SupportsIndex, cross_sweeps: bool, balance_samples: bool) -> None:
+        ...
+class FileTag:
+    def __init__(self, size: typing.SupportsInt | typing.SupportsIndex, mtime_ns: typing.SupportsInt | typing.SupportsIndex, inode: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def inode(self) -> int:
+        ...
+    @property
+    def mtime_ns(self) -> int:
+        ...
+    @property
+    def size(self) -> int:
+        ...
+class File:
+    @typing.overload
+    def __init__(self, path: os.PathLike | str | bytes) -> None:
+        ...
+    @typing.overload
+    def __init__(self, path: os.PathLike | str | bytes, tag: FileTag) -> None:
+        ...
+    def read(self, offset: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint8]:
+        ...
+    def read_into(self, offset: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.uint8]) -> None:
+        ...
+    @property
+    def path(self) -> str:
+        ...
+    @property
+    def tag(self) -> FileTag:
+        ...
+class ListedFile:
+    def __init__(self, path: os.PathLike | str | bytes, tag: FileTag) -> None:
+        ...
+class Extents:
+    def __init__(self, files: collections.abc.Sequence[ListedFile], numbers: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64]) -> None:
+        ...
+    @property
+    def num_bytes(self) -> int:
+        ...
 class ElementType:
     """
     Members:
     
-      OPAQUE
+      opaque
     
-      BOOL
+      bool_
     
-      INT8
+      int8
     
-      INT16
+      int16
     
-      INT32
+      int32
     
-      INT64
+      int64
     
-      UINT8
+      uint8
     
-      UINT16
+      uint16
     
-      UINT32
+      uint32
     
-      UINT64
+      uint64
     
-      FLOAT16
+      float16
     
-      BFLOAT16
+      bfloat16
     
-      FLOAT32
+      float32
     
-      FLOAT64
+      float64
     """
-    BFLOAT16: typing.ClassVar[ElementType]
-    BOOL: typing.ClassVar[ElementType]
-    FLOAT16: typing.ClassVar[ElementType]
-    FLOAT32: typing.ClassVar[ElementType]
-    FLOAT64: typing.ClassVar[ElementType]
-    INT16: typing.ClassVar[ElementType]
-    INT32: typing.ClassVar[ElementType]
-    INT64: typing.ClassVar[ElementType]
-    INT8: typing.ClassVar[ElementType]
-    OPAQUE: typing.ClassVar[ElementType]
-    UINT16: typing.ClassVar[ElementType]
-    UINT32: typing.ClassVar[ElementType]
-    UINT64: typing.ClassVar[ElementType]
-    UINT8: typing.ClassVar[ElementType]
     __members__: typing.ClassVar[dict[str, ElementType]]
+    bfloat16: typing.ClassVar[ElementType]
+    bool_: typing.ClassVar[ElementType]
+    float16: typing.ClassVar[ElementType]
+    float32: typing.ClassVar[ElementType]
+    float64: typing.ClassVar[ElementType]
+    int16: typing.ClassVar[ElementType]
+    int32: typing.ClassVar[ElementType]
+    int64: typing.ClassVar[ElementType]
+    int8: typing.ClassVar[ElementType]
+    opaque: typing.ClassVar[ElementType]
+    uint16: typing.ClassVar[ElementType]
+    uint32: typing.ClassVar[ElementType]
+    uint64: typing.ClassVar[ElementType]
+    uint8: typing.ClassVar[ElementType]
     @typing.overload
     def __eq__(self, other: ElementType) -> bool:
         ...
@@ -150,28 +221,178 @@ class ElementType:
     @property
     def value(self) -> int:
         ...
-class File:
-    def __init__(self, path: str) -> None:
-        ...
-    @property
-    def path(self) -> str:
-        ...
-    @property
-    def size(self) -> int:
-        ...
 class Column:
-    def __init__(self, values: numpy.ndarray | None, sample_offsets: numpy.typing.NDArray[numpy.int64] | None, element_offsets: numpy.typing.NDArray[numpy.int64] | None, indices: numpy.typing.NDArray[numpy.int32] | None, element_bytes: typing.SupportsInt | typing.SupportsIndex, sample_elements: typing.SupportsInt | typing.SupportsIndex, type: ElementType, file: File | None, file_offset: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, values: numpy.ndarray | None, sample_offsets: numpy.typing.NDArray[numpy.int64] | None, element_offsets: numpy.typing.NDArray[numpy.int64] | None, indices: numpy.typing.NDArray[numpy.int32] | None, element_bytes: typing.SupportsInt | typing.SupportsIndex, sample_elements: typing.SupportsInt | typing.SupportsIndex, type: ElementType, extents: Extents | None) -> None:
         ...
 class Chunk:
-    def __init__(self, columns: collections.abc.Sequence[Column], num_sequences: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex, owner: typing.Any) -> None:
+    def __init__(self, columns: collections.abc.Sequence[Column], num_sequences: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex, owner: typing.Any, skipped: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None:
         ...
 class Deserializer:
-    pass
+    def load(self, chunk: typing.SupportsInt | typing.SupportsIndex) -> list:
+        ...
 class ResidentDeserializer(Deserializer):
     def __init__(self, corpus: Chunk) -> None:
         ...
 class CallbackDeserializer(Deserializer):
     def __init__(self, load: collections.abc.Callable) -> None:
+        ...
+class FetchingDeserializer(Deserializer):
+    def __init__(self, fetch: collections.abc.Callable) -> None:
+        ...
+class Item:
+    @property
+    def caused_by(self) -> int | None:
+        ...
+    @property
+    def column(self) -> int:
+        ...
+    @property
+    def file(self) -> pathlib.Path | None:
+        ...
+    @property
+    def line(self) -> int:
+        ...
+    @property
+    def offset(self) -> int | None:
+        ...
+    @property
+    def reason(self) -> str:
+        ...
+    @property
+    def sequence(self) -> int | None:
+        ...
+    @property
+    def stream(self) -> str | None:
+        ...
+class Ledger:
+    def __init__(self, max_errors: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def check(self) -> None:
+        ...
+    @property
+    def items(self) -> list[Item]:
+        ...
+    @property
+    def num_charged(self) -> int:
+        ...
+    @property
+    def offsets(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+class CtfStream:
+    def __init__(self, field: str, dimension: typing.SupportsInt | typing.SupportsIndex, is_sparse: bool, type: ElementType, defines_mb_size: bool) -> None:
+        ...
+class CtfFormat:
+    def __init__(self, streams: collections.abc.Sequence[CtfStream], skip_sequence_ids: bool, allow_blank_lines: bool, allow_nonfinite: bool, max_line_bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class CtfStart:
+    @property
+    def ignore_ids(self) -> bool:
+        ...
+    @property
+    def offset(self) -> int:
+        ...
+class CtfIndex:
+    def __init__(self, max_errors: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def append(self, part: CtfIndex, start: CtfStart) -> None:
+        ...
+    @property
+    def keys(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+    @property
+    def ledger(self) -> Ledger:
+        ...
+    @property
+    def lines(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+    @property
+    def num_lines(self) -> int:
+        ...
+    @property
+    def num_samples(self) -> int:
+        ...
+    @property
+    def offsets(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+    @property
+    def sizes(self) -> numpy.typing.NDArray[numpy.uint32]:
+        ...
+    @property
+    def skipped(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+    @property
+    def undeclared(self) -> dict:
+        ...
+class CtfFile:
+    def __init__(self, path: os.PathLike | str | bytes, tag: FileTag, ignore_ids: bool) -> None:
+        ...
+class CtfChunk:
+    def __init__(self, file: typing.SupportsInt | typing.SupportsIndex, offset: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex, first_line: typing.SupportsInt | typing.SupportsIndex, num_sequences: typing.SupportsInt | typing.SupportsIndex, num_items: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class CtfDeserializer(Deserializer):
+    def __init__(self, format: CtfFormat, files: collections.abc.Sequence[CtfFile], chunks: collections.abc.Sequence[CtfChunk]) -> None:
+        ...
+class FeatureKind:
+    """
+    Members:
+    
+      bytes
+    
+      float
+    
+      int64
+    """
+    __members__: typing.ClassVar[dict[str, FeatureKind]]
+    bytes: typing.ClassVar[FeatureKind]
+    float: typing.ClassVar[FeatureKind]
+    int64: typing.ClassVar[FeatureKind]
+    @typing.overload
+    def __eq__(self, other: FeatureKind) -> bool:
+        ...
+    @typing.overload
+    def __eq__(self, other: typing.Any) -> bool:
+        ...
+    def __getstate__(self) -> int:
+        ...
+    def __hash__(self) -> int:
+        ...
+    def __index__(self) -> int:
+        ...
+    def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __int__(self) -> int:
+        ...
+    @typing.overload
+    def __ne__(self, other: FeatureKind) -> bool:
+        ...
+    @typing.overload
+    def __ne__(self, other: typing.Any) -> bool:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def __setstate__(self, state: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __str__(self) -> str:
+        ...
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def value(self) -> int:
+        ...
+class ExampleStream:
+    def __init__(self, key: str, kind: FeatureKind, sample_elements: typing.SupportsInt | typing.SupportsIndex, is_sequence: bool, is_required: bool) -> None:
+        ...
+class RecordFile:
+    def __init__(self, path: os.PathLike | str | bytes, tag: FileTag) -> None:
+        ...
+class RecordChunk:
+    def __init__(self, file: typing.SupportsInt | typing.SupportsIndex, offset: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex, first_record: typing.SupportsInt | typing.SupportsIndex, num_records: typing.SupportsInt | typing.SupportsIndex, skipped: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None:
+        ...
+class RecordDeserializer(Deserializer):
+    def __init__(self, streams: collections.abc.Sequence[ExampleStream], files: collections.abc.Sequence[RecordFile], chunks: collections.abc.Sequence[RecordChunk], verify_checksums: bool) -> None:
+        ...
+    def load_for_index(self, chunk: typing.SupportsInt | typing.SupportsIndex, ledger: Ledger) -> list:
         ...
 class StreamBatch:
     def element_offsets(self) -> typing.Any:
@@ -270,19 +491,14 @@ class Form:
     @property
     def value(self) -> int:
         ...
-class Planner:
-    pass
 class Member:
-    def __init__(self, deserializer: Deserializer, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64]) -> None:
+    def __init__(self, deserializer: Deserializer, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class StreamSpec:
     def __init__(self, name: str, member: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, type: ElementType, element_bytes: typing.SupportsInt | typing.SupportsIndex, variable: bool, sample_elements: typing.SupportsInt | typing.SupportsIndex, broadcast: bool, pad_value: bytes) -> None:
         ...
 class Assembler:
     def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], form: Form, pad_left: bool, multiple_of: typing.SupportsInt | typing.SupportsIndex) -> None:
-        ...
-class Request:
-    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class EngineStats:
     @property
@@ -326,15 +542,48 @@ class Engine:
     @property
     def time(self) -> int:
         ...
+class Step:
+    def __init__(self, factor: typing.SupportsFloat | typing.SupportsIndex, decay: typing.SupportsFloat | typing.SupportsIndex, rate: typing.SupportsFloat | typing.SupportsIndex, num_threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class Sgd:
+    def __init__(self) -> None:
+        ...
+class Momentum:
+    def __init__(self, momentum: typing.SupportsFloat | typing.SupportsIndex, gain: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
+class Nesterov:
+    def __init__(self, momentum: typing.SupportsFloat | typing.SupportsIndex, gain: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
+class Adam:
+    def __init__(self, beta_1: typing.SupportsFloat | typing.SupportsIndex, beta_2: typing.SupportsFloat | typing.SupportsIndex, epsilon: typing.SupportsFloat | typing.SupportsIndex, root_scale: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
 def check_offsets(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], num_samples: typing.SupportsInt | typing.SupportsIndex) -> tuple[int, int]:
     ...
 def checked_add(a: typing.SupportsInt | typing.SupportsIndex, b: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
 def checked_mul(a: typing.SupportsInt | typing.SupportsIndex, b: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
+def crc32c(bytes: typing_extensions.Buffer) -> int:
+    ...
+def crc32c_portable(bytes: typing_extensions.Buffer) -> int:
+    ...
+def ctf_chunks(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], end: typing.SupportsInt | typing.SupportsIndex, chunk_bytes: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
+    ...
+def ctf_index(file: File, format: CtfFormat, start: CtfStart, begin: typing.SupportsInt | typing.SupportsIndex, end: typing.SupportsInt | typing.SupportsIndex, max_errors: typing.SupportsInt | typing.SupportsIndex) -> CtfIndex:
+    ...
+def ctf_part(file: File, format: CtfFormat, start: CtfStart, offset: typing.SupportsInt | typing.SupportsIndex) -> int:
+    ...
+def ctf_start(file: File, format: CtfFormat) -> CtfStart:
+    ...
 def derive_key(words: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
     ...
 def describe_data_error(reason: str, place: Place) -> str:
+    ...
+def examine(gradients: collections.abc.Sequence[numpy.ndarray], scale: typing.SupportsFloat | typing.SupportsIndex, num_threads: typing.SupportsInt | typing.SupportsIndex, portable: bool) -> tuple:
+    ...
+def index_records(file: File, ledger: Ledger) -> numpy.typing.NDArray[numpy.uint64]:
+    ...
+def mask_crc(crc: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
 def mix64(x: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
@@ -347,4 +596,18 @@ def throw_data_error(reason: str, place: Place) -> None:
 def throw_stale_error(reason: str, place: Place) -> None:
     ...
 def throw_system_error(code: typing.SupportsInt | typing.SupportsIndex, file: os.PathLike | str | bytes) -> None:
+    ...
+def unscale(gradients: collections.abc.Sequence[numpy.ndarray], scale: typing.SupportsFloat | typing.SupportsIndex, num_threads: typing.SupportsInt | typing.SupportsIndex, portable: bool) -> tuple:
+    ...
+@typing.overload
+def update(rule: Sgd, step: Step, weights: collections.abc.Sequence[numpy.ndarray], parameters: collections.abc.Sequence[numpy.ndarray], gradients: collections.abc.Sequence[numpy.ndarray], first_moments: collections.abc.Sequence[numpy.ndarray], second_moments: collections.abc.Sequence[numpy.ndarray]) -> None:
+    ...
+@typing.overload
+def update(rule: Momentum, step: Step, weights: collections.abc.Sequence[numpy.ndarray], parameters: collections.abc.Sequence[numpy.ndarray], gradients: collections.abc.Sequence[numpy.ndarray], first_moments: collections.abc.Sequence[numpy.ndarray], second_moments: collections.abc.Sequence[numpy.ndarray]) -> None:
+    ...
+@typing.overload
+def update(rule: Nesterov, step: Step, weights: collections.abc.Sequence[numpy.ndarray], parameters: collections.abc.Sequence[numpy.ndarray], gradients: collections.abc.Sequence[numpy.ndarray], first_moments: collections.abc.Sequence[numpy.ndarray], second_moments: collections.abc.Sequence[numpy.ndarray]) -> None:
+    ...
+@typing.overload
+def update(rule: Adam, step: Step, weights: collections.abc.Sequence[numpy.ndarray], parameters: collections.abc.Sequence[numpy.ndarray], gradients: collections.abc.Sequence[numpy.ndarray], first_moments: collections.abc.Sequence[numpy.ndarray], second_moments: collections.abc.Sequence[numpy.ndarray]) -> None:
     ...

@@ -64,8 +64,11 @@ class SourceFile(ABC):
     def read(self, offset: int, size: int) -> NDArray[np.uint8]:
         """Return `size` bytes from `offset` on; see `read_into`."""
         if size > self.size - offset:
-            raise DataError(f"the file ends at byte {self.size}, before {size} bytes could be "
-                            "read", self.path, offset)
+            raise DataError(
+                f"the file ends at byte {self.size}, before {size} bytes could be read",
+                self.path,
+                offset,
+            )
         out = np.empty(size, np.uint8)
         self.read_into(offset, out)
         return out

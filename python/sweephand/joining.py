@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.deserializers.base import Deserializer, Opened, Sizing
 from sweephand.errors import DataError
-from sweephand.ids import SequenceIds
+from sweephand.ids import KeptIds, SequenceIds
+from sweephand.ledger import Ledger
 from sweephand.streams import StreamInfo
 
 
@@ -45,6 +46,7 @@ def open_all(
     deserializers: Deserializer | Sequence[Deserializer],
     frames: bool,
     missing: Literal["error", "drop"],
+    max_errors: int = 0,
 ) -> Joined:
     """Open deserializers and join them by key; the first one defines chunks and order.
 
@@ -62,7 +64,8 @@ def open_all(
             raise TypeError(f"deserializers must be Deserializer objects, got {deserializer!r}")
     if not wanted:
         raise ValueError("give at least one deserializer")
-    opened = [deserializer.open(frames=frames) for deserializer in wanted]
+    ledger = Ledger(max_errors)
+    opened = [deserializer.open(frames=frames, ledger=ledger) for deserializer in wanted]
     streams = [info for one in opened for info in one.streams]
     names = [info.name for info in streams]
     if len(set(names)) != len(names):
@@ -71,17 +74,17 @@ def open_all(
             f"two deserializers have a stream called {twice!r}; give one another name"
         )
     if len(opened) == 1:
-        return _alone(opened[0])
+        return _alone(opened[0], ledger)
     if frames:
         raise ValueError(
             "frames of several joined deserializers are not possible; join sequences"
         )
-    return _join(opened, streams, missing)
+    return _join(opened, streams, missing, ledger)
 
 
-def _alone(one: Opened) -> Joined:
+def _alone(one: Opened, ledger: Ledger) -> Joined:
     return Joined(
-        members=[_member(one, np.empty(0, np.uint64))],
+        members=[_member(one)],
         places=[(0, column) for column in range(len(one.streams))],
         streams=list(one.streams),
         chunk_sequences=one.chunk_sequences,
@@ -90,35 +93,29 @@ def _alone(one: Opened) -> Joined:
         names=list(one.names),
         resident=one.resident,
         sample_bytes=one.sample_bytes,
+        errors=ledger.errors,
     )
 
 
-def _member(one: Opened, joined: NDArray[np.uint64]) -> _core.Member:
+def _member(one: Opened, rows: NDArray[np.uint64] | None = None) -> _core.Member:
+    """Return a member that gives its sequences `rows`; None: all that it serves."""
+    chunk_sequences = one.chunk_sequences
+    if one.stored is not None:
+        chunk_sequences = one.stored.chunk_sequences
+        rows = one.stored.numbers if rows is None else one.stored.numbers[rows]
     return _core.Member(
-        deserializer=one.core, chunk_sequences=one.chunk_sequences, joined=joined
+        deserializer=one.core,
+        chunk_sequences=chunk_sequences,
+        joined=np.empty(0, np.uint64) if rows is None else rows,
+        load_threads=one.load_threads,
     )
-
-
-class _KeptIds(SequenceIds):
-    """Ids of the sequences of the primary that the join kept."""
-
-    def __init__(self, primary: SequenceIds, kept: NDArray[np.uint64]) -> None:
-        self._primary = primary
-        self._kept = kept
-
-    def names(self, numbers: NDArray[np.integer]) -> list[str]:
-        return self._primary.names(self._kept[numbers])
-
-    def number(self, name: str) -> int:
-        number = self._primary.number(name)
-        at = int(np.searchsorted(self._kept, number))
-        if at == len(self._kept) or self._kept[at] != number:
-            raise KeyError(f"the sequence {name!r} was dropped by the join")
-        return at
 
 
 def _join(
-    opened: list[Opened], streams: list[StreamInfo], missing: Literal["error", "drop"]
+    opened: list[Opened],
+    streams: list[StreamInfo],
+    missing: Literal["error", "drop"],
+    ledger: Ledger,
 ) -> Joined:
     primary = opened[0]
     numbers, kept = _match(opened, missing)
@@ -144,11 +141,12 @@ def _join(
         streams=streams,
         chunk_sequences=chunk_sequences,
         size_by=size_by,
-        ids=_KeptIds(primary.ids, numbers[0]),
+        ids=KeptIds(primary.ids, numbers[0]),
         names=[name for one in opened for name in one.names],
         resident=all(one.resident for one in opened),
         sample_bytes=sum(one.sample_bytes for one in opened),
         num_dropped=int((~kept).sum()),
+        errors=ledger.errors,
     )
 
 
@@ -190,6 +188,9 @@ def _match(
 
 def _keys_of(one: Opened, which: int) -> list[int] | list[str]:
     if one.keys is None:
+        if one.stored is not None:
+            numbers: list[int] = one.stored.numbers.tolist()
+            return numbers
         return list(range(int(one.chunk_sequences.sum())))
     keys = one.keys()
     listed = keys if isinstance(keys, list) else keys.tolist()

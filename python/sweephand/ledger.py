@@ -1,4 +1,4 @@
-"""What is damaged or malformed in a corpus: passed over, counted and listed, within a budget."""
+"""What is damaged or malformed in a corpus: passed over and listed, within a budget."""
 
 from __future__ import annotations
 

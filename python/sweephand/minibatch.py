@@ -99,10 +99,13 @@ class MinibatchData:
         Returns
         -------
         ndarray of `info.dtype`, shape (samples, *sample shape)
-            For a sparse stream a SciPy CSR matrix of shape (samples, dimension).
+            For a sparse stream a SciPy CSR matrix of shape (samples, dimension); for bytes an
+            array of ``bytes`` objects.
         """
         if self.is_sparse:
             return self._apply_transforms(self._csr())
+        if self.info.is_bytes:
+            return self._apply_transforms(self._bytes_objects())
         if self._is_grid:
             return self._apply_transforms(self._grid[self._stream.mask() != GAP])
         shape = (self.num_samples, *self.info.shape)
@@ -127,6 +130,7 @@ class MinibatchData:
         ----------
         pad_value : number, optional
             What fills the gaps; the layout's by default, which is 0 unless it says otherwise.
+            For bytes it is always ``b""``.
         dtype : dtype-like, optional
             Of the result; by default the stream's.
 
@@ -190,9 +194,10 @@ class MinibatchData:
 
     @property
     def _exported(self) -> NDArray[Any]:
-        if self.is_sparse:
+        if self.info.is_variable:
+            kind = "sparse" if self.is_sparse else "bytes"
             raise TypeError(
-                f"stream {self.info.name!r} is sparse; use asarray() or as_sequences()"
+                f"stream {self.info.name!r} is {kind}; use asarray() or as_sequences()"
             )
         return self.asarray() if self._is_grid else self.values
 
@@ -216,6 +221,13 @@ class MinibatchData:
                     f"samples, it made {values.shape[0]} of {count}"
                 )
         return values
+
+    def _bytes_objects(self) -> NDArray[Any]:
+        data = self._stream.values(np.dtype(np.uint8), (self._stream.num_elements,)).tobytes()
+        starts = self._stream.element_offsets().tolist()
+        objects = np.empty(self.num_samples, object)
+        objects[:] = [data[begin:end] for begin, end in pairwise(starts)]
+        return objects
 
     def _csr(self) -> Any:
         try:
@@ -247,7 +259,8 @@ class MinibatchData:
             return np.where(mask != GAP, self._grid, np.asarray(pad_value, self.info.dtype))
         valid = self.mask != GAP
         values = self._dense_values()
-        dense = np.full(valid.shape + values.shape[1:], pad_value, values.dtype)
+        gap = b"" if values.dtype == object else pad_value
+        dense = np.full(valid.shape + values.shape[1:], gap, values.dtype)
         dense[valid] = values
         return dense
 

@@ -6,7 +6,7 @@ import atexit
 import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
@@ -21,15 +21,14 @@ from sweephand.deserializers.base import Deserializer
 from sweephand.errors import DataError
 from sweephand.joining import open_all
 from sweephand.layouts import Frames, Layout, Padded, Ragged
+from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME, Limits
 from sweephand.minibatch import Minibatch
+from sweephand.planned import PlannedMinibatch
 from sweephand.state import ORDER_VERSION, State, fingerprint_text
 from sweephand.streams import StreamInfo, Streams
+from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS, Window
 
-INFINITELY_REPEAT = 2**64 - 1
-FULL_DATA_SWEEP = 2**64 - 2
 DEFAULT_NUM_LANES = 48
-
-_MAX_TIME = 2**63 - 1
 
 
 class SizeSchedule(Protocol):
@@ -37,13 +36,6 @@ class SizeSchedule(Protocol):
 
     def __getitem__(self, samples_seen: int) -> int:
         """Return the size of the minibatch that begins there."""
-
-
-class DefaultWindow(int):
-    """The window that holds unless one is given."""
-
-
-DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = DefaultWindow(128)
 
 
 class MinibatchSource:
@@ -103,7 +95,8 @@ class MinibatchSource:
     >>> corpus = sh.ArrayDeserializer({"x": np.arange(6.0), "y": np.arange(6) % 2})
     >>> with sh.MinibatchSource(corpus, randomization_seed=1, max_sweeps=1) as source:
     ...     for minibatch in source.minibatches(4):
-    ...         print(minibatch.nominal_time, minibatch.num_samples, minibatch.end_of_sweep) 0 4 False
+    ...         print(minibatch.nominal_time, minibatch.num_samples, minibatch.end_of_sweep)
+    0 4 False
     4 2 True
     """
 
@@ -128,8 +121,8 @@ class MinibatchSource:
         prefetch: int = 2,
         memory_limit: int | None = None,
     ) -> None:
-        limits = _Limits.check(max_samples, max_sweeps)
-        window = _Window.check(
+        limits = Limits.check(max_samples, max_sweeps)
+        window = Window.check(
             randomize, randomization_window_in_chunks, randomization_window_in_samples
         )
         self._layout = _choose_layout(layout, frame_mode, truncation_length)
@@ -158,7 +151,9 @@ class MinibatchSource:
         self._balance = balance
         self._memory_limit = memory_limit
 
-        self._opened = open_all(deserializers, isinstance(self._layout, Frames), missing)
+        self._opened = open_all(
+            deserializers, isinstance(self._layout, Frames), missing, max_errors
+        )
         self._infos = list(self._opened.streams)
         self._keys = {info.name: (i, info) for i, info in enumerate(self._infos)}
         sizing = self._opened.size_by(_size_stream(self._infos))
@@ -272,7 +267,7 @@ class MinibatchSource:
 
     @current_position.setter
     def current_position(self, time: int) -> None:
-        check_int("current_position", time, 0, _MAX_TIME)
+        check_int("current_position", time, 0, MAX_TIME)
         self._live_engine().seek(time)
 
     def get_checkpoint_state(self) -> dict[str, Any]:
@@ -332,10 +327,14 @@ class MinibatchSource:
         return self._corpus.num_sequences
 
     def sequence_ids(self, start: int, stop: int) -> list[str]:
-        """Return the ids of the sequences that start in ``[start, stop)``; nothing is read."""
-        check_int("start", start, 0, _MAX_TIME)
-        check_int("stop", stop, 0, _MAX_TIME)
-        return self._opened.ids.names(self._timeline.sequences(start, stop))
+        """Return the ids of the sequences that start in ``[start, stop)``; nothing is read.
+
+        Those at or after the limit are not delivered and are left out.
+        """
+        check_int("start", start, 0, MAX_TIME)
+        check_int("stop", stop, 0, MAX_TIME)
+        numbers = self._timeline.sequences(start, min(stop, self._limit))
+        return self._opened.ids.names(numbers)
 
     def find(self, sequence_id: str, sweep: int = 0) -> int:
         """Return the nominal time of a sequence in a sweep; nothing is read.
@@ -345,8 +344,39 @@ class MinibatchSource:
         KeyError
             If there is no such sequence.
         """
-        check_int("sweep", sweep, 0, _MAX_TIME // self._corpus.num_samples)
+        check_int("sweep", sweep, 0, MAX_TIME // self._corpus.num_samples)
         return self._timeline.find(self._opened.ids.number(sequence_id), sweep)
+
+    def plan(
+        self,
+        size: int | SizeSchedule,
+        *,
+        start: int | None = None,
+        num_data_partitions: int = 1,
+        partition_index: int = 0,
+    ) -> Iterator[PlannedMinibatch]:
+        """Iterate over what `minibatches` would deliver; nothing is read, nothing moves.
+
+        Parameters
+        ----------
+        size : int or schedule
+            As in `minibatches`.
+        start : int, optional
+            Nominal time to begin at; by default `current_position`.
+        num_data_partitions, partition_index : int
+            As in `next_minibatch`.
+        """
+        time = self.current_position if start is None else start
+        check_int("start", time, 0, MAX_TIME)
+        planner = self._make_planner()
+        planner.seek(time)
+        while True:
+            wanted = size if isinstance(size, int) else size[planner.time]
+            request = self._check_request(wanted, num_data_partitions, partition_index)
+            plan = planner.next(request)
+            if plan.end_of_data:
+                return
+            yield PlannedMinibatch(plan, self._opened.ids)
 
     @property
     def errors(self) -> list[DataError]:
@@ -423,21 +453,30 @@ class MinibatchSource:
             self._engine.seek(time)
         return self._engine
 
+    def _make_planner(self) -> _core.Planner:
+        return _core.FitPlanner(
+            timeline=self._timeline,
+            limit=self._limit,
+            cross_sweeps=self._crosses_sweeps,
+            balance_samples=self._balance == "samples",
+        )
+
     def _make_engine(self) -> _core.Engine:
         padded = self._layout if isinstance(self._layout, Padded) else Padded()
         specs = []
         for (member, column), info in zip(self._opened.places, self._infos, strict=True):
-            pad = np.zeros((), info.dtype)
-            if isinstance(self._layout, Padded) and not info.is_sparse:
+            dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
+            pad = np.zeros((), dtype)
+            if isinstance(self._layout, Padded) and not info.is_variable:
                 pad = _pad_element(info, self._layout)
             specs.append(
                 _core.StreamSpec(
                     name=info.name,
                     member=member,
                     column=column,
-                    type=element_type(info.dtype),
-                    element_bytes=info.dtype.itemsize,
-                    variable=info.is_sparse,
+                    type=element_type(dtype),
+                    element_bytes=dtype.itemsize,
+                    variable=info.is_variable,
                     sample_elements=int(np.prod(info.shape, dtype=np.int64)),
                     broadcast=info.broadcast,
                     pad_value=pad.tobytes(),
@@ -536,74 +575,6 @@ class MinibatchSourceFromData(MinibatchSource):
         super().__init__(
             ArrayDeserializer(data_streams), max_samples=max_samples, randomize=False
         )
-
-
-@dataclass(frozen=True)
-class _Window:
-    """The randomization window; 0 means not given."""
-
-    chunks: int
-    samples: int
-    explicit: bool
-
-    @classmethod
-    def check(cls, randomize: bool, chunks: int, samples: int) -> Self:
-        check_int("randomization_window_in_chunks", chunks, 0, 2**63)
-        check_int("randomization_window_in_samples", samples, 0, 2**63)
-        explicit = not isinstance(chunks, DefaultWindow) and chunks != 0
-        if explicit and samples != 0:
-            raise ValueError(
-                "give randomization_window_in_chunks or randomization_window_in_samples, "
-                "not both"
-            )
-        if not randomize:
-            return cls(0, 0, False)
-        return cls(0 if samples else int(chunks), samples, explicit or samples != 0)
-
-    def for_corpus(self, resident: bool) -> Self:
-        """Return the window that holds: without an explicit one resident data are one block."""
-        return type(self)(0, 0, False) if resident and not self.explicit else self
-
-    def __str__(self) -> str:
-        if self.samples:
-            return f"{self.samples} samples"
-        return f"{self.chunks} chunks" if self.chunks else "all"
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """The end of the timeline, in samples or in sweeps."""
-
-    samples: int
-    sweeps: int
-
-    @classmethod
-    def check(cls, samples: int, sweeps: int) -> Self:
-        check_int("max_samples", samples, 1, 2**64)
-        check_int("max_sweeps", sweeps, 1, 2**64)
-        if samples != INFINITELY_REPEAT and sweeps != INFINITELY_REPEAT:
-            raise ValueError("give max_samples or max_sweeps, not both")
-        for sentinel, name, value in (
-            (FULL_DATA_SWEEP, "max_samples", samples),
-            (FULL_DATA_SWEEP, "max_sweeps", sweeps),
-        ):
-            if _MAX_TIME < value < sentinel:
-                raise ValueError(f"{name} must be below 2^63, got {value}")
-        return cls(samples, sweeps)
-
-    def in_samples(self, sweep_samples: int) -> int:
-        """Return the limit in samples, or INFINITELY_REPEAT."""
-        if FULL_DATA_SWEEP in (self.samples, self.sweeps):
-            return sweep_samples
-        if self.sweeps != INFINITELY_REPEAT:
-            limit = self.sweeps * sweep_samples
-            if limit > _MAX_TIME:
-                raise ValueError(
-                    f"{self.sweeps} sweeps of {sweep_samples} samples pass 2^63; "
-                    "use INFINITELY_REPEAT"
-                )
-            return limit
-        return self.samples
 
 
 def _choose_layout(layout: Layout | None, frame_mode: bool, truncation_length: int) -> Layout:

@@ -74,6 +74,11 @@ class State:
         """
         if not isinstance(state, Mapping):
             raise StateError(f"a state must be a dict, got {type(state).__name__}")
+        if state.get("version", STATE_VERSION) != STATE_VERSION:
+            raise StateError(
+                f"the state has version {state['version']!r}, "
+                f"this library reads {STATE_VERSION}"
+            )
         wanted = {field.name: _TYPES[str(field.type)] for field in fields(cls)}
         for name, kind in wanted.items():
             if name not in state:
@@ -86,10 +91,6 @@ class State:
         if unknown:
             raise StateError(
                 f"the state has unknown keys: {', '.join(map(repr, sorted(map(str, unknown))))}"
-            )
-        if state["version"] != STATE_VERSION:
-            raise StateError(
-                f"the state has version {state['version']}, this library reads {STATE_VERSION}"
             )
         if not 0 <= state["position"] < 2**63:
             raise StateError(

@@ -2,7 +2,16 @@
 
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.base import Deserializer
+from sweephand.deserializers.megatron import MegatronDeserializer
 from sweephand.deserializers.npy import NpyDeserializer
+from sweephand.deserializers.raw_tokens import RawTokensDeserializer
 from sweephand.deserializers.user import UserDeserializer
 
-__all__ = ["ArrayDeserializer", "Deserializer", "NpyDeserializer", "UserDeserializer"]
+__all__ = [
+    "ArrayDeserializer",
+    "Deserializer",
+    "MegatronDeserializer",
+    "NpyDeserializer",
+    "RawTokensDeserializer",
+    "UserDeserializer",
+]

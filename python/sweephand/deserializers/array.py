@@ -11,8 +11,15 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.columns import ColumnData, describe_stream, make_column
-from sweephand.deserializers.base import Deserializer, Opened, chunk_starts, size_columns
+from sweephand.deserializers.base import (
+    Deserializer,
+    Opened,
+    chunk_starts,
+    make_chunk,
+    size_columns,
+)
 from sweephand.ids import FrameIds, GivenIds, SequenceIds, ShardIds
+from sweephand.ledger import Ledger
 from sweephand.streams import StreamDef, StreamDefs
 
 _CHUNK_BYTES = 8 << 20
@@ -101,7 +108,7 @@ class ArrayDeserializer(Deserializer):
                 )
             self._ids = GivenIds(self._given)
 
-    def open(self, *, frames: bool = False) -> Opened:
+    def open(self, *, frames: bool = False, ledger: Ledger | None = None) -> Opened:
         """Return the corpus, ready to be planned and read."""
         columns, ids = self._columns, self._ids
         if frames:
@@ -114,12 +121,7 @@ class ArrayDeserializer(Deserializer):
         starts = chunk_starts(
             num_sequences, self._chunk_size or max(1, _CHUNK_BYTES // mean_bytes)
         )
-        chunk = _core.Chunk(
-            columns=[column.to_core() for column in columns.values()],
-            num_sequences=num_sequences,
-            bytes=0,  # they are the user's
-            owner=tuple(columns.values()),
-        )
+        chunk = make_chunk(list(columns.values()), owned=False)
         return Opened(
             core=_core.ResidentDeserializer(chunk),
             streams=self._infos,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.columns import ColumnData
 from sweephand.ids import SequenceIds
+from sweephand.ledger import Ledger
 from sweephand.streams import StreamInfo
 
 
@@ -35,6 +36,22 @@ class Sizing:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """What the core holds, where that is more than what is served.
+
+    Attributes
+    ----------
+    chunk_sequences : ndarray of uint64, shape (chunks,)
+        Sequences that the core holds in every chunk.
+    numbers : ndarray of uint64, shape (sequences,)
+        For every sequence that is served its number among those that the core holds.
+    """
+
+    chunk_sequences: NDArray[np.uint64]
+    numbers: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
 class Opened:
     """A corpus that is ready to be planned and read.
 
@@ -45,7 +62,7 @@ class Opened:
     streams : list of StreamInfo
         In the order of the columns of a chunk.
     chunk_sequences : ndarray of uint64, shape (chunks,)
-        Sequences in every chunk.
+        Sequences in every chunk, those that are not served left out.
     size_by : callable
         ``size_by(name)`` gives the sizes as the samples of one stream, ``size_by(None)`` as
         those of the longest.
@@ -60,6 +77,10 @@ class Opened:
         memory.
     keys : callable or None
         Join keys of all sequences, ndarray of int64 or list of str; None: their numbers.
+    stored : Stored or None
+        Given if sequences are left out that the core holds; their numbers stay unused.
+    load_threads : int
+        Threads that load chunks ahead.
     """
 
     core: _core.Deserializer
@@ -71,20 +92,23 @@ class Opened:
     resident: bool
     sample_bytes: float = 0.0
     keys: Callable[[], NDArray[np.int64] | list[str]] | None = None
-    frames: bool = field(default=False)
+    stored: Stored | None = None
+    load_threads: int = 1
 
 
 class Deserializer(ABC):
     """Turns a file format, or arrays, into chunks of sequences."""
 
     @abstractmethod
-    def open(self, *, frames: bool = False) -> Opened:
+    def open(self, *, frames: bool = False, ledger: Ledger | None = None) -> Opened:
         """Return the corpus, ready to be planned and read.
 
         Parameters
         ----------
         frames : bool
             Every sample is its own sequence.
+        ledger : Ledger, optional
+            Where damaged and malformed items are counted; by default none is allowed.
 
         Raises
         ------
@@ -167,3 +191,26 @@ def _refuse_empty(stream: str, least: int, sizes: NDArray[np.int64]) -> None:
 def chunk_starts(num_sequences: int, chunk_size: int) -> NDArray[np.int64]:
     """Return the first sequence of every chunk of `chunk_size` sequences, and the end."""
     return np.append(np.arange(0, num_sequences, chunk_size), num_sequences).astype(np.int64)
+
+
+def make_chunk(
+    columns: Sequence[ColumnData], *, owned: bool = True, skipped: Sequence[int] = ()
+) -> _core.Chunk:
+    """Return columns as a chunk.
+
+    Parameters
+    ----------
+    columns : sequence of ColumnData
+        One per stream, with as many sequences each.
+    owned : bool
+        Whether their memory counts as the source's; False for that of the user.
+    skipped : sequence of int
+        Sequences that are damaged and to be left out of minibatches, ascending.
+    """
+    return _core.Chunk(
+        columns=[column.to_core() for column in columns],
+        num_sequences=columns[0].num_sequences,
+        bytes=sum(column.num_bytes for column in columns) if owned else 0,
+        owner=tuple(columns),
+        skipped=skipped,
+    )

@@ -16,10 +16,17 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.columns import ColumnData, check_dtype, describe_stream
 from sweephand.deserializers.array import check_same_sequences, same_offsets
-from sweephand.deserializers.base import Deserializer, Opened, chunk_starts, size_columns
+from sweephand.deserializers.base import (
+    Deserializer,
+    Opened,
+    chunk_starts,
+    make_chunk,
+    size_columns,
+)
 from sweephand.errors import DataError
 from sweephand.files import stat_file
 from sweephand.ids import FrameIds, SequenceIds, ShardIds
+from sweephand.ledger import Ledger
 from sweephand.streams import StreamDef, StreamDefs
 
 Path_ = str | os.PathLike[str]
@@ -93,7 +100,7 @@ class NpyDeserializer(Deserializer):
     def _num_sequences(columns: Mapping[str, ColumnData]) -> int:
         return next(iter(columns.values())).num_sequences
 
-    def open(self, *, frames: bool = False) -> Opened:
+    def open(self, *, frames: bool = False, ledger: Ledger | None = None) -> Opened:
         """Return the corpus, ready to be planned and read."""
         columns = self._columns
         ids: SequenceIds = ShardIds(self._names[:1], [0, self._num_sequences(columns)])
@@ -112,12 +119,7 @@ class NpyDeserializer(Deserializer):
         starts = chunk_starts(
             num_sequences, self._chunk_size or max(1, _CHUNK_BYTES // mean_bytes)
         )
-        chunk = _core.Chunk(
-            columns=[column.to_core() for column in columns.values()],
-            num_sequences=num_sequences,
-            bytes=0,
-            owner=tuple(columns.values()),
-        )
+        chunk = make_chunk(list(columns.values()), owned=False)
         return Opened(
             core=_core.ResidentDeserializer(chunk),
             streams=self._infos,

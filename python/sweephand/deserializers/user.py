@@ -12,9 +12,10 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.columns import ColumnData, describe_stream, make_column
 from sweephand.deserializers.array import check_same_sequences, same_offsets
-from sweephand.deserializers.base import Deserializer, Opened, Sizing
+from sweephand.deserializers.base import Deserializer, Opened, Sizing, make_chunk
 from sweephand.errors import DataError, StaleError
 from sweephand.ids import SequenceIds, ShardIds
+from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs, StreamInfo
 
 
@@ -70,7 +71,7 @@ class UserDeserializer(Deserializer):
         """Return the size of every sequence of a chunk in samples, or None: measure."""
         return None
 
-    def open(self, *, frames: bool = False) -> Opened:
+    def open(self, *, frames: bool = False, ledger: Ledger | None = None) -> Opened:
         """Return the corpus, ready to be planned and read."""
         return _Opening(self, frames).opened()
 
@@ -253,9 +254,4 @@ class _Opening:
                 self._name,
                 chunk=chunk,
             )
-        return _core.Chunk(
-            columns=[column.to_core() for column in columns.values()],
-            num_sequences=len(sizes),
-            bytes=sum(column.num_bytes for column in columns.values()),
-            owner=tuple(columns.values()),
-        )
+        return make_chunk(list(columns.values()))

@@ -1,0 +1,177 @@
+// The formats: their indexes and deserializers.
+#include "base/element.hpp"
+#include "bind/bind.hpp"
+#include "bind/chunk_arrays.hpp"
+#include "read/column.hpp"
+#include "read/crc32c.hpp"
+#include "read/ctf.hpp"
+#include "read/ctf_format.hpp"
+#include "read/ctf_index.hpp"
+#include "read/deserializer.hpp"
+#include "read/example.hpp"
+#include "read/file.hpp"
+#include "read/ledger.hpp"
+#include "read/record_frames.hpp"
+#include "read/tfrecord.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sweephand {
+namespace {
+
+using Path = std::filesystem::path;
+
+template <class T>
+py::array_t<T> copy_to_numpy(std::vector<T> values) {
+  return to_numpy(std::move(values));
+}
+
+void bind_ledger(py::module_& module) {
+  py::class_<Item>(module, "Item")
+      .def_readonly("reason", &Item::reason)
+      .def_property_readonly(
+          "file", [](const Item& self) -> std::optional<Path> { return self.place.file; })
+      .def_property_readonly("offset", [](const Item& self) { return self.place.offset; })
+      .def_property_readonly("stream", [](const Item& self) { return self.place.stream; })
+      .def_property_readonly("sequence", [](const Item& self) { return self.place.sequence; })
+      .def_readonly("line", &Item::line)
+      .def_readonly("column", &Item::column)
+      .def_readonly("caused_by", &Item::caused_by);
+  py::class_<Ledger>(module, "Ledger")
+      .def(py::init<std::uint64_t>(), "max_errors"_a)
+      .def("check", &Ledger::check)
+      .def_property_readonly("items", &Ledger::items)
+      .def_property_readonly("offsets",
+                             [](const Ledger& self) { return copy_to_numpy(self.offsets()); })
+      .def_property_readonly("num_charged", &Ledger::num_charged);
+}
+
+void bind_ctf(py::module_& module) {
+  py::class_<CtfStream>(module, "CtfStream")
+      .def(py::init<std::string, std::uint64_t, bool, ElementType, bool>(), "field"_a,
+           "dimension"_a, "is_sparse"_a, "type"_a, "defines_mb_size"_a);
+  py::class_<CtfFormat>(module, "CtfFormat")
+      .def(py::init<std::vector<CtfStream>, bool, bool, bool, std::uint64_t>(), "streams"_a,
+           "skip_sequence_ids"_a, "allow_blank_lines"_a, "allow_nonfinite"_a,
+           "max_line_bytes"_a);
+  py::class_<CtfStart>(module, "CtfStart")
+      .def_readonly("offset", &CtfStart::offset)
+      .def_readonly("ignore_ids", &CtfStart::ignore_ids);
+  py::class_<CtfIndex>(module, "CtfIndex")
+      .def(py::init(
+               [](std::uint64_t max_errors) { return CtfIndex{.ledger = Ledger(max_errors)}; }),
+           "max_errors"_a)
+      .def("append", &CtfIndex::append, "part"_a, "start"_a)
+      .def_readonly("ledger", &CtfIndex::ledger)
+      .def_readonly("num_lines", &CtfIndex::num_lines)
+      .def_readonly("num_samples", &CtfIndex::num_samples)
+      .def_property_readonly("undeclared",
+                             [](const CtfIndex& self) {
+                               py::dict counts;  // of names, which may be any bytes
+                               for (const auto& [name, count] : self.undeclared)
+                                 counts[py::bytes(name)] = count;
+                               return counts;
+                             })
+      .def_property_readonly(
+          "keys", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.keys); })
+      .def_property_readonly(
+          "offsets", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.offsets); })
+      .def_property_readonly(
+          "lines", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.lines); })
+      .def_property_readonly(
+          "sizes", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.sizes); })
+      .def_property_readonly("skipped", [](const CtfIndex& self) {
+        return copy_to_numpy(self.sequences.skipped);
+      });
+  const py::call_guard<py::gil_scoped_release> nogil;
+  module.def("ctf_start", &find_start, "file"_a, "format"_a);
+  module.def("ctf_part", &find_part, "file"_a, "format"_a, "start"_a, "offset"_a, nogil);
+  module.def("ctf_index", &index_part, "file"_a, "format"_a, "start"_a, "begin"_a, "end"_a,
+             "max_errors"_a, nogil);
+  module.def(
+      "ctf_chunks",
+      [](const py::array_t<std::uint64_t, py::array::c_style>& offsets, std::uint64_t end,
+         std::uint64_t chunk_bytes) {
+        return to_numpy(cut_chunks({offsets.data(), static_cast<std::size_t>(offsets.size())},
+                                   end, chunk_bytes));
+      },
+      "offsets"_a, "end"_a, "chunk_bytes"_a);
+
+  py::class_<CtfFile>(module, "CtfFile")
+      .def(py::init([](const Path& path, const FileTag& tag, bool ignore_ids) {
+             return CtfFile{path.string(), tag, ignore_ids};
+           }),
+           "path"_a, "tag"_a, "ignore_ids"_a);
+  py::class_<CtfChunk>(module, "CtfChunk")
+      .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
+                    std::uint64_t>(),
+           "file"_a, "offset"_a, "bytes"_a, "first_line"_a, "num_sequences"_a, "num_items"_a);
+  py::class_<CtfDeserializer, Deserializer, std::shared_ptr<CtfDeserializer>>(module,
+                                                                              "CtfDeserializer")
+      .def(py::init<CtfFormat, std::vector<CtfFile>, std::vector<CtfChunk>>(), "format"_a,
+           "files"_a, "chunks"_a);
+}
+
+void bind_tfrecord(py::module_& module) {
+  module.def(
+      "crc32c", [](const py::buffer& bytes) { return crc32c(to_bytes(bytes.request())); },
+      "bytes"_a);
+  module.def(
+      "crc32c_portable",
+      [](const py::buffer& bytes) { return crc32c_portable(to_bytes(bytes.request())); },
+      "bytes"_a);
+  module.def("mask_crc", &mask_crc, "crc"_a);
+  module.def(
+      "index_records",
+      [](const File& file, Ledger& ledger) {
+        return to_numpy(without_gil([&] { return index_records(file, ledger); }));
+      },
+      "file"_a, "ledger"_a);
+
+  py::enum_<FeatureKind>(module, "FeatureKind")
+      .value("bytes", FeatureKind::kBytes)
+      .value("float", FeatureKind::kFloat)
+      .value("int64", FeatureKind::kInt64);
+  py::class_<ExampleStream>(module, "ExampleStream")
+      .def(py::init<std::string, FeatureKind, std::uint64_t, bool, bool>(), "key"_a, "kind"_a,
+           "sample_elements"_a, "is_sequence"_a, "is_required"_a);
+  py::class_<RecordFile>(module, "RecordFile")
+      .def(py::init([](const Path& path, const FileTag& tag) {
+             return RecordFile{path.string(), tag};
+           }),
+           "path"_a, "tag"_a);
+  py::class_<RecordChunk>(module, "RecordChunk")
+      .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
+                    std::vector<std::uint64_t>>(),
+           "file"_a, "offset"_a, "bytes"_a, "first_record"_a, "num_records"_a, "skipped"_a);
+  py::class_<RecordDeserializer, Deserializer, std::shared_ptr<RecordDeserializer>>(
+      module, "RecordDeserializer")
+      .def(py::init<std::vector<ExampleStream>, std::vector<RecordFile>,
+                    std::vector<RecordChunk>, bool>(),
+           "streams"_a, "files"_a, "chunks"_a, "verify_checksums"_a)
+      .def(
+          "load_for_index",
+          [](const RecordDeserializer& self, std::uint64_t chunk, Ledger& ledger) {
+            return to_arrays(without_gil([&] { return self.load(chunk, ledger); }));
+          },
+          "chunk"_a, "ledger"_a);
+}
+
+}  // namespace
+
+void bind_formats(py::module_& module) {
+  bind_ledger(module);
+  bind_ctf(module);
+  bind_tfrecord(module);
+}
+
+}  // namespace sweephand

@@ -1,0 +1,19 @@
+#include "compose/plan.hpp"
+
+namespace sweephand {
+
+std::vector<std::uint64_t> sequence_numbers(const Plan& plan) {
+  std::vector<std::uint64_t> numbers;
+  numbers.reserve(plan.share.size());
+  for (const PlannedSequence& planned : plan.share) numbers.push_back(planned.sequence);
+  return numbers;
+}
+
+std::vector<std::uint32_t> sequence_sizes(const Plan& plan) {
+  std::vector<std::uint32_t> sizes;
+  sizes.reserve(plan.share.size());
+  for (const PlannedSequence& planned : plan.share) sizes.push_back(planned.size);
+  return sizes;
+}
+
+}  // namespace sweephand

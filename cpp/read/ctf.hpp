@@ -1,0 +1,45 @@
+// Reads chunks of files in CNTK's text format.
+#pragma once
+
+#include "read/ctf_format.hpp"
+#include "read/deserializer.hpp"
+#include "read/file.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sweephand {
+
+struct CtfFile {
+  std::string path;
+  FileTag tag;              // as it was when the index was made
+  bool ignore_ids = false;  // see CtfStart
+};
+
+struct CtfChunk {
+  std::uint64_t file = 0;  // its number
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t first_line = 0;  // from 0
+  std::uint64_t num_sequences = 0;
+  std::uint64_t num_items = 0;  // errors that the index tolerated
+};
+
+class CtfDeserializer final : public Deserializer {
+ public:
+  // Throws std::invalid_argument when the format is wrong or a chunk's file does not exist.
+  CtfDeserializer(CtfFormat format, std::vector<CtfFile> files, std::vector<CtfChunk> chunks);
+
+  // A sequence that the index says to skip is there, without samples. Throws StaleError when
+  // the file is not what the index says.
+  std::shared_ptr<const Chunk> load(std::uint64_t chunk) override;
+
+ private:
+  CtfFormat format_;
+  std::vector<CtfFile> files_;
+  std::vector<CtfChunk> chunks_;
+};
+
+}  // namespace sweephand

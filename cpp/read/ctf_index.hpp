@@ -1,0 +1,58 @@
+// What there is in a file of CNTK's text format: its sequences, and what is wrong with them.
+//
+//   | BOM | part 0          | part 1          | part 2    |     parts begin with a sequence, so
+//         begin             find_part()                         that threads can scan them
+//         | chunk 0   | chunk 1 | chunk 2   | chunk 3     |     chunks do not depend on the
+//         parts
+#pragma once
+
+#include "read/ctf_scanner.hpp"
+#include "read/file.hpp"
+#include "read/ledger.hpp"
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sweephand {
+
+struct CtfStart {
+  std::uint64_t offset = 0;  // behind the byte order mark; the size of a file without content
+  bool ignore_ids = false;   // every line is a sequence
+};
+
+// Looks at the first bytes. Throws DataError when the file is in UTF-16 or UTF-32.
+CtfStart find_start(const File& file, const CtfFormat& format);
+
+// Where the first sequence begins that certainly does so at `offset` or behind it; the file's
+// size if none does.
+std::uint64_t find_part(const File& file, const CtfFormat& format, const CtfStart& start,
+                        std::uint64_t offset);
+
+struct CtfIndex {
+  CtfSequences sequences;
+  Ledger ledger;
+  std::uint64_t num_lines = 0;
+  std::uint64_t num_samples = 0;  // of all streams
+  std::map<std::string, std::uint64_t>
+      undeclared;  // streams that are passed over, and how often
+
+  // Adds the part of the file that follows.
+  void append(const CtfIndex& part, const CtfStart& start);
+};
+
+// The index of the part [begin, end), which are ends of the file or from find_part. Lines are
+// counted from the part's first. Ends early when more than `max_errors` are found, without
+// throwing; the ledger tells.
+// Throws DataError at what no budget allows: no sequence id at all, or a line beyond the limit.
+CtfIndex index_part(const File& file, const CtfFormat& format, const CtfStart& start,
+                    std::uint64_t begin, std::uint64_t end, std::uint64_t max_errors);
+
+// The first sequence of every chunk: as many as fit into `chunk_bytes`, at least one.
+// `offsets` are those of the sequences, and `end` of the last one's end.
+std::vector<std::uint64_t> cut_chunks(std::span<const std::uint64_t> offsets, std::uint64_t end,
+                                      std::uint64_t chunk_bytes);
+
+}  // namespace sweephand

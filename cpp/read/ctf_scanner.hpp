@@ -1,0 +1,128 @@
+// The one scanner of CNTK's text format: the index is made by it and the values are read by it,
+// so that both see the same sequences and the same errors.
+//
+//   id     sample                 comment          undeclared
+//   7      |A 0.5   |B 3:1 9:4    |# any text      |other 1 2 3     a line, a row
+//          |A 1.5   |B                                              7 goes on: no other id
+//   8      |A -2    |B 0:1                                          the next sequence
+//
+// The grammar is CNTK's; docs/ctf.md states it with what counts as an error.
+#pragma once
+
+#include "read/ctf_format.hpp"
+#include "read/ctf_sample.hpp"
+#include "read/ledger.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sweephand {
+
+inline constexpr std::uint64_t kCtfPadding = 32;  // bytes behind the text that may be read
+
+// The digits at the beginning of a line.
+struct CtfId {
+  const char* end = nullptr;        // where the line goes on
+  std::optional<std::uint64_t> id;  // none where there are no digits, or more than 64 bits hold
+};
+CtfId read_id(const char* line) noexcept;
+
+// The sequences of a file or of a part of it, in the order of the file.
+struct CtfSequences {
+  std::vector<std::uint64_t> keys;     // the sequence id, or the number of the line from 0
+  std::vector<std::uint64_t> offsets;  // of the first byte in the file
+  std::vector<std::uint64_t> lines;    // number of the first line, from 0
+  std::vector<std::uint32_t> sizes;    // in samples; at least 1
+  std::vector<std::uint64_t>
+      skipped;  // numbers of those that lack a stream and deliver nothing
+};
+
+class CtfScanner {
+ public:
+  struct Options {
+    std::string file;              // named in errors
+    bool ignore_ids = false;       // every line is a sequence
+    bool keep_values = true;       // or only the table of sequences
+    std::uint64_t first_line = 0;  // the number of the first line that is scanned
+  };
+
+  // `format` and `ledger` must outlive the scanner.
+  CtfScanner(const CtfFormat& format, Ledger& ledger, Options options);
+
+  // Scans whole lines, which follow those scanned before; only the last line of a file may lack
+  // its line feed. `offset` is that of `lines` in the file.
+  // Stops at the first error beyond the ledger's budget.
+  // REQUIRES: kCtfPadding more bytes behind `lines` may be read, and if its last line lacks the
+  // line feed they are line feeds
+  void scan(std::string_view lines, std::uint64_t offset);
+
+  // Ends the last sequence.
+  void finish();
+
+  std::uint64_t num_lines() const noexcept { return line_ - options_.first_line; }
+  std::uint64_t num_samples() const noexcept { return num_samples_; }  // of all streams
+  CtfSequences& sequences() noexcept { return sequences_; }
+  std::vector<CtfColumn>& columns() noexcept {
+    return columns_;
+  }  // in the order of the streams
+
+  // How often a stream was met that is not declared.
+  const std::map<std::string, std::uint64_t, std::less<>>& undeclared() const noexcept {
+    return undeclared_;
+  }
+
+ private:
+  struct Row {
+    const char* begin = nullptr;
+    std::uint64_t num_samples = 0;
+    bool is_blank = true;   // nothing but blanks and comments
+    bool has_size = false;  // the size-defining stream is there
+    std::optional<std::uint64_t> first_fault;
+  };
+  struct Sequence {
+    std::uint64_t key = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t line = 0;
+    std::uint64_t num_lines = 0;
+    std::uint64_t num_sized_lines = 0;  // with the size-defining stream
+    std::optional<std::uint64_t> first_fault;
+  };
+
+  const char* scan_line(const char* text);
+  const char* scan_id(const char* text);
+  const char* scan_item(const char* text);
+  const char* scan_sample(const char* text, std::size_t stream);
+  std::size_t find_stream(std::string_view name) noexcept;
+  void begin_sequence(std::uint64_t key);
+  void end_row();
+  void end_sequence();
+  void check_sequence();
+
+  std::uint64_t offset_of(const char* at) const noexcept;
+  void report_row(const char* at, const std::string& expected, const CtfStream* stream);
+  void report_sample(const CtfSample& sample, const CtfStream& stream);
+  void report_sequence(const std::string& reason, const CtfStream* stream);
+
+  const CtfFormat& format_;
+  Ledger& ledger_;
+  Options options_;
+  const CtfStream* size_stream_ = nullptr;
+
+  CtfSequences sequences_;
+  std::vector<CtfColumn> columns_;
+  std::map<std::string, std::uint64_t, std::less<>> undeclared_;
+  std::uint64_t num_samples_ = 0;
+
+  std::string_view text_;  // what is scanned now
+  std::uint64_t text_offset_ = 0;
+  std::uint64_t line_ = 0;
+  std::size_t next_stream_ = 0;  // a guess: streams come in the same order line after line
+  Row row_;
+  std::optional<Sequence> sequence_;
+};
+
+}  // namespace sweephand

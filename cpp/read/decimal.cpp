@@ -1,0 +1,87 @@
+#include "read/decimal.hpp"
+
+#include <charconv>
+#include <span>
+#include <system_error>
+
+namespace sweephand {
+namespace {
+
+// The digits of a number without its exponent, and the exponent of the last of them.
+struct Digits {
+  const char* begin;
+  const char* end;
+  std::int64_t exponent;
+};
+
+Digits find_digits(const char* text, const char* end) noexcept {
+  // No number of digits that fits in memory makes up for such an exponent.
+  constexpr std::int64_t kMaxExponent = std::int64_t{1} << 56;
+  const auto is_e = [](char byte) { return (byte | 0x20) == 'e'; };
+  const char* const digits_end = std::find_if(text, end, is_e);
+  const char* const point = std::find(text, digits_end, '.');
+  std::int64_t exponent = point == digits_end ? 0 : point + 1 - digits_end;
+  if (digits_end != end) {
+    const char* p = digits_end + 1;
+    const bool negative = *p == '-';
+    if (negative || *p == '+') ++p;
+    std::int64_t power = 0;
+    for (; p != end; ++p) power = std::min(power * 10 + (*p - '0'), kMaxExponent);
+    exponent += negative ? -power : power;
+  }
+  return {text, digits_end, exponent};
+}
+
+// Whether the first digit that is not zero stands left of the decimal point.
+bool at_least_one(const char* text, const char* end) noexcept {
+  const Digits digits = find_digits(text, end);
+  const auto nonzero = [](char byte) { return byte >= '1' && byte <= '9'; };
+  const char* const first = std::find_if(digits.begin, digits.end, nonzero);
+  return std::count_if(first, digits.end, is_digit) + digits.exponent > 0;
+}
+
+template <class T>
+Decimal<T> round_text(const char* text, const char* end) noexcept {
+  const bool negative = *text == '-';
+  if (*text == '+') ++text;  // which from_chars does not know
+  Decimal<T> result{.end = end};
+  if (std::from_chars(text, end, result.value).ec == std::errc::result_out_of_range) {
+    // Too large, or nearer to zero than to the smallest subnormal.
+    if (at_least_one(text, end)) return {.end = end, .fault = DecimalFault::kRange};
+    result.value = negative ? -T{0} : T{0};
+  }
+  return result;
+}
+
+}  // namespace
+
+Decimal<float> round_to_float(const char* text, const char* end) noexcept {
+  return round_text<float>(text, end);
+}
+
+Decimal<double> round_to_double(const char* text, const char* end) noexcept {
+  return round_text<double>(text, end);
+}
+
+Decimal<std::uint64_t> round_to_magnitude(const char* text, const char* end) noexcept {
+  constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
+  const Digits digits = find_digits(text, end);
+  std::int64_t left = std::count_if(digits.begin, digits.end, is_digit) + digits.exponent;
+  Decimal<std::uint64_t> result{.end = end};  // `left` of its digits are still to come
+  const auto append = [&](std::uint64_t digit) {
+    if (result.value > (kMost - digit) / 10) result.fault = DecimalFault::kRange;
+    if (result.fault == DecimalFault::kNone) result.value = result.value * 10 + digit;
+    --left;
+  };
+  for (const char byte : std::span(digits.begin, digits.end)) {
+    if (left > 0 && is_digit(byte)) {
+      append(static_cast<std::uint64_t>(byte - '0'));
+    } else if (byte != '0' && byte != '.') {
+      return {.end = end, .fault = DecimalFault::kFraction};
+    }
+  }
+  while (left > 0 && result.value != 0 && result.fault == DecimalFault::kNone) append(0);
+  return result;
+}
+
+}  // namespace sweephand

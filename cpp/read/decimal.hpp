@@ -1,0 +1,218 @@
+// Decimal text to numbers: each the one nearest to the text, ties to even.
+//
+//   real = [ "+" | "-" ] digit+ [ "." digit* ] [ ( "e" | "E" ) [ "+" | "-" ] digit+ ]
+//
+// Digits are read eight at a time: kDecimalPadding bytes behind the text must be readable, and
+// it must go on with a byte that is no digit.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+namespace sweephand {
+
+inline constexpr std::uint64_t kDecimalPadding = 8;
+
+// What is wrong with a number.
+enum class DecimalFault : std::uint8_t {
+  kNone,
+  kShape,     // not a number; `end` is the byte that is none of one
+  kRange,     // beyond the largest finite value of its type
+  kFraction,  // an integer was wanted
+};
+
+template <class T>
+struct Decimal {
+  const char* end = nullptr;  // behind the number
+  T value{};
+  DecimalFault fault = DecimalFault::kNone;
+};
+
+inline bool is_digit(char byte) noexcept { return byte >= '0' && byte <= '9'; }
+
+// Eight bytes of text, the first one lowest.
+class Octet {
+ public:
+  explicit Octet(const char* text) noexcept {
+    std::memcpy(&word_, text, sizeof word_);
+    if constexpr (std::endian::native == std::endian::big) word_ = __builtin_bswap64(word_);
+    word_ ^= 0x3030303030303030;  // a digit is now 0 to 9, and nothing else is
+  }
+
+  // The high bit of every byte that is no digit; right up to the first, and unless a byte is
+  // not ASCII up to all.
+  std::uint64_t others() const noexcept {
+    return (word_ | (word_ + 0x7676767676767676)) & 0x8080808080808080;
+  }
+
+  // The byte at `place`, below 8.
+  char byte(int place) const noexcept {
+    return static_cast<char>((word_ >> (8 * place)) ^ 0x30);
+  }
+
+  // The same without the byte at `place`.
+  Octet without(int place) const noexcept {
+    const std::uint64_t before = (std::uint64_t{1} << (8 * place)) - 1;
+    Octet result = *this;
+    result.word_ = (word_ & before) | ((word_ >> 8) & ~before);
+    return result;
+  }
+
+  // The number that the first `count` bytes are the digits of; 1 to 8.
+  std::uint64_t value(int count) const noexcept {
+    // Leading zeros instead of what follows, then pairs, fours and eights are joined.
+    std::uint64_t word = word_ << (64 - 8 * count);
+    word = word * 10 + (word >> 8);
+    return ((word & 0x000000ff000000ff) * 0x000f424000000064 +
+            ((word >> 16) & 0x000000ff000000ff) * 0x0000271000000001) >>
+           32;
+  }
+
+ private:
+  std::uint64_t word_ = 0;
+};
+
+// Adds the digits from `text` on to `value`, and returns where they end. `value` wraps around
+// beyond 19 digits.
+[[gnu::always_inline]] inline const char* read_digits(const char* text,
+                                                      std::uint64_t& value) noexcept {
+  static constexpr std::array<std::uint64_t, 9> kPowers = {
+      1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+  for (;;) {
+    const Octet octet(text);
+    const std::uint64_t others = octet.others();
+    if ((others & 0x80) != 0) return text;
+    const int count = std::countr_zero(others) / 8;  // 8 when all are digits
+    value = value * kPowers[static_cast<unsigned>(count)] + octet.value(count);
+    text += count;
+    if (count < 8) return text;
+  }
+}
+
+// The slow ways, by std::from_chars on the text of a valid number, whatever its length.
+Decimal<float> round_to_float(const char* text, const char* end) noexcept;
+Decimal<double> round_to_double(const char* text, const char* end) noexcept;
+Decimal<std::uint64_t> round_to_magnitude(const char* text, const char* end) noexcept;
+
+namespace decimal {
+
+// digits * 10^exponent, with the sign still to come.
+struct Parts {
+  const char* end;
+  std::uint64_t digits;
+  std::int64_t exponent;
+  bool valid;
+  bool exact;  // the digits did not overflow
+};
+
+[[gnu::always_inline]] inline Parts read_parts(const char* text) noexcept {
+  // Short numbers, with a point or without, take no branch that depends on their digits.
+  const Octet octet(text);
+  const std::uint64_t others = octet.others();
+  const std::uint64_t rest = others & (others - 1);
+  if (rest != 0 && (others & 0x80) == 0) {
+    const int first = std::countr_zero(others) / 8;
+    const int second = std::countr_zero(rest) / 8;
+    const bool has_point = octet.byte(first) == '.';
+    const int size = has_point ? second : first;
+    if ((octet.byte(size) | 0x20) != 'e')
+      return {text + size, octet.without(first).value(size - (has_point ? 1 : 0)),
+              has_point ? first + 1 - second : 0, true, true};
+  }
+  constexpr std::int64_t kMaxExponent = 1000000;  // far out of range
+  const char* const first = text;
+  std::uint64_t digits = 0;
+  text = read_digits(text, digits);
+  std::int64_t num_digits = text - first;
+  std::int64_t exponent = 0;
+  bool valid = num_digits > 0;
+  if (*text == '.' && valid) {
+    const char* const fraction = text + 1;
+    text = read_digits(fraction, digits);
+    exponent = fraction - text;
+    num_digits -= exponent;
+  }
+  if ((*text | 0x20) == 'e' && valid) {
+    ++text;
+    const bool negative = *text == '-';
+    if (negative || *text == '+') ++text;
+    valid = is_digit(*text);
+    std::int64_t power = 0;
+    for (; is_digit(*text); ++text) power = std::min(power * 10 + (*text - '0'), kMaxExponent);
+    exponent += negative ? -power : power;
+  }
+  return {text, digits, exponent, valid, num_digits <= 19};
+}
+
+// Integers up to 2^53 and powers of ten up to 10^22 are exact doubles, so that one division or
+// product of them is rounded once.
+inline bool is_one_operation(const Parts& parts) noexcept {
+  return parts.exact && parts.digits <= (std::uint64_t{1} << 53) && parts.exponent >= -22 &&
+         parts.exponent <= 22;
+}
+
+// REQUIRES: is_one_operation(parts)
+inline double do_operation(const Parts& parts) noexcept {
+  static constexpr std::array<double, 23> kPowers = {
+      1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+      1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  const auto value = static_cast<double>(static_cast<std::int64_t>(parts.digits));
+  // One of the two is 1, which is cheaper than a branch that is hard to foretell.
+  const std::int64_t zero = 0;
+  return value * kPowers[static_cast<std::uint64_t>(std::max(parts.exponent, zero))] /
+         kPowers[static_cast<std::uint64_t>(std::max(-parts.exponent, zero))];
+}
+
+}  // namespace decimal
+
+template <std::floating_point T>
+[[gnu::always_inline]] inline Decimal<T> read_number(const char* text) noexcept {
+  const bool negative = *text == '-';
+  const bool is_signed = negative || *text == '+';
+  const decimal::Parts parts = decimal::read_parts(text + (is_signed ? 1 : 0));
+  if (!parts.valid) return {.end = parts.end, .fault = DecimalFault::kShape};
+  if constexpr (std::same_as<T, double>) {
+    if (!is_one_operation(parts)) return round_to_double(text, parts.end);
+    const double value = do_operation(parts);
+    return {.end = parts.end, .value = negative ? -value : value};
+  } else {
+    if (!is_one_operation(parts)) return round_to_float(text, parts.end);
+    const double value = do_operation(parts);
+    // Rounding to double and then to float is right unless the double lies exactly between two
+    // floats: rounding keeps order and such midpoints are doubles, so any other double is on
+    // the same side of them as the text. Here the value is a normal float or zero, where the
+    // midpoints end in a one and 28 zeros.
+    if ((std::bit_cast<std::uint64_t>(value) & 0x1fffffff) == 0x10000000)
+      return round_to_float(text, parts.end);
+    return {.end = parts.end, .value = static_cast<float>(negative ? -value : value)};
+  }
+}
+
+// "1.0" and "1e2" are integers, "1.5" is not.
+template <std::integral T>
+Decimal<T> read_number(const char* text) noexcept {
+  const bool negative = *text == '-';
+  const bool is_signed = negative || *text == '+';
+  const decimal::Parts parts = decimal::read_parts(text + (is_signed ? 1 : 0));
+  if (!parts.valid) return {.end = parts.end, .fault = DecimalFault::kShape};
+  std::uint64_t magnitude = parts.digits;
+  if (!parts.exact || parts.exponent != 0) {
+    const Decimal<std::uint64_t> slow =
+        round_to_magnitude(text + (is_signed ? 1 : 0), parts.end);
+    if (slow.fault != DecimalFault::kNone) return {.end = slow.end, .fault = slow.fault};
+    magnitude = slow.value;
+  }
+  const auto most = static_cast<std::uint64_t>(std::numeric_limits<T>::max());
+  const std::uint64_t least = std::signed_integral<T> ? most + 1 : 0;  // without its sign
+  if (magnitude > (negative ? least : most))
+    return {.end = parts.end, .fault = DecimalFault::kRange};
+  // Negation wraps around, also for the least value of all.
+  return {.end = parts.end, .value = static_cast<T>(negative ? 0 - magnitude : magnitude)};
+}
+
+}  // namespace sweephand

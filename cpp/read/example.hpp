@@ -1,0 +1,86 @@
+// tf.train.Example messages, decoded into columns
+// (https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/example/example.proto).
+//
+//   Example  { 1: Features }
+//   Features { 1: entry { 1: key, 2: Feature } } ...                    a map
+//   Feature  { 1: BytesList } or { 2: FloatList } or { 3: Int64List }
+//   list     { 1: values }                                 numbers packed in one field, or not
+//
+// TensorFlow has two parsers, which differ at the edges. This one reads as the message class
+// does: of a repeated key the last entry counts, of several kinds the last one, all runs of one
+// list are joined, and unknown fields are passed over. It refuses what the class does not tell
+// from damage: groups, varints beyond 64 bits, and packed floats that are not whole.
+#pragma once
+
+#include "base/element.hpp"
+#include "read/buffer.hpp"
+#include "read/varint.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace sweephand {
+
+inline constexpr std::size_t kExamplePadding = kVarintPadding;
+
+enum class FeatureKind : std::uint8_t { kNone, kBytes, kFloat, kInt64 };  // as Feature's fields
+
+struct ExampleStream {
+  std::string key;
+  FeatureKind kind = FeatureKind::kInt64;
+  std::uint64_t sample_elements = 1;  // values in a sample; 1 for bytes
+  bool is_sequence = false;           // any number of samples, or exactly one
+  bool is_required = true;            // or a record without it has an empty sequence
+};
+
+// One sequence per example. A sample of bytes is one value, of any length.
+struct ExampleColumn {
+  std::variant<Buffer<char>, Buffer<float>, Buffer<std::int64_t>> values;
+  std::vector<std::int64_t> element_offsets;  // of bytes, one per sample and one more
+  std::vector<std::int64_t> sample_offsets;   // one per sequence and one more
+};
+
+class ExampleDecoder {
+ public:
+  // Throws std::invalid_argument when the streams are contradictory.
+  explicit ExampleDecoder(std::vector<ExampleStream> streams);
+
+  // Adds one sequence to every column. Throws DataError when the message is damaged or not what
+  // the streams say; the columns are then as before. Keeps nothing of `message`.
+  // REQUIRES: kExamplePadding more bytes behind `message` may be read
+  void decode(std::span<const std::byte> message);
+
+  // Makes room for `times` as much as there is.
+  void reserve(double times);
+
+  const std::vector<ExampleStream>& streams() const noexcept { return streams_; }
+  std::vector<ExampleColumn>& columns() noexcept { return columns_; }
+
+ private:
+  using Bytes = std::span<const std::byte>;
+  // What of a message belongs to a stream.
+  struct Found {
+    std::vector<Bytes> features;  // parts of one Feature message; empty if the key is not there
+    std::vector<Bytes> lists;     // parts of its list message
+    FeatureKind kind = FeatureKind::kNone;
+  };
+
+  void find_features(Bytes message);
+  void find_entry(Bytes entry);
+  void find_list(Found& found);
+  void append(std::size_t stream);
+  void undo() noexcept;
+
+  std::vector<ExampleStream> streams_;
+  std::vector<ExampleColumn> columns_;
+  std::vector<Found> found_;     // one per stream
+  std::size_t next_stream_ = 0;  // a guess
+};
+
+}  // namespace sweephand

@@ -1,0 +1,45 @@
+#include "read/ledger.hpp"
+
+#include <cstddef>
+#include <utility>
+
+namespace sweephand {
+
+void Ledger::add(Item item) {
+  offsets_.push_back(item.place.offset.value_or(0));
+  if (!item.caused_by && ++num_charged_ == max_errors_ + 1) beyond_ = item;
+  if (items_.size() < kMaxListed) items_.push_back(std::move(item));
+}
+
+void Ledger::append(const Ledger& part, std::uint64_t first_line, bool keys_are_lines) {
+  for (Item item : part.items_) {
+    if (item.line > 0) item.line += first_line;
+    if (keys_are_lines && item.place.sequence) *item.place.sequence += first_line;
+    add(std::move(item));
+  }
+  // What the part counted without listing it.
+  const std::uint64_t listed_charged = [&part] {
+    std::uint64_t count = 0;
+    for (const Item& item : part.items_) count += item.caused_by ? 0 : 1;
+    return count;
+  }();
+  offsets_.insert(offsets_.end(),
+                  part.offsets_.begin() + static_cast<std::ptrdiff_t>(part.items_.size()),
+                  part.offsets_.end());
+  num_charged_ += part.num_charged_ - listed_charged;
+}
+
+void Ledger::check() const {
+  if (beyond_) throw DataError(describe(*beyond_), beyond_->place);
+  if (is_exhausted())
+    throw DataError("more than " + std::to_string(max_errors_) +
+                    " errors, the limit of max_errors");
+}
+
+std::string describe(const Item& item) {
+  if (item.line == 0) return item.reason;
+  const std::string column = item.column == 0 ? "" : ", column " + std::to_string(item.column);
+  return "line " + std::to_string(item.line) + column + ": " + item.reason;
+}
+
+}  // namespace sweephand

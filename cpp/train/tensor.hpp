@@ -1,0 +1,86 @@
+// Arrays of numbers in memory, and their elements cut into pieces that threads share.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <thread>
+#include <vector>
+
+namespace sweephand {
+
+enum class FloatType : std::uint8_t { kFloat16, kBfloat16, kFloat32, kFloat64 };
+
+constexpr std::size_t element_bytes(FloatType type) noexcept {
+  switch (type) {
+    case FloatType::kFloat16:
+    case FloatType::kBfloat16:
+      return 2;
+    case FloatType::kFloat32:
+      return 4;
+    case FloatType::kFloat64:
+      return 8;
+  }
+  return 0;
+}
+
+// `size` numbers that lie one behind the other and belong to the caller.
+struct Tensor {
+  void* data;
+  std::size_t size;
+  FloatType type;
+
+  // The elements as T. REQUIRES: T is what `type` says; uint16_t for the types of 16 bits
+  template <class T>
+  T* as() const noexcept {
+    return static_cast<T*>(data);
+  }
+
+  // `count` elements from `begin`.
+  Tensor part(std::size_t begin, std::size_t count) const noexcept {
+    return {.data = static_cast<std::byte*>(data) + begin * element_bytes(type),
+            .size = count,
+            .type = type};
+  }
+};
+
+// A run of elements of one tensor. Results are gathered by piece, in order, so that they do not
+// depend on the number of threads.
+struct Piece {
+  std::size_t tensor;
+  std::size_t begin;
+  std::size_t size;
+};
+
+inline constexpr std::size_t kPieceElements = 65536;
+
+// All elements of `tensors`, none longer than kPieceElements; an empty tensor has no piece.
+inline std::vector<Piece> cut(std::span<const Tensor> tensors) {
+  std::vector<Piece> pieces;
+  for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
+    const std::size_t size = tensors[tensor].size;
+    for (std::size_t begin = 0; begin < size; begin += kPieceElements) {
+      pieces.push_back(
+          {.tensor = tensor, .begin = begin, .size = std::min(kPieceElements, size - begin)});
+    }
+  }
+  return pieces;
+}
+
+// Calls work(i) for every i below `count`, on `num_threads` threads of which the caller is one.
+// REQUIRES: work does not throw
+template <class Work>
+void share_out(std::size_t count, std::size_t num_threads, const Work& work) {
+  std::atomic<std::size_t> next = 0;
+  const auto take_turns = [&] {
+    for (std::size_t i = next++; i < count; i = next++) work(i);
+  };
+  std::vector<std::jthread> others;
+  for (std::size_t i = 1; i < std::min(num_threads, count); ++i)
+    others.emplace_back(take_turns);
+  take_turns();
+}
+
+}  // namespace sweephand

@@ -1,0 +1,127 @@
+#include "train/unscale.hpp"
+
+#include "train/element.hpp"
+#include "train/scan.hpp"
+#include "train/tensor.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace sweephand {
+namespace {
+
+constexpr double kSmallestNormalFloat16 = 0x1p-14;
+
+// Division by `scale`: by its reciprocal where that is exact, also as a float.
+ScanRule division_by(double scale) {
+  int exponent = 0;
+  const bool is_power_of_two = std::frexp(scale, &exponent) == 0.5;
+  if (is_power_of_two && scale >= 0x1p-126 && scale <= 0x1p126) {
+    return {.change = Change::kMultiply, .operand = 1.0 / scale};
+  }
+  return {.change = Change::kDivide, .operand = scale};
+}
+
+template <class Element>
+Element::Value quotient(typename Element::Stored stored, const ScanRule& division) {
+  const auto value = Element::load(stored);
+  const auto operand = static_cast<Element::Value>(division.operand);
+  return division.change == Change::kMultiply ? value * operand : value / operand;
+}
+
+// The first magnitude that is not small. Small magnitudes come first, so it is found by halving
+// the bits up to those of infinity.
+template <class Element>
+std::uint64_t first_large(const ScanRule& division, bool in_place) {
+  using Bits = Element::Bits;
+  using Stored = Element::Stored;
+  const auto is_small = [&](std::uint64_t bits) {
+    const auto stored = std::bit_cast<Stored>(static_cast<Bits>(bits));
+    if (Element::load(stored) < kSmallestNormalFloat16) return true;
+    return in_place &&
+           magnitude<Element>(Element::store(quotient<Element>(stored, division))) == 0;
+  };
+  using Value = Element::Value;
+  std::uint64_t small = 0;
+  std::uint64_t large =
+      magnitude<Element>(Element::store(std::numeric_limits<Value>::infinity()));
+  while (large - small > 1) {
+    const std::uint64_t middle = small + (large - small) / 2;
+    (is_small(middle) ? small : large) = middle;
+  }
+  return large;
+}
+
+struct PieceFindings {
+  Scanned scanned;
+  std::uint64_t num_nan = 0;
+  std::uint64_t num_inf = 0;
+};
+
+// Only for a piece that may hold one: the scan itself sees no more than a sum.
+template <class Element>
+void count_nonfinite(const Tensor& run, const ScanRule& division, bool in_place,
+                     PieceFindings& findings) {
+  for (const auto stored : std::span(run.as<typename Element::Stored>(), run.size)) {
+    const auto value = in_place ? Element::load(stored) : quotient<Element>(stored, division);
+    findings.num_nan += std::isnan(value) ? 1 : 0;
+    findings.num_inf += std::isinf(value) ? 1 : 0;
+  }
+}
+
+Findings gather(std::span<const Tensor> gradients, std::span<const Piece> pieces,
+                std::span<const PieceFindings> by_piece, double scale) {
+  const std::size_t count = gradients.size();
+  Findings findings{.num_nan = std::vector<std::uint64_t>(count),
+                    .num_inf = std::vector<std::uint64_t>(count),
+                    .num_small = std::vector<std::uint64_t>(count),
+                    .sum_of_squares = std::vector<double>(count)};
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const std::size_t tensor = pieces[i].tensor;
+    findings.num_nan[tensor] += by_piece[i].num_nan;
+    findings.num_inf[tensor] += by_piece[i].num_inf;
+    findings.num_small[tensor] += pieces[i].size - by_piece[i].scanned.num_large;
+    findings.sum_of_squares[tensor] += by_piece[i].scanned.sum_of_squares;
+  }
+  for (double& sum : findings.sum_of_squares) sum = sum / scale / scale;
+  return findings;
+}
+
+Findings look(std::span<const Tensor> gradients, const UnscaleOptions& options, bool in_place) {
+  const ScanRule division = division_by(options.scale);
+  const Scan scan = options.portable ? scan_portable : fastest_scan();
+  const std::vector<Piece> pieces = cut(gradients);
+  std::vector<PieceFindings> by_piece(pieces.size());
+  share_out(pieces.size(), options.num_threads, [&](std::size_t i) {
+    const Piece& piece = pieces[i];
+    const Tensor run = gradients[piece.tensor].part(piece.begin, piece.size);
+    with_element(run.type, [&]<class Element>(Element /*element*/) {
+      const ScanRule rule{.change = in_place ? division.change : Change::kNone,
+                          .operand = division.operand,
+                          .limit = first_large<Element>(division, in_place)};
+      by_piece[i].scanned = scan(run, rule);
+      const bool may_overflow = options.scale < 1.0;
+      if (may_overflow || !std::isfinite(by_piece[i].scanned.sum_of_squares)) {
+        count_nonfinite<Element>(run, division, in_place, by_piece[i]);
+      }
+    });
+  });
+  return gather(gradients, pieces, by_piece, options.scale);
+}
+
+}  // namespace
+
+Findings unscale(std::span<const Tensor> gradients, const UnscaleOptions& options) {
+  return look(gradients, options, true);
+}
+
+Findings examine(std::span<const Tensor> gradients, const UnscaleOptions& options) {
+  return look(gradients, options, false);
+}
+
+}  // namespace sweephand

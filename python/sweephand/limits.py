@@ -1,0 +1,46 @@
+"""The end of the timeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from sweephand.checks import check_int
+
+INFINITELY_REPEAT = 2**64 - 1
+FULL_DATA_SWEEP = 2**64 - 2
+MAX_TIME = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The end of the timeline, in samples or in sweeps."""
+
+    samples: int
+    sweeps: int
+
+    @classmethod
+    def check(cls, samples: int, sweeps: int) -> Self:
+        """Return the limits that a caller passed; ValueError if they are none, or both."""
+        check_int("max_samples", samples, 1, 2**64)
+        check_int("max_sweeps", sweeps, 1, 2**64)
+        if samples != INFINITELY_REPEAT and sweeps != INFINITELY_REPEAT:
+            raise ValueError("give max_samples or max_sweeps, not both")
+        for name, value in (("max_samples", samples), ("max_sweeps", sweeps)):
+            if MAX_TIME < value < FULL_DATA_SWEEP:
+                raise ValueError(f"{name} must be below 2^63, got {value}")
+        return cls(samples, sweeps)
+
+    def in_samples(self, sweep_samples: int) -> int:
+        """Return the limit in samples, or INFINITELY_REPEAT."""
+        if FULL_DATA_SWEEP in (self.samples, self.sweeps):
+            return sweep_samples
+        if self.sweeps != INFINITELY_REPEAT:
+            limit = self.sweeps * sweep_samples
+            if limit > MAX_TIME:
+                raise ValueError(
+                    f"{self.sweeps} sweeps of {sweep_samples} samples pass 2^63; "
+                    "use INFINITELY_REPEAT"
+                )
+            return limit
+        return self.samples

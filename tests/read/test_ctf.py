@@ -1,0 +1,413 @@
+import random
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.read.ctf_core import build_index, make_format, open_ctf, read_ctf
+from tests.read.ctf_model import FatalError, Reader, Stream
+
+from sweephand import DataError, StaleError, _core
+
+A = Stream("A", 1)
+B = Stream("B", 10, is_sparse=True)
+GOOD = b"7 |A 0.5 |B 3:1\n7 |A 1.5\n7 |A -2  |B 0:0.25 9:4\n8 |A 1e2 |B\n"
+ALPHABET = b"|AB# \t\n\r0123456789:.eE+-"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "corpus.ctf"
+
+
+def assert_as_the_model(
+    path: Path, data: bytes, streams: list[Stream], **options: bool
+) -> None:
+    path.write_bytes(data)
+    try:
+        expected = Reader(data, streams, **options).read()
+    except FatalError:
+        with pytest.raises(DataError):
+            read_ctf(path, streams, **options)
+        return
+    assert read_ctf(path, streams, **options) == expected
+
+
+def assert_items(path: Path, lines: bytes, reasons: list[str]) -> None:
+    """A valid sequence, then the lines: they give these items, in part."""
+    path.write_bytes(b"1 |A 1 |B 1:1\n" + lines)
+    index = build_index(path, make_format([A, B]), [], 100)
+    found = [item.reason for item in index.ledger.items]
+    assert len(found) == len(reasons), found
+    for reason, expected in zip(found, reasons, strict=True):
+        assert expected in reason
+
+
+EMPTY_ROW = "expected a sample of a declared stream in every line"
+ABSENT = "the sequence has no sample of this stream"
+
+
+@pytest.mark.parametrize(
+    ("lines", "reasons"),
+    [
+        (b"5|A 5.|B 5:5\n", []),
+        (b"1 |A 1.0 1.0 |B 1:1\n", ["no number beyond the 1 of its shape"]),
+        (b"1 |A 1 |B 10:1\n", ["an index below 10"]),
+        (b"2 |A 2,0\n", ["a blank, '|' or the end", EMPTY_ROW, ABSENT]),
+        (b"2 |A 2:0\n", ["a blank, '|' or the end", EMPTY_ROW, ABSENT]),
+        (b"2 |A 2#0\n", ["a blank, '|' or the end", EMPTY_ROW, ABSENT]),
+        (b"2 |A 2.0f\n", ["a blank, '|' or the end", EMPTY_ROW, ABSENT]),
+        (b"2 |B 2\n", ["':' behind the index, found the end of the line", EMPTY_ROW, ABSENT]),
+        (b"2 |B 2.2\n", ["':' behind the index", EMPTY_ROW, ABSENT]),
+        (b"2 |B 2;2\n", ["':' behind the index", EMPTY_ROW, ABSENT]),
+        (b"2 |B 2::2\n", ["a number like", EMPTY_ROW, ABSENT]),
+        (b"2 |B 2.0:2\n", ["':' behind the index", EMPTY_ROW, ABSENT]),
+        (b"2 |B -2:2\n", ["an index and a number", EMPTY_ROW, ABSENT]),
+        (b"3 | A 3 |B 3:3\n", ["the name of a stream", ABSENT]),
+        (b"4 |A 4 |B 4:4\n|A 4 |B 4:4\n", []),
+        (b" |A 3\n", []),
+        (b"|C 3.0\n", [EMPTY_ROW, "no stream has more than 1"]),
+        (b"4| \n", ["the name of a stream", EMPTY_ROW, ABSENT]),
+        (b"|\n", ["the name of a stream", EMPTY_ROW, "no stream has more than 1"]),
+        (b"|#\n", [EMPTY_ROW, "no stream has more than 1"]),
+        (b"\n", [EMPTY_ROW, "no stream has more than 1"]),
+        (b"|#### TAB \t|A 4.0\t|####|B 4:4\n", []),
+        (b"5 |A 1.0 |B 2:1 |B 3:1\n", ["no more samples in a line", "more samples of this"]),
+        (b"5 |A 1 |B 1:1\n5 |A 1\n5 |B 1:1\n", ["has 3 lines, but no stream has more than 2"]),
+        (b"5 |A 1 |B 1:1 1:2\n", ["every index once"]),
+        (b"5 |A |B 1:1\n", ["1 numbers, found '|'"]),
+        (b"5 junk |A 1 |B 1:1\n", ["'|' and the name of a stream, found 'junk'"]),
+        (b"+5 |A 1\n", ["'|' and the name of a stream, found '+5'"]),
+        (b"18446744073709551616 |A 1\n", ["'|' and the name of a stream"]),
+        (b"18446744073709551615 |A 1 |B\n", []),
+        (b"007 |A 1 |B\n", []),
+        (b"5 |A 1 |B \x00\n", ["a number like 7:0.5, found '\\x00'", ABSENT]),
+        (b"5 |A 1\r|B\n", ["a blank, '|' or the end", ABSENT]),
+        (b"5 |A 1 |B\r\n", []),
+        (b"5 |A 1 |B 1:1", []),
+        (b"5 |A 1 |B 1:", ["a number like", ABSENT]),
+        (b"5 |A 1 |B 1", ["':' behind the index", ABSENT]),
+        (b"5 |A 1 |B\r", ["a blank, '|' or the end", ABSENT]),
+        (b"5 |A 1 |B\n5 |A 2 |other 1 2:3 x\n", []),
+        (b"5 |A 1 |B |other \x01\n", ["no control character"]),
+        ("5 |A 1\u00a02 |B\n".encode(), ["a blank, '|' or the end", ABSENT]),
+        ("5 |A \uff11 |B\n".encode(), ["a number like", ABSENT]),
+    ],
+)
+def test_every_rule_has_its_item(path: Path, lines: bytes, reasons: list[str]) -> None:
+    assert_items(path, lines, reasons)
+    assert_as_the_model(path, b"1 |A 1 |B 1:1\n" + lines, [A, B])
+
+
+@pytest.mark.parametrize(
+    "text", ["5.", "02.0", "+3", "-0", "1E-3", "1e5", "1e+2", "0.1000000000000000055"]
+)
+def test_a_number_is_read(path: Path, text: str) -> None:
+    path.write_text(f"1 |A {text}\n")
+    stream = Stream("A", 1, dtype="float64")
+    assert read_ctf(path, [stream], max_errors=0).sequences[0].samples == [[[float(text)]]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".5",
+        "+.5",
+        "-",
+        "1e",
+        "1e+",
+        "inf",
+        "nan",
+        "0x10",
+        "1,0",
+        "1.0f",
+        "2#0",
+        "++1",
+        "1.2.3",
+        "1e1.5",
+        "1e39",
+        "\u22121",
+    ],
+)
+def test_what_is_no_float32_is_refused(path: Path, text: str) -> None:
+    path.write_text(f"1 |A {text}\n")
+    with pytest.raises(DataError, match=r"line 1, column .*: expected a"):
+        read_ctf(path, [Stream("A", 1)], max_errors=0)
+
+
+def test_the_sign_of_zero_is_kept(path: Path) -> None:
+    path.write_text("1 |A -0 0 -1e-999 1e-999 -0.0e5\n")
+    values = read_ctf(path, [Stream("A", 5)], max_errors=0).sequences[0].samples[0][0]
+    assert np.signbit(values).tolist() == [True, False, True, False, True]
+
+
+def test_inf_and_nan_are_numbers_when_allowed(path: Path) -> None:
+    path.write_text("1 |A inf -inf +Infinity nan NaN 1e3\n")
+    values = read_ctf(path, [Stream("A", 6)], max_errors=0, allow_nonfinite=True)
+    found = np.array(values.sequences[0].samples[0][0])
+    np.testing.assert_array_equal(found, [np.inf, -np.inf, np.inf, np.nan, np.nan, 1000])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text", "value"),
+    [
+        ("int32", "-2147483648", -(2**31)),
+        ("int64", "-9223372036854775808", -(2**63)),
+        ("int64", "9223372036854775807.000", 2**63 - 1),
+        ("uint64", "18446744073709551615", 2**64 - 1),
+        ("uint64", "00000000000000000000000000000000001e19", 10**19),
+        ("uint8", "2.55e2", 255),
+        ("int8", "-0", 0),
+        ("int64", "0e99999999999999999999", 0),
+        ("int64", "12000e-3", 12),
+        ("int32", "2147483648", None),
+        ("uint8", "-1", None),
+        ("uint64", "18446744073709551616", None),
+        ("uint64", "1e20", None),
+        ("int64", "1.5", None),
+        ("int64", "1e-1", None),
+        ("int64", "1e99999999999999999999", None),
+    ],
+)
+def test_an_integer_is_exact_or_refused(
+    path: Path, dtype: str, text: str, value: int | None
+) -> None:
+    path.write_text(f"1 |A {text}\n")
+    stream = Stream("A", 1, dtype=dtype)
+    if value is None:
+        with pytest.raises(DataError, match="expected a"):
+            read_ctf(path, [stream], max_errors=0)
+    else:
+        assert read_ctf(path, [stream], max_errors=0).sequences[0].samples == [[[value]]]
+
+
+FLOATS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.floats(allow_nan=False, allow_infinity=False, width=32).map(repr),
+    st.decimals(allow_nan=False, allow_infinity=False)
+    .map(str)
+    .filter(lambda text: "." in text),
+    st.from_regex(r"\A[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?\Z"),
+    st.from_regex(r"\A[0-9]{1,9}\.[0-9]{1,9}\Z"),
+)
+
+
+@settings(max_examples=300)
+@given(texts=st.lists(FLOATS, min_size=1, max_size=30))
+def test_numbers_are_rounded_once(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "numbers.ctf"
+    lines = [f"{i} |A {text} |B {text}\n" for i, text in enumerate(texts)]
+    streams = [Stream("A", 1, dtype="float32"), Stream("B", 1, dtype="float64")]
+    assert_as_the_model(path, "".join(lines).encode(), streams)
+
+
+def test_ties_of_float32_are_not_rounded_twice(path: Path) -> None:
+    rng = random.Random(0)
+    texts = []
+    for _ in range(2000):
+        bits = rng.getrandbits(31) % 0x7F7FFFFF
+        low, high = (struct.unpack("<f", struct.pack("<I", bits + i))[0] for i in (0, 1))
+        digits, exponent = f"{(low + high) / 2:.200e}".split("e")  # all digits of the middle
+        texts += [f"{digits}e{exponent}", f"{digits}1e{exponent}", f"{digits[:40]}e{exponent}"]
+    # Ties short enough for one operation: an odd multiple of half a unit.
+    texts += [str(2**24 + 1), str(2**24 + 3), "16777217.0", "16777217.00001", "8388608.5"]
+    texts += ["9007199254740993", "0.50000002980232238769", "1.00000005960464477539"]
+    lines = [f"{i} |A {text}\n" for i, text in enumerate(texts)]
+    assert_as_the_model(path, "".join(lines).encode(), [Stream("A", 1)])
+
+
+@pytest.mark.parametrize("allow_blank_lines", [False, True])
+@pytest.mark.parametrize("skip_sequence_ids", [False, True])
+def test_a_file_cut_anywhere_is_as_the_model_says(
+    path: Path, allow_blank_lines: bool, skip_sequence_ids: bool
+) -> None:
+    for size in range(len(GOOD) + 1):
+        assert_as_the_model(
+            path,
+            GOOD[:size],
+            [A, B],
+            allow_blank_lines=allow_blank_lines,
+            skip_sequence_ids=skip_sequence_ids,
+        )
+
+
+def test_a_file_with_any_bit_flipped_is_as_the_model_says(path: Path) -> None:
+    for place in range(len(GOOD)):
+        for bit in range(8):
+            data = bytearray(GOOD)
+            data[place] ^= 1 << bit
+            assert_as_the_model(path, bytes(data), [A, B])
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    data = bytearray(GOOD * draw(st.integers(1, 3)))
+    piece = st.lists(st.sampled_from(ALPHABET), max_size=8).map(bytes)
+    for _ in range(draw(st.integers(0, 5))):
+        place = draw(st.integers(0, len(data)))
+        data[place : place + draw(st.integers(0, 5))] = draw(piece)
+    return bytes(data)
+
+
+@settings(max_examples=300)
+@given(
+    data=damaged(),
+    chunk_bytes=st.integers(1, 120),
+    splits=st.lists(st.integers(0, 250), max_size=3).map(sorted),
+    blank=st.booleans(),
+    skip=st.booleans(),
+    sized=st.booleans(),
+)
+def test_chunks_and_parts_change_nothing(
+    tmp_path_factory: pytest.TempPathFactory,
+    data: bytes,
+    chunk_bytes: int,
+    splits: list[int],
+    blank: bool,
+    skip: bool,
+    sized: bool,
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "damaged.ctf"
+    path.write_bytes(data)
+    streams = [A, Stream("B", 10, is_sparse=True, defines_mb_size=sized)]
+    options = {"allow_blank_lines": blank, "skip_sequence_ids": skip}
+    try:
+        expected = Reader(data, streams, **options).read()
+    except FatalError:
+        with pytest.raises(DataError):
+            read_ctf(path, streams, **options, splits=splits)
+        return
+    found = read_ctf(path, streams, **options, chunk_bytes=chunk_bytes, splits=splits)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "sizes", "sized"),
+    [
+        # Where CNTK's index goes wrong: a blank line, a line without the size-defining stream,
+        # an id that touches the pipe.
+        (b"1 |A 1 |B\n\n2 |A 1 |B\n3 |A 1 |B\n", [1, 1, 1], [1, 1, 1]),
+        (b"1 |A 1 |B\n1 |B 2:1\n1 |A 1\n2 |A 1 |B\n", [3, 1], [2, 1]),
+        (b"5|A 1|B\n5|A 2|B\n6|A 1|B\n", [2, 1], [2, 1]),
+    ],
+)
+def test_the_size_is_what_is_delivered(
+    path: Path, data: bytes, sizes: list[int], sized: list[int]
+) -> None:
+    path.write_bytes(data)
+    for defines, expected in ((False, sizes), (True, sized)):
+        streams = [Stream("A", 1, defines_mb_size=defines), B]
+        corpus = read_ctf(path, streams, allow_blank_lines=True)
+        assert [sequence.size for sequence in corpus.sequences] == expected
+        if defines:
+            assert [len(sequence.samples[0]) for sequence in corpus.sequences] == expected
+
+
+def test_the_budget_is_charged_once_for_a_bad_line(path: Path) -> None:
+    path.write_bytes(b"1 |A 1 |B\n2 |A x |B 10:1\n3 |A y |B\n4 |A 1 |B\n")
+    corpus = read_ctf(path, [A, B], max_errors=2)
+    assert len(corpus.items) == 6
+    assert [cause is None for _, cause in corpus.items] == [
+        True, False, False, False, True, False,
+    ]  # fmt: skip
+    assert [sequence.is_skipped for sequence in corpus.sequences] == [False, True, True, False]
+    with pytest.raises(DataError, match="line 3, column 6: expected a number") as caught:
+        read_ctf(path, [A, B], max_errors=1)
+    assert (caught.value.offset, caught.value.stream, caught.value.sequence) == (30, "A", 3)
+    assert caught.value.file == str(path)
+
+
+@pytest.mark.parametrize("splits", [[], [10], [10, 20, 30, 40]])
+def test_the_budget_does_not_depend_on_the_parts(path: Path, splits: list[int]) -> None:
+    path.write_bytes(b"1 |A 1\n2 |A x\n3 |A y\n4 |A 1\n5 |A z\n6 |A 1\n")
+    with pytest.raises(DataError, match="line 5, column 6") as caught:
+        read_ctf(path, [Stream("A", 1)], max_errors=2, splits=splits)
+    assert caught.value.offset == 33
+
+
+def test_a_byte_order_mark_is_passed_over(path: Path) -> None:
+    assert_as_the_model(path, b"\xef\xbb\xbf" + GOOD, [A, B])
+    assert_as_the_model(path, b"\xef\xbb\xbf|A 1 |B\n5 |A 1 |B\n", [A, B])
+
+
+@pytest.mark.parametrize("data", [b"", b"\xef\xbb\xbf"])
+def test_an_empty_file_has_no_sequences(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    assert read_ctf(path, [A, B]).sequences == []
+
+
+def test_utf_16_is_named(path: Path) -> None:
+    path.write_text("1 |A 1\n", encoding="utf-16")
+    with pytest.raises(DataError, match="UTF-16"):
+        read_ctf(path, [A, B])
+
+
+def test_a_line_without_end_is_refused_with_bounded_memory(path: Path) -> None:
+    path.write_bytes(b"1 |A 1 |B\n2 |# " + b"x" * (3 << 20))
+    form = make_format([A, B], max_line_bytes=1 << 20)
+    with pytest.raises(DataError, match="the line is longer than 1048576 bytes") as caught:
+        build_index(path, form, [], 0)
+    assert caught.value.offset == 10
+
+
+def test_a_huge_shape_takes_no_memory_before_the_verdict(path: Path) -> None:
+    path.write_bytes(b"1 |A 1\n")
+    with pytest.raises(DataError, match="expected 2147483647 numbers"):
+        read_ctf(path, [Stream("A", 2**31 - 1)], max_errors=0)
+
+
+def test_a_changed_file_is_stale(path: Path) -> None:
+    path.write_bytes(GOOD)
+    form = make_format([A, B])
+    deserializer, _ = open_ctf(path, form, build_index(path, form, [], 0), 2**25)
+    path.write_bytes(GOOD + b"9 |A 1 |B\n")
+    with pytest.raises(StaleError, match=r"the file changed: expected 60 bytes.*found 70"):
+        deserializer.load(0)
+
+
+def test_an_index_that_lies_is_stale(path: Path) -> None:
+    path.write_bytes(GOOD)
+    file = _core.File(str(path))
+    source = _core.CtfFile(str(path), file.tag, False)
+    for num_sequences, num_items in ((3, 0), (2, 1)):
+        chunk = _core.CtfChunk(0, 0, len(GOOD), 0, num_sequences, num_items)
+        deserializer = _core.CtfDeserializer(make_format([A, B]), [source], [chunk])
+        with pytest.raises(StaleError, match="the index says") as caught:
+            deserializer.load(0)
+        assert caught.value.chunk == 0
+
+
+def test_a_chunk_beyond_the_last_is_an_index_error(path: Path) -> None:
+    path.write_bytes(GOOD)
+    form = make_format([A, B])
+    deserializer, _ = open_ctf(path, form, build_index(path, form, [], 0), 2**25)
+    with pytest.raises(IndexError):
+        deserializer.load(1)
+
+
+@pytest.mark.parametrize(
+    ("streams", "message"),
+    [
+        ([], "there must be a stream"),
+        ([Stream("a b", 1)], "cannot be a name"),
+        ([Stream("#", 1)], "cannot be a name"),
+        ([Stream("", 1)], "cannot be a name"),
+        ([A, A], "declared twice"),
+        ([Stream("A", 0)], "1 to 2\\^31 - 1 numbers, got 0"),
+        ([Stream("A", 1, dtype="float16")], "float32, float64 or an integer"),
+        (
+            [Stream("A", 1, defines_mb_size=True), Stream("B", 1, defines_mb_size=True)],
+            "only one stream",
+        ),
+    ],
+)
+def test_a_wrong_format_is_a_value_error(
+    path: Path, streams: list[Stream], message: str
+) -> None:
+    path.write_bytes(GOOD)
+    with pytest.raises(ValueError, match=message):
+        build_index(path, make_format(streams), [], 0)

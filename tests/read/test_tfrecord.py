@@ -1,0 +1,436 @@
+import gzip
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.read.example_model import DamagedError, Stream, decode, fields
+from tests.read.tfrecord_core import declare, open_records, read_records
+
+from sweephand import DataError, StaleError, _core, tfrecord
+
+TOKENS = Stream("tokens", "int64", is_sequence=True, is_required=False)
+LABEL = Stream("label", "int64")
+BOX = Stream("box", "float", sample_elements=2, is_required=False)
+TEXT = Stream("text", "bytes", is_sequence=True, is_required=False)
+STREAMS = [TOKENS, LABEL, BOX, TEXT]
+EXAMPLES = [
+    {"tokens": [1, -1, 300, 2**40], "label": 7, "box": [0.5, -2.0], "text": [b"ab", b""]},
+    {"label": 0, "other": [1.5], "tokens": np.arange(100)},
+    {"box": [1.0, 2.0], "label": [-(2**63)], "text": "\u00e9", "tokens": [2**63 - 1]},
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "corpus.tfrecord"
+
+
+def field(number: int, content: bytes, wire_type: int = 2) -> bytes:
+    head = bytes([number << 3 | wire_type])
+    return head + (bytes([len(content)]) if wire_type == 2 else b"") + content
+
+
+def example(*features: tuple[bytes, bytes]) -> bytes:
+    entries = [field(1, field(1, key) + field(2, feature)) for key, feature in features]
+    return field(1, b"".join(entries))
+
+
+def ints(*values: int) -> bytes:
+    return field(3, field(1, bytes(values)))
+
+
+# -- checksums --
+def test_the_checksum_is_the_published_one() -> None:
+    assert _core.crc32c(b"123456789") == 0xE3069283
+    assert _core.mask_crc(0xE3069283) == 0xC78AB0E5
+
+
+@settings(max_examples=50)
+@given(size=st.integers(0, 10000), begin=st.integers(0, 16), seed=st.integers(0, 99))
+def test_tables_and_instruction_agree(size: int, begin: int, seed: int) -> None:
+    data = np.random.default_rng(seed).integers(0, 256, begin + size, np.uint8)[begin:]
+    assert _core.crc32c(data) == _core.crc32c_portable(data)
+
+
+def test_tables_and_instruction_agree_for_every_short_size() -> None:
+    data = np.random.default_rng(1).integers(0, 256, 700, np.uint8)
+    for size in range(len(data)):
+        assert _core.crc32c(data[:size]) == _core.crc32c_portable(data[:size])
+
+
+# -- frames --
+def test_a_frame_is_the_published_one() -> None:
+    assert (
+        tfrecord.encode_record(b"").hex(" ")
+        == "00 00 00 00 00 00 00 00 29 03 98 07 d8 ea 82 a2"
+    )
+
+
+def test_what_is_written_is_read(path: Path) -> None:
+    assert tfrecord.write(path, EXAMPLES) == 3
+    found = read_records(path, STREAMS)
+    expected = [decode(tfrecord.encode_example(one), STREAMS) for one in EXAMPLES]
+    assert found == expected
+    assert found[0] == [
+        [[1], [-1], [300], [2**40]],
+        [[7]],
+        [[0.5, -2.0]],
+        [[b"ab"], [b""]],
+    ]
+    assert found[1][2] == []
+    assert found[2][3] == [["\u00e9".encode()]]
+    assert not path.with_name(path.name + ".tmp").exists()
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zlib"])
+def test_a_compressed_file_holds_the_same_records(path: Path, compression: str) -> None:
+    tfrecord.write(path, EXAMPLES)
+    plain = path.read_bytes()
+    tfrecord.write(path, EXAMPLES, compression=compression)  # type: ignore[arg-type]
+    decompress = gzip.decompress if compression == "gzip" else zlib.decompress
+    assert decompress(path.read_bytes()) == plain
+    with pytest.raises(DataError, match=f"say compression=.{compression}."):
+        read_records(path, STREAMS)
+
+
+def test_an_interrupted_writer_leaves_nothing(path: Path) -> None:
+    with pytest.raises(ValueError, match="mixes bytes"):
+        tfrecord.write(path, [{"a": 1}, {"a": [1, "x"]}])
+    assert list(path.parent.iterdir()) == []
+
+
+def test_an_empty_file_has_no_records(path: Path) -> None:
+    path.write_bytes(b"")
+    assert read_records(path, STREAMS) == []
+
+
+def test_a_file_cut_anywhere_but_between_records_is_an_error(path: Path) -> None:
+    tfrecord.write(path, EXAMPLES[::2])
+    data = path.read_bytes()
+    offsets = _core.index_records(_core.File(str(path)), _core.Ledger(0)).tolist()
+    for size in range(len(data)):
+        path.write_bytes(data[:size])
+        if size in offsets:
+            assert len(read_records(path, STREAMS)) == offsets.index(size)
+            continue
+        with pytest.raises(DataError, match="the file ends") as caught:
+            read_records(path, STREAMS)
+        number = sum(offset <= size for offset in offsets) - 1
+        assert (caught.value.offset, caught.value.sequence) == (offsets[number], number)
+
+
+def test_any_flipped_bit_is_an_error_with_its_record(path: Path) -> None:
+    tfrecord.write(path, EXAMPLES[::2])
+    data = path.read_bytes()
+    offsets = _core.index_records(_core.File(str(path)), _core.Ledger(0)).tolist()
+    for place in range(len(data)):
+        for bit in range(8):
+            damaged = bytearray(data)
+            damaged[place] ^= 1 << bit
+            path.write_bytes(damaged)
+            with pytest.raises(DataError, match="checksum") as caught:
+                read_records(path, STREAMS)
+            number = sum(offset <= place for offset in offsets) - 1
+            assert (caught.value.offset, caught.value.sequence) == (offsets[number], number)
+            assert caught.value.file == str(path)
+
+
+@pytest.mark.parametrize("length", [2**31, 2**32 - 1, 2**63, 2**64 - 1, 2**64 - 16])
+def test_a_length_that_lies_under_a_right_checksum_takes_no_memory(
+    path: Path, length: int
+) -> None:
+    head = struct.pack("<Q", length)
+    crc = struct.pack("<I", _core.mask_crc(_core.crc32c(head)))
+    path.write_bytes(head + crc + b"x" * 100)
+    with pytest.raises(DataError, match=f"the record has {length} bytes, but the file ends"):
+        read_records(path, STREAMS)
+
+
+def test_unmasked_checksums_are_wrong(path: Path) -> None:
+    head = struct.pack("<Q", 3)
+    path.write_bytes(head + struct.pack("<I", _core.crc32c(head)) + b"abc" + b"\0" * 4)
+    with pytest.raises(DataError, match="is it a TFRecord file"):
+        read_records(path, STREAMS)
+
+
+def test_lost_framing_is_one_error_and_ends_the_file(path: Path) -> None:
+    tfrecord.write(path, EXAMPLES)
+    data = bytearray(path.read_bytes())
+    offsets = _core.index_records(_core.File(str(path)), _core.Ledger(0)).tolist()
+    data[offsets[1]] ^= 1
+    path.write_bytes(data)
+    ledger = _core.Ledger(1)
+    assert _core.index_records(_core.File(str(path)), ledger).tolist() == offsets[:2]
+    assert [(item.sequence, item.offset) for item in ledger.items] == [(1, offsets[1])]
+
+
+def test_heads_are_found_over_large_and_many_records(path: Path) -> None:
+    sizes = [0, 1, 65535, 65536, 65537, 200000, *[5] * 20000, 300000, 0]
+    tfrecord.write(path, [bytes(size) for size in sizes])
+    offsets = _core.index_records(_core.File(str(path)), _core.Ledger(0))
+    assert (np.diff(offsets) - 16).tolist() == sizes
+
+
+# -- damaged records within a budget --
+def test_a_damaged_record_is_left_out_and_listed(path: Path) -> None:
+    tfrecord.write(path, [*EXAMPLES, {"tokens": [1]}])
+    data = bytearray(path.read_bytes())
+    offsets = _core.index_records(_core.File(str(path)), _core.Ledger(0))
+    data[int(offsets[1]) + 20] ^= 1
+    path.write_bytes(data)
+    deserializer, num_chunks = open_records(path, STREAMS, offsets)
+    ledger = _core.Ledger(2)
+    loaded = [deserializer.load_for_index(chunk, ledger) for chunk in range(num_chunks)]
+    assert [len(columns[0][1]) - 1 for columns in loaded] == [1, 1]
+    assert [(item.sequence, item.offset, item.stream) for item in ledger.items] == [
+        (1, offsets[1], None),
+        (3, offsets[3], "label"),
+    ]
+    skipping, _ = open_records(path, STREAMS, offsets, skipped=(1, 3))
+    assert [len(skipping.load(chunk)[0][1]) - 1 for chunk in range(num_chunks)] == [1, 1]
+    with pytest.raises(DataError, match="the record lacks the feature") as caught:
+        open_records(path, STREAMS, offsets, skipped=(1,))[0].load(1)
+    assert (caught.value.stream, caught.value.sequence, caught.value.chunk) == ("label", 3, 1)
+
+
+def test_an_index_of_another_file_is_stale(path: Path) -> None:
+    tfrecord.write(path, EXAMPLES)
+    offsets = _core.index_records(_core.File(str(path)), _core.Ledger(0))
+    source = _core.RecordFile(str(path), _core.File(str(path)).tag)
+    size = int(offsets[3])
+    for chunk, reason in (
+        (_core.RecordChunk(0, 0, size, 0, 2, []), "the index says 2 records, the file has 3"),
+        (_core.RecordChunk(0, 0, size - 1, 0, 3, []), "more than its index says"),
+    ):
+        with pytest.raises(StaleError, match=reason):
+            _core.RecordDeserializer(declare(STREAMS), [source], [chunk], True).load(0)
+    deserializer, _ = open_records(path, STREAMS, offsets)
+    tfrecord.write(path, EXAMPLES)
+    with pytest.raises(StaleError, match="the file changed"):
+        deserializer.load(0)
+
+
+# -- messages --
+def read_message(path: Path, message: bytes, streams: list[Stream]) -> list[list[list[object]]]:
+    tfrecord.write(path, [message])
+    return read_records(path, streams)[0]
+
+
+def assert_as_the_model(path: Path, message: bytes, streams: list[Stream]) -> None:
+    try:
+        expected = decode(message, streams)
+    except DamagedError:
+        with pytest.raises(DataError):
+            read_message(path, message, streams)
+        return
+    found = read_message(path, message, streams)
+    assert repr(found) == repr(expected)  # NaN is not equal to itself
+
+
+PACKED_TWICE = field(3, field(1, b"\x01\x02") + field(1, b"\x03") + field(1, b"\x04", 0))
+
+
+@pytest.mark.parametrize(
+    ("message", "samples"),
+    [
+        # Where TensorFlow's two parsers differ: all runs are joined, packed or not.
+        (example((b"tokens", PACKED_TWICE)), [[1], [2], [3], [4]]),
+        # The last kind counts, and ends what was there of the same kind before.
+        (example((b"tokens", field(2, field(1, bytes(4))) + ints(5))), [[5]]),
+        (example((b"tokens", ints(1) + field(2, b"") + ints(5))), [[5]]),
+        (example((b"tokens", ints(1) + ints(2))), [[1], [2]]),
+        # The last entry of a key counts.
+        (example((b"tokens", ints(1)), (b"tokens", ints(2))), [[2]]),
+        # Unknown fields are passed over.
+        (field(9, b"x") + example((b"tokens", field(7, b"\x01", 0) + ints(3))), [[3]]),
+        (example((b"tokens", ints(3))) + field(2, bytes(8), 1), [[3]]),
+        # A map may come in parts, and a value too: its parts are merged.
+        (example((b"a", ints(1))) + example((b"tokens", ints(4))), [[4]]),
+        (
+            field(1, field(1, field(1, b"tokens") + field(2, ints(1)) + field(2, ints(2)))),
+            [[1], [2]],
+        ),
+        # No kind at all, no feature at all, no message at all.
+        (example((b"tokens", b"")), []),
+        (example(), []),
+        (b"", []),
+        (example((b"tokens", field(3, b""))), []),
+        # A varint need not be the shortest.
+        (example((b"tokens", ints(0x81, 0x80, 0x00))), [[1]]),
+    ],
+)
+def test_an_edge_of_the_message_is_decided(
+    path: Path, message: bytes, samples: list[list[int]]
+) -> None:
+    assert read_message(path, message, [TOKENS]) == [samples]
+    assert_as_the_model(path, message, [TOKENS])
+
+
+@pytest.mark.parametrize(
+    ("feature", "reason"),
+    [
+        (ints(0x80), "a varint of the list is cut off"),
+        (ints(*[0xFF] * 9, 0x02), "more than 64 bits"),
+        (ints(*[0xFF] * 10, 0x01), "more than 64 bits"),
+        (field(3, field(1, b"", 3)), "wire type 3"),
+        (field(3, b"\x0a\x7f\x01"), "has 127 bytes, but 1 are left"),
+        (field(3, b"\x02\x00"), "a field number that cannot be"),
+        (b"\x80", "a varint of the message is cut off"),
+        (field(2, field(1, bytes(4))), "holds floats, but integers were declared"),
+        (field(1, b""), "holds bytes, but integers were declared"),
+    ],
+)
+def test_a_damaged_message_is_an_error_with_its_stream(
+    path: Path, feature: bytes, reason: str
+) -> None:
+    with pytest.raises(DataError, match=reason) as caught:
+        read_message(path, example((b"tokens", feature)), [TOKENS])
+    assert (caught.value.stream, caught.value.sequence, caught.value.offset) == ("tokens", 0, 0)
+
+
+def test_packed_floats_that_are_not_whole_are_refused(path: Path) -> None:
+    message = example((b"box", field(2, field(1, bytes(5)))))
+    with pytest.raises(DataError, match="5 bytes, which is no multiple of 4"):
+        read_message(path, message, [BOX])
+
+
+@pytest.mark.parametrize(
+    ("stream", "reason"),
+    [
+        (Stream("tokens", "int64"), "has 3 values, but its shape wants 1"),
+        (Stream("tokens", "int64", 2, is_sequence=True), "wants a multiple of 2"),
+        (Stream("absent", "int64"), "the record lacks the feature"),
+    ],
+)
+def test_a_feature_that_does_not_fit_is_named(path: Path, stream: Stream, reason: str) -> None:
+    with pytest.raises(DataError, match=reason) as caught:
+        read_message(path, example((b"tokens", ints(1, 2, 3))), [stream])
+    assert caught.value.stream == stream.key
+
+
+@settings(max_examples=100)
+@given(
+    values=st.lists(
+        st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 200), st.integers(0, 40000)),
+        max_size=300,
+    )
+)
+def test_integers_of_any_size_come_back(
+    tmp_path_factory: pytest.TempPathFactory, values: list[int]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "integers.tfrecord"
+    message = tfrecord.encode_example({"tokens": np.array(values, np.int64)})
+    expected = [[value] for value in values]
+    assert read_message(path, message, [TOKENS]) == [expected] if values else [[]]
+
+
+MESSAGE = tfrecord.encode_example(EXAMPLES[0])
+
+
+def test_a_message_cut_anywhere_is_as_the_model_says(path: Path) -> None:
+    for size in range(len(MESSAGE)):
+        assert_as_the_model(path, MESSAGE[:size], STREAMS)
+
+
+def test_a_message_with_any_bit_flipped_is_as_the_model_says(path: Path) -> None:
+    for place in range(len(MESSAGE)):
+        for bit in range(8):
+            message = bytearray(MESSAGE)
+            message[place] ^= 1 << bit
+            assert_as_the_model(path, bytes(message), STREAMS)
+
+
+@settings(max_examples=300)
+@given(
+    edits=st.lists(
+        st.tuples(st.integers(0, len(MESSAGE)), st.integers(0, 6), st.binary(max_size=6)),
+        max_size=4,
+    )
+)
+def test_an_edited_message_is_as_the_model_says(
+    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[int, int, bytes]]
+) -> None:
+    message = bytearray(MESSAGE)
+    for place, size, piece in edits:
+        message[place : place + size] = piece
+    path = tmp_path_factory.getbasetemp() / "edited.tfrecord"
+    assert_as_the_model(path, bytes(message), STREAMS)
+
+
+def has_odd_entry(message: bytes) -> bool:
+    """Whether an entry holds an unknown field: protobuf's own classes then differ."""
+    return any(
+        (number, wire_type) not in [(1, 2), (2, 2)]
+        for features in fields(message)
+        if features[:2] == (1, 2)
+        for entry in fields(features[2])
+        if entry[:2] == (1, 2)
+        for number, wire_type, _ in fields(entry[2])
+    )
+
+
+def test_what_protobuf_reads_is_what_the_core_reads(path: Path) -> None:
+    descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2")
+    from google.protobuf import descriptor_pool, message_factory
+
+    file = descriptor_pb2.FileDescriptorProto(name="example.proto", syntax="proto3")
+
+    def add(name: str, *declared: tuple[str, int, int, str | None]) -> None:
+        message = file.message_type.add(name=name)
+        for field_name, number, kind, type_name in declared:
+            label = 3 if type_name in (None, ".Features.Entry") else 1
+            new = message.field.add(name=field_name, number=number, type=kind, label=label)
+            if type_name:
+                new.type_name = type_name
+            if name == "Feature":
+                new.oneof_index = 0
+
+    add("BytesList", ("value", 1, 12, None))
+    add("FloatList", ("value", 1, 2, None))
+    add("Int64List", ("value", 1, 3, None))
+    add(
+        "Feature",
+        ("bytes_list", 1, 11, ".BytesList"),
+        ("float_list", 2, 11, ".FloatList"),
+        ("int64_list", 3, 11, ".Int64List"),
+    )
+    file.message_type[-1].oneof_decl.add(name="kind")
+    add("Features", ("feature", 1, 11, ".Features.FeatureEntry"))
+    file.message_type[-1].field[0].label = 3
+    entry = file.message_type[-1].nested_type.add(name="FeatureEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=9, label=1)
+    entry.field.add(name="value", number=2, type=11, label=1, type_name=".Feature")
+    add("Example", ("features", 1, 11, ".Features"))
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    message_class = message_factory.GetMessageClass(pool.FindMessageTypeByName("Example"))
+
+    rng = np.random.default_rng(0)
+    num_agreed = 0
+    base = MESSAGE + MESSAGE
+    for _ in range(3000):
+        data = bytearray(base)
+        for _ in range(rng.integers(1, 3)):
+            data[rng.integers(len(data))] = rng.integers(256)
+        try:
+            ours = decode(bytes(data), [TOKENS])
+        except DamagedError:
+            continue
+        parsed = message_class()
+        try:
+            parsed.ParseFromString(bytes(data))
+        except Exception:  # the class also checks what we pass over, such as UTF-8
+            continue
+        if has_odd_entry(bytes(data)):
+            continue
+        feature = parsed.features.feature
+        theirs = list(feature["tokens"].int64_list.value) if "tokens" in feature else []
+        assert ours == [[[value] for value in theirs]], data.hex(" ")
+        assert read_message(path, bytes(data), [TOKENS]) == ours
+        num_agreed += 1
+    assert num_agreed > 500

@@ -1,0 +1,44 @@
+"""Minibatches of every deserializer, layout and engine are those of the model."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests import model
+from tests.sources import (
+    KINDS,
+    as_served,
+    check_share,
+    engines,
+    limit_of,
+    request_of,
+    serving,
+)
+from tests.strategies import limits, requests, timelines, times, workers
+
+balances = st.sampled_from([None, "samples"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_any_walk_along_the_timeline_is_the_one_of_the_model(
+    kind: str, data: st.DataObject
+) -> None:
+    corpus, settings = as_served(kind, *data.draw(timelines()))
+    limit = data.draw(limits(corpus))
+    balance = data.draw(balances) if settings.randomize else None
+    time = model.round_up(corpus, settings, data.draw(times(corpus)))
+    options = data.draw(engines()) | {"max_samples": limit_of(limit), "balance": balance}
+    with serving(kind, corpus, settings, **options) as source:
+        source.current_position = time
+        for _ in range(data.draw(st.integers(1, 6))):
+            request = data.draw(requests(corpus))
+            count = data.draw(workers(settings))
+            rank = data.draw(st.integers(0, count - 1))
+            taken = model.minibatch(corpus, settings, time, request, limit)
+            share = model.shares(corpus, settings, taken, count, balance)[rank]
+            assert source.current_position == time
+            minibatch = source.next_minibatch(
+                request_of(request), num_data_partitions=count, partition_index=rank
+            )
+            check_share(minibatch, corpus, taken, share)
+            time += sum(entry.size for entry in taken)
