@@ -1,6 +1,8 @@
 """Exact, resumable, shuffled minibatches at memory speed."""
 
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from sweephand.deserializers import (
     ArrayDeserializer,
@@ -18,6 +20,24 @@ from sweephand.source import MinibatchSource, MinibatchSourceFromData
 from sweephand.streams import StreamDef, StreamDefs, StreamInfo, Streams
 from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
+if TYPE_CHECKING:
+    from sweephand.deserializers.arrow import ArrowDeserializer
+    from sweephand.deserializers.parquet import ParquetDeserializer
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import those names only when they are used that need pyarrow."""
+        module = {"ArrowDeserializer": "arrow", "ParquetDeserializer": "parquet"}.get(name)
+        if module is None:
+            raise AttributeError(f"module 'sweephand' has no attribute {name!r}")
+        try:
+            return getattr(import_module(f"sweephand.deserializers.{module}"), name)
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                f"{name} needs {error.name}: pip install 'sweephand[parquet]'"
+            ) from error
+
+
 __version__ = version("sweephand")
 
 __all__ = [
@@ -25,6 +45,7 @@ __all__ = [
     "FULL_DATA_SWEEP",
     "INFINITELY_REPEAT",
     "ArrayDeserializer",
+    "ArrowDeserializer",
     "DataError",
     "Deserializer",
     "Frames",
@@ -37,6 +58,7 @@ __all__ = [
     "MinibatchSourceFromData",
     "NpyDeserializer",
     "Padded",
+    "ParquetDeserializer",
     "Ragged",
     "RawTokensDeserializer",
     "StaleError",

@@ -142,6 +142,24 @@ def blank_column(column: ColumnData, lengths: NDArray[np.integer]) -> ColumnData
     )
 
 
+def spread(column: ColumnData, rows: NDArray[np.integer], num_rows: int) -> ColumnData:
+    """Return a column of `num_rows` sequences, of which only those at `rows` are given.
+
+    The others are empty, or one sample of zeros where every sequence is one sample.
+    """
+    if column.sample_offsets is not None:
+        lengths = np.zeros(num_rows, np.int64)
+        lengths[rows] = column.lengths
+        return replace(column, sample_offsets=offsets_of(lengths))
+    if column.element_offsets is not None:
+        counts = np.zeros(num_rows, np.int64)
+        counts[rows] = np.diff(column.element_offsets)
+        return replace(column, num_samples=num_rows, element_offsets=offsets_of(counts))
+    values = np.zeros((num_rows, *column.shape), column.dtype)
+    values[rows] = column.values
+    return replace(column, num_samples=num_rows, values=values)
+
+
 def concat_columns(parts: Sequence[ColumnData]) -> ColumnData:
     """Return the sequences of all parts, which are of one kind, one behind the other."""
     if len(parts) == 1:

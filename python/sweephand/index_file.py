@@ -124,7 +124,7 @@ def load_index(
         if found == _describe(files):
             return replace(index, files=files)
         known |= {json.dumps(source): index.scan(i) for i, source in enumerate(found)}
-    index = _join(files, _scan_all(files, known, scan))
+    index = join_scans(files, _scan_all(files, known, scan))
     _keep(index, meaning, places)
     return index
 
@@ -157,7 +157,8 @@ def _describe(files: Sequence[SourceFile]) -> list[list[str | int]]:
     return [[file.name, file.size, file.tag] for file in files]
 
 
-def _join(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
+def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
+    """Return what was learnt of each file as an index of all."""
     names = list(scans[0].arrays)
     return Index(
         files,

@@ -15,7 +15,7 @@ from sweephand.columns import ColumnData, blank_column, concat_columns, describe
 from sweephand.deserializers.base import Deserializer, Opened, make_chunk
 from sweephand.deserializers.rows import Rows
 from sweephand.errors import DataError, StaleError
-from sweephand.files import Files, LocalFile, SourceFile, find_files
+from sweephand.files import FileList, LocalFile, SourceFile
 from sweephand.index_file import Advance, Index, Scan, load_index
 from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
@@ -98,22 +98,31 @@ class IndexedDeserializer(Deserializer):
 
     Parameters
     ----------
-    files : str, path, or sequence of them
-        As `find_files` takes them.
+    files : FileList
+        What `find_files` found.
     streams : StreamDefs
         What is wanted of every row.
+
+    Attributes
+    ----------
+    order : ndarray of int64 or None
+        The row that each sequence is; None: the rows one after the other.
+    is_resident : bool
+        The rows lie in memory already: every unit is a chunk that costs nothing.
     """
 
     format: ClassVar[str]  # with its version: part of the meaning of an index
 
-    def __init__(self, files: Files, streams: StreamDefs) -> None:
+    order: NDArray[np.int64] | None = None
+    is_resident: bool = False
+
+    def __init__(self, files: FileList, streams: StreamDefs) -> None:
         if not streams:
             raise ValueError("give at least one stream")
         self.definitions = streams
         self.fields = {name: one.field or name for name, one in streams.items()}
-        listed = find_files(files)
-        self.files = listed.files
-        self.leftovers = listed.leftovers
+        self.files = files.files
+        self.leftovers = files.leftovers
 
     @abstractmethod
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
@@ -122,8 +131,16 @@ class IndexedDeserializer(Deserializer):
     @abstractmethod
     def read_units(
         self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
-    ) -> list[ColumnData]:
-        """Return the rows of units ``[begin, end)`` of a file, one column per stream."""
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Read units ``[begin, end)`` of a file.
+
+        Returns
+        -------
+        columns : list of ColumnData
+            One per stream; rows that are wrong are blank.
+        wrong : dict
+            What is wrong with such a row, counted from the first one that was read.
+        """
 
     @property
     def load_threads(self) -> int:
@@ -134,34 +151,44 @@ class IndexedDeserializer(Deserializer):
     def open(self, *, frames: bool = False, ledger: Ledger | None = None) -> Opened:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         ledger = ledger or Ledger()
-        index = load_index(self.files, self._meaning(), self._scan)
+        index = self.load_index()
         _list_errors(index, ledger)
         kinds = _common_kinds(index, self.fields)
         infos = [
             describe_stream(name, kinds[name].to_column(), definition)
             for name, definition in self.definitions.items()
         ]
-        rows = Rows(index, infos, ledger, frames)
-        loader = _Loader(self, rows, kinds, ledger)
+        rows = Rows(
+            index,
+            {name: _lengths(index, name, kind) for name, kind in kinds.items()},
+            next((info.name for info in infos if info.defines_mb_size), None),
+            ledger,
+            frames=frames,
+            order=self.order,
+            chunk_per_unit=self.is_resident,
+        )
+        loader = _Loader(self, rows, kinds, ledger, frames)
         return Opened(
             core=_core.CallbackDeserializer(loader.load),
             streams=infos,
-            chunk_sequences=np.diff(rows.served_starts).astype(np.uint64),
+            chunk_sequences=np.diff(rows.starts).astype(np.uint64),
             size_by=rows.size_by,
             ids=rows.ids,
             names=[file.name for file in self.files],
-            resident=False,
-            sample_bytes=rows.num_bytes / max(1, rows.num_samples),
+            resident=self.is_resident,
+            sample_bytes=rows.sample_bytes,
             stored=rows.stored,
             load_threads=self.load_threads,
         )
 
-    def _meaning(self) -> dict[str, Any]:
+    def load_index(self) -> Index:
+        """Return what there is in the files, learnt now or before."""
         definitions = {
-            name: [self.fields[name], one.shape, one.defines_mb_size, str(one.dtype)]
+            name: [self.fields[name], one.shape, str(one.dtype)]
             for name, one in self.definitions.items()
         }
-        return {"format": self.format, "streams": definitions}
+        meaning = {"format": self.format, "streams": definitions}
+        return load_index(self.files, meaning, self._scan)
 
     def _scan(self, file: SourceFile, advance: Advance) -> Scan:
         found = self.scan_units(file, advance)
@@ -187,6 +214,10 @@ class IndexedDeserializer(Deserializer):
             "format": found.facts,
         }
         return Scan(arrays, facts)
+
+
+def _lengths(index: Index, name: str, kind: Kind) -> NDArray[np.uint32] | None:
+    return index.arrays[f"lengths of {name}"] if kind.is_ragged else None
 
 
 def _list_errors(index: Index, ledger: Ledger) -> None:
@@ -232,23 +263,29 @@ class _Loader:
         rows: Rows,
         kinds: Mapping[str, Kind],
         ledger: Ledger,
+        frames: bool,
     ) -> None:
         self._deserializer = deserializer
         self._rows = rows
         self._kinds = kinds
         self._ledger = ledger
+        self._frames = frames
 
     def load(self, chunk: int) -> _core.Chunk:
-        """Return a chunk; units that cannot be read are skipped within the budget."""
+        """Return a chunk; what is found to be damaged only now is skipped within the budget."""
         first, end = self._rows.chunk_units[chunk : chunk + 2].tolist()
         parts: list[list[ColumnData]] = []
-        skipped: list[int] = []  # units
+        skipped: list[int] = []  # rows
         for begin, stop in self._pieces(first, end):
             self._read_or_skip(begin, stop, parts, skipped)
         columns = [concat_columns(one) for one in zip(*parts, strict=True)]
-        if self._rows.offsets is not None:
+        if self._frames:
             columns = [column.as_frames() for column in columns]
-        return make_chunk(columns, skipped=self._rows.numbers_in(skipped, first))
+        return make_chunk(
+            columns,
+            owned=not self._deserializer.is_resident,
+            skipped=self._rows.numbers(skipped, first),
+        )
 
     def _pieces(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         """Cut a run of units at the borders of files."""
@@ -263,53 +300,50 @@ class _Loader:
         self, begin: int, end: int, parts: list[list[ColumnData]], skipped: list[int]
     ) -> None:
         """Read units of one file; if that fails each by itself, so that few are lost."""
+        if not self._rows.is_served(begin, end).any():
+            parts.append(self._blank(begin, end))
+            return
         try:
-            parts.append(self._read(begin, end))
+            columns, wrong = self._read(begin, end)
         except StaleError:
             raise
         except DataError as error:
             if end - begin > 1:
                 for unit in range(begin, end):
                     self._read_or_skip(unit, unit + 1, parts, skipped)
-            else:
-                self._ledger.add(error)
-                parts.append(self._blank(begin))
-                skipped.append(begin)
+                return
+            self._ledger.add(error)
+            parts.append(self._blank(begin, end))
+            skipped += range(*self._rows.unit_rows[[begin, end]].tolist())
+            return
+        parts.append(columns)
+        is_served = self._rows.is_served(begin, end)
+        for row, reason in wrong.items():
+            if is_served[row]:  # the index does not know
+                self._ledger.add(reason)
+                skipped.append(int(self._rows.unit_rows[begin]) + row)
 
-    def _read(self, begin: int, end: int) -> list[ColumnData]:
-        """Read units of one file."""
-        starts = self._rows.index.starts["rows"]
+    def _read(self, begin: int, end: int) -> tuple[list[ColumnData], dict[int, DataError]]:
+        index = self._rows.index
+        starts = index.starts["rows"]
         number = int(np.searchsorted(starts, begin, side="right")) - 1
-        file = self._rows.index.files[number]
-        first = int(starts[number])
-        columns = self._deserializer.read_units(
-            file, self._rows.index.facts[number]["format"], begin - first, end - first
+        file, first = index.files[number], int(starts[number])
+        columns, wrong = self._deserializer.read_units(
+            file, index.facts[number]["format"], begin - first, end - first
         )
         file.check_unchanged()
-        self._check(columns, begin, end, file)
-        return columns
-
-    def _check(
-        self, columns: Sequence[ColumnData], begin: int, end: int, file: SourceFile
-    ) -> None:
-        rows = slice(*self._rows.unit_rows[[begin, end]].tolist())
         for (name, kind), column in zip(self._kinds.items(), columns, strict=True):
-            lengths = self._rows.lengths.get(name)
-            same = column.num_sequences == rows.stop - rows.start
-            if same and lengths is not None:
-                same = np.array_equal(column.lengths, lengths[rows])
-            if not same or Kind.of(column) != kind:
+            lengths = self._rows.lengths_of(name, begin, end)
+            if Kind.of(column) != kind or not np.array_equal(column.lengths, lengths):
                 raise StaleError(
                     "the rows are not those that the index was built of; delete the index",
                     file.path,
                     stream=name,
                 )
+        return columns, wrong
 
-    def _blank(self, unit: int) -> list[ColumnData]:
-        rows = slice(*self._rows.unit_rows[[unit, unit + 1]].tolist())
-        ones = np.ones(rows.stop - rows.start, np.uint32)
-        lengths = self._rows.lengths
+    def _blank(self, begin: int, end: int) -> list[ColumnData]:
         return [
-            blank_column(kind.to_column(), lengths[name][rows] if name in lengths else ones)
+            blank_column(kind.to_column(), self._rows.lengths_of(name, begin, end))
             for name, kind in self._kinds.items()
         ]
