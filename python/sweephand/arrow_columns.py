@@ -1,8 +1,8 @@
 """Arrow arrays as columns: their buffers as they are, where the layout allows.
 
 A list is a sequence and a scalar is one sample; fixed-size lists, and the innermost lists where
-a shape asks for them, are samples of several numbers; strings and binary are bytes. A row with a
-null anywhere is wrong, and so is one whose innermost lists do not have the shape.
+a shape asks for them, are samples of several numbers; strings and binary are bytes. A row with
+a null anywhere is wrong, and so is one whose innermost lists do not have the shape.
 """
 
 from __future__ import annotations

@@ -222,8 +222,8 @@ def make_column(name: str, data: object) -> ColumnData:
         return _from_csr(name, data)
     if isinstance(data, list):
         return _from_list(name, data)
-    if getattr(data, "dtype", None) == object:
-        return _from_list(name, list(data))  # type: ignore[call-overload] # an array
+    if isinstance(data, np.ndarray) and data.dtype.hasobject:
+        return _from_list(name, list(data))
     values = _as_values(name, data)
     return ColumnData(values, values.dtype, values.shape[1:], len(values))
 
@@ -281,7 +281,16 @@ def _is_csr(data: object) -> bool:
     return getattr(data, "format", None) == "csr" and hasattr(data, "indptr")
 
 
-def _as_array(name: str, data: object) -> NDArray[Any]:
+def as_array(name: str, data: object) -> NDArray[Any]:
+    """Return what a user calls data as an array of native byte order.
+
+    Raises
+    ------
+    TypeError
+        If elements are Python objects.
+    ValueError
+        If it cannot be read as an array.
+    """
     if type(data).__module__.partition(".")[0] == "torch":
         array = _from_torch(data)
     else:
@@ -312,7 +321,7 @@ def _torch_int16(tensor: Any) -> Any:
 
 
 def _as_values(name: str, data: object) -> NDArray[Any]:
-    values = _as_array(name, data)
+    values = as_array(name, data)
     if values.ndim == 0:
         raise TypeError(
             f"stream {name!r} must have a first axis of samples, got a single {values.dtype}"
@@ -346,7 +355,7 @@ def _from_list(name: str, data: list[object]) -> ColumnData:
         samples = [sample for one in lists for sample in one]
         offsets = offsets_of([len(one) for one in lists])
         return replace(_from_bytes(name, samples), sample_offsets=offsets)
-    if data and np.ndim(_as_array(name, data[0])) == 0:
+    if data and np.ndim(as_array(name, data[0])) == 0:
         values = _as_values(name, data)
         return ColumnData(values, values.dtype, values.shape[1:], len(values))
     sequences = [_as_values(name, item) for item in data]

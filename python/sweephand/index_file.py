@@ -176,7 +176,7 @@ def _scan_all(
     remote = not all(isinstance(file, LocalFile) for file in files)
     num_threads = _REMOTE_THREADS if remote else os.cpu_count() or 1
     with (
-        _progress(sum(file.size for file in files)) as advance,
+        show_progress("building the index", sum(file.size for file in files)) as advance,
         ThreadPoolExecutor(min(num_threads, len(files)), "sweephand-index") as threads,
     ):
         futures: list[Future[Scan] | Scan] = []
@@ -195,15 +195,15 @@ def _scan_all(
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Advance]:
-    """Show a bar if someone looks at it; yields what moves it by a number of bytes."""
+def show_progress(what: str, total: int) -> Iterator[Advance]:
+    """Show a bar if someone looks at it; yields what moves it by a part of the total."""
     if not sys.stderr.isatty():
         yield lambda num_bytes: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
-    columns = ("building the index", BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (what, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda num_bytes: bar.advance(task, num_bytes)
@@ -228,7 +228,7 @@ def _keep(index: Index, meaning: Mapping[str, Any], places: Sequence[Path]) -> N
 
 def _write(path: Path, index: Index, meaning: Mapping[str, Any]) -> None:
     """Write to a name of its own, to the disk, and rename: readers see all of it or nothing."""
-    arrays = {name: np.ascontiguousarray(array) for name, array in index.arrays.items()}
+    arrays = {name: np.ascontiguousarray(index.arrays[name]) for name in sorted(index.arrays)}
     described = {
         name: {
             "dtype": array.dtype.newbyteorder("<").str,

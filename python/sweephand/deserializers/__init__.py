@@ -2,6 +2,8 @@
 
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.base import Deserializer
+from sweephand.deserializers.jsonl import JSONLDeserializer
+from sweephand.deserializers.map import MapDeserializer
 from sweephand.deserializers.megatron import MegatronDeserializer
 from sweephand.deserializers.npy import NpyDeserializer
 from sweephand.deserializers.raw_tokens import RawTokensDeserializer
@@ -10,6 +12,8 @@ from sweephand.deserializers.user import UserDeserializer
 __all__ = [
     "ArrayDeserializer",
     "Deserializer",
+    "JSONLDeserializer",
+    "MapDeserializer",
     "MegatronDeserializer",
     "NpyDeserializer",
     "RawTokensDeserializer",

@@ -31,10 +31,10 @@ class ArrowDeserializer(Deserializer):
     Parameters
     ----------
     source : table, Hugging Face dataset, stream, path, or sequence of paths
-        A ``pyarrow.Table``; a ``datasets.Dataset``, with what select, shuffle and filter made of
-        it; anything else with ``__arrow_c_stream__``, such as a record batch reader, which is
-        read into memory at once; IPC files, of the stream or the file format, as paths, globs or
-        URLs; a folder that ``Dataset.save_to_disk`` wrote.
+        A ``pyarrow.Table``; a ``datasets.Dataset``, with what select, shuffle and filter made
+        of it; anything else with ``__arrow_c_stream__``, such as a record batch reader, which
+        is read into memory at once; IPC files, of the stream or the file format, as paths, globs
+        or URLs; a folder that ``Dataset.save_to_disk`` wrote.
     streams : StreamDefs
         As in `ParquetDeserializer`.
 

@@ -110,8 +110,8 @@ class ArrowFiles(ArrowUnits):
             with data_errors(file.path, f"record batch {number}"):
                 if num_bytes > MAX_UNIT_BYTES:
                     raise DataError(
-                        f"record batch {number} has {num_bytes} bytes; at most {MAX_UNIT_BYTES} "
-                        "are read at once: write smaller ones",
+                        f"record batch {number} has {num_bytes} bytes; at most "
+                        f"{MAX_UNIT_BYTES} are read at once: write smaller ones",
                         file.path,
                         place[0],
                     )
@@ -119,8 +119,7 @@ class ArrowFiles(ArrowUnits):
                 num_rows = batch.num_rows
                 self.add_rows(scan, [batch], list(self.definitions), file.path)
         except DataError as error:
-            error.offset = place[0]
-            self.add_lost_rows(scan, num_rows, error)
+            self.add_lost_rows(scan, num_rows, error.within(offset=place[0]))
         scan.rows.append(num_rows)
         scan.num_bytes.append(num_bytes)
 
@@ -173,5 +172,4 @@ def _read_message(source: Any, file: SourceFile, begin: int) -> Any:
             ) from None
         return None
     except DataError as error:
-        error.offset = begin
-        raise
+        raise error.within(offset=begin) from error.__cause__

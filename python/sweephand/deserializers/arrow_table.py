@@ -38,11 +38,11 @@ class ArrowTable(ArrowUnits):
         super().__init__(FileList([memory], []), streams)
         self._batches = table.to_batches()
         self._schema = table.schema
-        if order is not None and order.size:
-            if order.min() < 0 or order.max() >= table.num_rows:
-                raise DataError(
-                    f"the indices mapping reaches beyond the {table.num_rows} rows", "table"
-                )
+        reach = np.zeros(1, np.int64) if order is None or not order.size else order
+        if reach.min() < 0 or reach.max() >= max(1, table.num_rows):
+            raise DataError(
+                f"the indices mapping reaches beyond the {table.num_rows} rows", "table"
+            )
         self.order = order
         self.is_resident = True
 

@@ -100,7 +100,7 @@ def data_errors(path: str, what: str) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except (pa.ArrowException, OSError, ValueError, TypeError, MemoryError) as error:
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise DataError(f"{what} cannot be decoded: {error}", path) from error

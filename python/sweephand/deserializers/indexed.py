@@ -121,6 +121,7 @@ class IndexedDeserializer(Deserializer):
             raise ValueError("give at least one stream")
         self.definitions = streams
         self.fields = {name: one.field or name for name, one in streams.items()}
+        self.kinds: Mapping[str, Kind] = {}  # known when it is opened
         self.files = files.files
         self.leftovers = files.leftovers
 
@@ -153,7 +154,7 @@ class IndexedDeserializer(Deserializer):
         ledger = ledger or Ledger()
         index = self.load_index()
         _list_errors(index, ledger)
-        kinds = _common_kinds(index, self.fields)
+        kinds = self.kinds = _common_kinds(index, self.fields)
         infos = [
             describe_stream(name, kinds[name].to_column(), definition)
             for name, definition in self.definitions.items()

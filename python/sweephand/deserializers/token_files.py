@@ -138,6 +138,7 @@ class TokenFiles:
                 inside = begin + done - int(begins[piece])
                 part = values[done : done + size - inside]
                 self.files[file].read_into(offset + inside, part)
+                self.files[file].check_unchanged()
                 done += part.size
             column = ColumnData(
                 values.view(self.dtype), self.dtype, (), int(offsets[-1]), offsets
