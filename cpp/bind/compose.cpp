@@ -9,12 +9,14 @@ namespace sweephand {
 
 void bind_compose(py::module_& module) {
   py::class_<Request>(module, "Request")
-      .def(py::init(
-               [](std::uint64_t num_samples, std::uint32_t num_workers, std::uint32_t rank) {
-                 return Request{
-                     .num_samples = num_samples, .num_workers = num_workers, .rank = rank};
-               }),
-           "num_samples"_a, "num_workers"_a, "rank"_a);
+      .def(py::init([](std::uint64_t num_samples, std::uint32_t num_workers, std::uint32_t rank,
+                       std::uint32_t num_skipped) {
+             return Request{.num_samples = num_samples,
+                            .num_workers = num_workers,
+                            .rank = rank,
+                            .num_skipped = num_skipped};
+           }),
+           "num_samples"_a, "num_workers"_a, "rank"_a, "num_skipped"_a);
 
   py::class_<Plan>(module, "Plan")
       .def_readonly("nominal_time", &Plan::nominal_time)

@@ -49,6 +49,7 @@ void bind_batch(py::module_& module) {
       .def_readonly("num_samples", &StreamBatch::num_samples)
       .def_readonly("num_elements", &StreamBatch::num_elements)
       .def_readonly("longest", &StreamBatch::longest)
+      .def_property_readonly("is_grid", [](const StreamBatch& s) { return s.mask != nullptr; })
       .def_readonly("rows", &StreamBatch::rows)
       .def_readonly("width", &StreamBatch::width)
       .def(

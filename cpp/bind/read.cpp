@@ -3,6 +3,7 @@
 #include "bind/chunk_arrays.hpp"
 #include "read/extents.hpp"
 #include "read/file.hpp"
+#include "read/frames.hpp"
 #include "read/resident.hpp"
 
 #include <cstdint>
@@ -84,6 +85,18 @@ void bind_files(py::module_& module) {
              return std::make_shared<File>(path.string(), tag);
            }),
            "path"_a, "tag"_a)
+      .def(py::pickle(
+          [](const File& self) {
+            const FileTag& tag = self.tag();
+            return py::make_tuple(std::filesystem::path(self.path()), tag.size, tag.mtime_ns,
+                                  tag.inode);
+          },
+          [](const py::tuple& state) {
+            return std::make_shared<File>(state[0].cast<std::filesystem::path>().string(),
+                                          FileTag{.size = state[1].cast<std::uint64_t>(),
+                                                  .mtime_ns = state[2].cast<std::int64_t>(),
+                                                  .inode = state[3].cast<std::uint64_t>()});
+          }))
       .def_property_readonly("path", &File::path)
       .def_property_readonly("tag", &File::tag)
       .def(
@@ -172,6 +185,10 @@ void bind_read(py::module_& module) {
              return std::make_shared<ResidentDeserializer>(std::move(corpus));
            }),
            "corpus"_a);
+  py::class_<FrameDeserializer, Deserializer, std::shared_ptr<FrameDeserializer>>(
+      module, "FrameDeserializer")
+      .def(py::init<std::shared_ptr<Deserializer>, std::vector<std::string>>(), "sequences"_a,
+           "names"_a);
   py::class_<CallbackDeserializer, Deserializer, std::shared_ptr<CallbackDeserializer>>(
       module, "CallbackDeserializer")
       .def(py::init<py::function>(), "load"_a);

@@ -18,6 +18,7 @@ struct Request {
       0;  // over all workers; kToSweepEnd takes what is left of the sweep
   std::uint32_t num_workers = 1;
   std::uint32_t rank = 0;
+  std::uint32_t num_skipped = 0;  // minibatches that are left out after the one that is wanted
 
   bool operator==(const Request&) const = default;
 };

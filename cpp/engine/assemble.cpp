@@ -9,8 +9,36 @@
 namespace sweephand {
 namespace {
 
-// The samples of the share that one stream holds. `cells` are empty unless the plan cuts
-// sequences into pieces.
+// A broadcast stream has as many samples in the minibatch as the sequence is long.
+void repeat(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    if (runs[j].samples != 1) {
+      throw DataError("a broadcast stream has one sample per sequence, here are " +
+                          std::to_string(runs[j].samples),
+                      {.stream = stream.name, .sequence = runs[j].sequence});
+    }
+    runs[j].length = plan.share[j].size;
+  }
+}
+
+// Cuts each run down to the piece that its cell holds.
+void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    const std::uint64_t first = plan.cells[j].first;
+    const std::uint64_t size = plan.share[j].size;
+    if (runs[j].samples < first || runs[j].samples - first < size) {
+      throw DataError("the stream has " + std::to_string(runs[j].samples) +
+                          " samples where the size-defining stream has at least " +
+                          std::to_string(first + size) + "; rows need streams of equal lengths",
+                      {.stream = stream.name, .sequence = runs[j].sequence});
+    }
+    runs[j].begin += first;
+    runs[j].samples = size;
+    runs[j].length = size;
+  }
+}
+
+// The samples of the share that one stream holds.
 template <class Sequences>
 std::vector<Run> runs_of(const Sequences& located, const Plan& plan, const StreamSpec& stream) {
   constexpr std::size_t kAhead = 16;
@@ -25,25 +53,51 @@ std::vector<Run> runs_of(const Sequences& located, const Plan& plan, const Strea
     const Column& column = located[j].chunk->columns[stream.column];
     const auto begin = static_cast<std::uint64_t>(column.begin(located[j].index));
     const auto end = static_cast<std::uint64_t>(column.end(located[j].index));
-    runs[j] = {&column, begin, end - begin, plan.share[j].sequence};
+    runs[j] = {&column, begin, plan.share[j].sequence, end - begin, end - begin};
+  }
+  if (stream.broadcast) {
+    repeat(runs, plan, stream);
+  } else if (!plan.cells.empty()) {
+    cut_to_pieces(runs, plan, stream);
   }
   return runs;
 }
 
-// Cuts each run down to the piece that its cell holds.
-void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
-  for (std::size_t j = 0; j < runs.size(); ++j) {
-    const std::uint64_t first = plan.cells[j].first;
-    const std::uint64_t size = plan.share[j].size;
-    if (stream.broadcast) continue;
-    if (runs[j].samples < first || runs[j].samples - first < size) {
-      throw DataError("the stream has " + std::to_string(runs[j].samples) +
-                          " samples where the size-defining stream has at least " +
-                          std::to_string(first + size) + "; rows need streams of equal lengths",
-                      {.stream = stream.name, .sequence = runs[j].sequence});
+bool is_table(const Column& column, const StreamSpec& stream, const AssembleOptions& options) {
+  return options.form == Form::kRagged && column.extents == nullptr &&
+         column.sample_offsets == nullptr && column.type == stream.type && !stream.variable &&
+         !stream.broadcast;
+}
+
+// Takes the sequences out of the plan's share, and of what each member gives to it, that one
+// of them skips.
+template <class Shares>
+void leave_out_skipped(Shares& shares, Plan& plan) {
+  const auto has_skipped = [](const auto& chunk) { return !chunk->skipped.empty(); };
+  if (std::none_of(shares.begin(), shares.end(), [&](const auto& share) {
+        return share && std::any_of(share->chunks.begin(), share->chunks.end(), has_skipped);
+      })) {
+    return;
+  }
+  std::size_t kept = 0;
+  for (std::size_t j = 0; j < plan.share.size(); ++j) {
+    const bool skipped = std::any_of(shares.begin(), shares.end(), [&](const auto& share) {
+      if (!share) return false;
+      const auto [chunk, index] = share->sequences[j];
+      return std::binary_search(chunk->skipped.begin(), chunk->skipped.end(), index);
+    });
+    if (skipped) continue;
+    plan.share[kept] = plan.share[j];
+    if (!plan.cells.empty()) plan.cells[kept] = plan.cells[j];
+    for (auto& share : shares) {
+      if (share) share->sequences[kept] = share->sequences[j];
     }
-    runs[j].begin += first;
-    runs[j].samples = size;
+    ++kept;
+  }
+  plan.share.resize(kept);
+  if (!plan.cells.empty()) plan.cells.resize(kept);
+  for (auto& share : shares) {
+    if (share) share->sequences.resize(kept);
   }
 }
 
@@ -59,6 +113,12 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
                                                       member.deserializer, member.load_threads)
                                                 : nullptr);
     any_cached_ = any_cached_ || access == Access::kChunks;
+  }
+  for (const StreamSpec& stream : streams_) {
+    const Chunk* chunk = resident_[stream.member].get();
+    const Column* column = chunk == nullptr ? nullptr : &chunk->columns[stream.column];
+    const bool table = column != nullptr && is_table(*column, stream, options_);
+    tables_.push_back(table ? column : nullptr);
   }
 }
 
@@ -113,30 +173,6 @@ Assembler::Share Assembler::locate_in_chunks(std::size_t number,
   return share;
 }
 
-void Assembler::leave_out_skipped(std::vector<Share>& shares, Plan& plan) {
-  const auto has_skipped = [](const auto& chunk) { return !chunk->skipped.empty(); };
-  if (std::none_of(shares.begin(), shares.end(), [&](const Share& share) {
-        return std::any_of(share.chunks.begin(), share.chunks.end(), has_skipped);
-      })) {
-    return;
-  }
-  std::size_t kept = 0;
-  for (std::size_t j = 0; j < plan.share.size(); ++j) {
-    const bool skipped = std::any_of(shares.begin(), shares.end(), [&](const Share& share) {
-      const auto [chunk, index] = share.sequences[j];
-      return std::binary_search(chunk->skipped.begin(), chunk->skipped.end(), index);
-    });
-    if (skipped) continue;
-    plan.share[kept] = plan.share[j];
-    if (!plan.cells.empty()) plan.cells[kept] = plan.cells[j];
-    for (Share& share : shares) share.sequences[kept] = share.sequences[j];
-    ++kept;
-  }
-  plan.share.resize(kept);
-  if (!plan.cells.empty()) plan.cells.resize(kept);
-  for (Share& share : shares) share.sequences.resize(kept);
-}
-
 // A chunk stays as long as a block that holds it is open: in a lane of the planner, or in a
 // plan that is not carried out.
 void Assembler::close_chunks(const Plan& plan) {
@@ -169,17 +205,24 @@ void Assembler::close_chunks(const Plan& plan) {
 }
 
 std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
-  std::vector<Share> shares;
-  for (std::size_t number = 0; number < members_.size(); ++number) {
-    shares.push_back(locate(number, plan));
+  std::vector<std::optional<Share>> shares(members_.size());
+  for (std::size_t number = 0; number < streams_.size(); ++number) {
+    const std::size_t member = streams_[number].member;
+    if (tables_[number] == nullptr && !shares[member]) shares[member] = locate(member, plan);
   }
   leave_out_skipped(shares, plan);
   auto batch = std::make_shared<Batch>();
   std::uint64_t bytes = 0;
-  for (const StreamSpec& stream : streams_) {
-    std::vector<Run> runs = runs_of(shares[stream.member].sequences, plan, stream);
-    if (!plan.cells.empty()) cut_to_pieces(runs, plan, stream);
-    batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
+  for (std::size_t number = 0; number < streams_.size(); ++number) {
+    const StreamSpec& stream = streams_[number];
+    const Member& member = members_[stream.member];
+    if (tables_[number] != nullptr) {
+      batch->streams.push_back(
+          write_rows(*tables_[number], plan.share, member.joined, stream, *pool_));
+    } else {
+      const std::vector<Run> runs = runs_of(shares[stream.member]->sequences, plan, stream);
+      batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
+    }
     bytes += batch->streams.back().values->capacity();
   }
   if (any_cached_) close_chunks(plan);

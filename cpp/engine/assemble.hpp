@@ -21,7 +21,7 @@ namespace sweephand {
 // One of the deserializers that a source joins.
 struct Member {
   std::shared_ptr<Deserializer> deserializer;
-  std::shared_ptr<const ChunkTable> chunks;  // of this member; used if it is read by chunks
+  std::shared_ptr<const ChunkTable> chunks;  // of this member
   // Its number of the sequence that the first member calls s; empty: the same number.
   std::vector<std::uint64_t> joined;
   std::uint32_t load_threads = 1;  // that load its chunks ahead
@@ -66,7 +66,7 @@ class Assembler {
             const AssembleOptions& options);
 
   // Safe for several threads. Throws DataError with its place when the data are wrong.
-  // Sequences that a deserializer skipped as damaged are left out of the plan's share.
+  // Sequences that a deserializer skips as damaged are left out of the plan's share.
   std::shared_ptr<const Batch> assemble(Plan plan);
 
   // Ends the threads that load ahead.
@@ -88,7 +88,6 @@ class Assembler {
 
   Share locate(std::size_t number, const Plan& plan);
   Share locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences);
-  static void leave_out_skipped(std::vector<Share>& shares, Plan& plan);
   void close_chunks(const Plan& plan);
 
   std::vector<Member> members_;
@@ -96,6 +95,7 @@ class Assembler {
   AssembleOptions options_;
   std::shared_ptr<BufferPool> pool_ = BufferPool::make();
   std::vector<std::shared_ptr<const Chunk>> resident_;  // per member; null if it is not
+  std::vector<const Column*> tables_;  // per stream; null if it takes more than write_rows
   std::vector<std::unique_ptr<ChunkCache>> caches_;  // per member; null if it has no chunks
   bool any_cached_ = false;
   mutable std::mutex mutex_;

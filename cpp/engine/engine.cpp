@@ -138,6 +138,9 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
   try {
     const Unlocked unlocked(lock);
     plan = planner_->next(request);
+    for (std::uint32_t i = 0; i < request.num_skipped; ++i) {
+      plan->next_time = planner_->next(request).next_time;
+    }
   } catch (...) {
     slot.error = std::current_exception();
   }

@@ -67,6 +67,7 @@ class Cursor {
   void place_lane(std::uint32_t number, std::uint64_t offset);
   void refill(std::uint32_t number);
   std::uint64_t key(std::uint32_t number) const noexcept;
+  void set_key(std::uint32_t number);
 
   std::shared_ptr<const Timeline> timeline_;
   Sweep sweep_;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <immintrin.h>
+#include <limits>
 #include <type_traits>
 
 // What stands between push and pop may use these instructions; it is called only after asking.
@@ -33,7 +34,7 @@ void store_halves(std::uint16_t* to, __m128i halves) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), halves);
 }
 
-// Eight elements as floats, and back.
+// A register of elements as they are computed with, and back.
 __m256 load(Float16 /*element*/, const std::uint16_t* from) {
   return _mm256_cvtph_ps(load_halves(from));
 }
@@ -64,6 +65,15 @@ __m256 load(Float32 /*element*/, const float* from) { return _mm256_loadu_ps(fro
 
 void store(Float32 /*element*/, float* to, __m256 values) { _mm256_storeu_ps(to, values); }
 
+__m256d load(Float64 /*element*/, const double* from) { return _mm256_loadu_pd(from); }
+
+void store(Float64 /*element*/, double* to, __m256d values) { _mm256_storeu_pd(to, values); }
+
+__m256 multiply(__m256 a, __m256 b) { return _mm256_mul_ps(a, b); }
+__m256d multiply(__m256d a, __m256d b) { return _mm256_mul_pd(a, b); }
+__m256 divide(__m256 a, __m256 b) { return _mm256_div_ps(a, b); }
+__m256d divide(__m256d a, __m256d b) { return _mm256_div_pd(a, b); }
+
 // Adds one to the lanes of `counts` where 32 bytes hold a magnitude above `bound`.
 __m256i count_above(__m256i counts, __m256i bound, const std::uint16_t* sixteen) {
   const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sixteen));
@@ -77,11 +87,35 @@ __m256i count_above(__m256i counts, __m256i bound, const float* eight) {
   return _mm256_sub_epi32(counts, _mm256_cmpgt_epi32(magnitudes, bound));
 }
 
+__m256i count_above(__m256i counts, __m256i bound, const double* four) {
+  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(four));
+  const __m256i magnitudes =
+      _mm256_and_si256(bits, _mm256_set1_epi64x(std::numeric_limits<std::int64_t>::max()));
+  return _mm256_sub_epi64(counts, _mm256_cmpgt_epi64(magnitudes, bound));
+}
+
+// One value in every lane.
 __m256i splat(std::uint16_t bits) { return _mm256_set1_epi16(static_cast<short>(bits)); }
 __m256i splat(std::uint32_t bits) { return _mm256_set1_epi32(static_cast<int>(bits)); }
 
+__m256i splat(std::uint64_t bits) {
+  return _mm256_set1_epi64x(static_cast<std::int64_t>(bits));
+}
+void splat(float value, __m256& lanes) { lanes = _mm256_set1_ps(value); }
+void splat(double value, __m256d& lanes) { lanes = _mm256_set1_pd(value); }
+
 __m256d lower(__m256 values) { return _mm256_cvtps_pd(_mm256_castps256_ps128(values)); }
 __m256d upper(__m256 values) { return _mm256_cvtps_pd(_mm256_extractf128_ps(values, 1)); }
+
+// Adds the squares of a register to the sums of its lanes, four to a register.
+void add_squares(__m256d* sums, __m256 values) {
+  sums[0] = _mm256_fmadd_pd(lower(values), lower(values), sums[0]);
+  sums[1] = _mm256_fmadd_pd(upper(values), upper(values), sums[1]);
+}
+
+void add_squares(__m256d* sums, __m256d values) {
+  sums[0] = _mm256_add_pd(sums[0], _mm256_mul_pd(values, values));
+}
 
 // The rows seen so far. Lane by lane as in scan_portable: lane j stands in sums_[j / 4].
 template <class Element, Change How>
@@ -91,8 +125,9 @@ class Rows {
   static constexpr std::size_t kRow = Layout<Element>::kRow;
 
   explicit Rows(const ScanRule& rule)
-      : operand_(_mm256_set1_ps(static_cast<float>(rule.operand))),
-        last_small_(splat(static_cast<Element::Bits>(rule.limit - 1))) {}
+      : last_small_(splat(static_cast<Element::Bits>(rule.limit - 1))) {
+    splat(static_cast<Element::Value>(rule.operand), operand_);
+  }
 
   void add(Stored* row) {
     for (std::size_t i = 0; i < kRow; i += kCounters) {
@@ -107,13 +142,7 @@ class Rows {
       sums_[0] = _mm256_add_pd(sums_[0], lower(squares));
       sums_[1] = _mm256_add_pd(sums_[1], upper(squares));
     } else {
-      for (std::size_t i = 0; i < kRow; i += 8) {
-        const __m256 values = take(row + i);
-        __m256d& first = sums_[i / 4];
-        __m256d& second = sums_[i / 4 + 1];
-        first = _mm256_fmadd_pd(lower(values), lower(values), first);
-        second = _mm256_fmadd_pd(upper(values), upper(values), second);
-      }
+      for (std::size_t i = 0; i < kRow; i += kTaken) add_squares(sums_ + i / 4, take(row + i));
     }
   }
 
@@ -130,19 +159,21 @@ class Rows {
  private:
   static constexpr std::size_t kLanes = Layout<Element>::kLanes;
   static constexpr std::size_t kCounters = 32 / sizeof(Stored);
+  static constexpr std::size_t kTaken = 32 / sizeof(typename Element::Value);
+  using Register = decltype(load(Element{}, static_cast<const Stored*>(nullptr)));
 
-  // Eight values as they come; what is written back is changed.
-  __m256 take(Stored* eight) const {
-    const __m256 values = load(Element{}, eight);
+  // A register of values as they come; what is written back is changed.
+  Register take(Stored* elements) const {
+    const Register values = load(Element{}, elements);
     if constexpr (How == Change::kMultiply) {
-      store(Element{}, eight, _mm256_mul_ps(values, operand_));
+      store(Element{}, elements, multiply(values, operand_));
     } else if constexpr (How == Change::kDivide) {
-      store(Element{}, eight, _mm256_div_ps(values, operand_));
+      store(Element{}, elements, divide(values, operand_));
     }
     return values;
   }
 
-  __m256 operand_;
+  Register operand_;
   __m256i last_small_;
   __m256i counts_ = _mm256_setzero_si256();
   // NOLINTNEXTLINE(modernize-avoid-c-arrays): an array template drops the type's alignment
@@ -191,7 +222,7 @@ Scanned scan_avx2(const Tensor& run, const ScanRule& rule) {
     case FloatType::kFloat64:
       break;
   }
-  return scan_portable(run, rule);
+  return scan<Float64>(run, rule);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ import os
 import pathlib
 import typing
 import typing_extensions
-__all__: list[str] = ['Adam', 'Assembler', 'Batch', 'CallbackDeserializer', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfChunk', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'Extents', 'FeatureKind', 'FetchingDeserializer', 'File', 'FileTag', 'FitPlanner', 'Form', 'Item', 'Ledger', 'ListedFile', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'Permutation', 'Place', 'Plan', 'Planner', 'RecordChunk', 'RecordDeserializer', 'RecordFile', 'Request', 'ResidentDeserializer', 'Sgd', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'check_offsets', 'checked_add', 'checked_mul', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'derive_key', 'describe_data_error', 'examine', 'index_records', 'mask_crc', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
+__all__: list[str] = ['Adam', 'Assembler', 'Batch', 'CallbackDeserializer', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfChunk', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'Extents', 'FeatureKind', 'FetchingDeserializer', 'File', 'FileTag', 'FitPlanner', 'Form', 'FrameDeserializer', 'Item', 'Ledger', 'ListedFile', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'Permutation', 'Place', 'Plan', 'Planner', 'RecordChunk', 'RecordDeserializer', 'RecordFile', 'Request', 'ResidentDeserializer', 'Sgd', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'check_offsets', 'checked_add', 'checked_mul', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'derive_key', 'describe_data_error', 'examine', 'index_records', 'mask_crc', 'mix64', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
 class Digest:
     def __init__(self) -> None:
         ...
@@ -72,7 +72,7 @@ class Timeline:
     def sequences(self, start: typing.SupportsInt | typing.SupportsIndex, stop: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
         ...
 class Request:
-    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex, num_skipped: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class Plan:
     def sequences(self) -> numpy.typing.NDArray[numpy.uint64]:
@@ -115,11 +115,15 @@ class FileTag:
     def size(self) -> int:
         ...
 class File:
+    def __getstate__(self) -> tuple[pathlib.Path, int, int, int]:
+        ...
     @typing.overload
     def __init__(self, path: os.PathLike | str | bytes) -> None:
         ...
     @typing.overload
     def __init__(self, path: os.PathLike | str | bytes, tag: FileTag) -> None:
+        ...
+    def __setstate__(self, arg0: tuple) -> None:
         ...
     def read(self, offset: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint8]:
         ...
@@ -232,6 +236,9 @@ class Deserializer:
         ...
 class ResidentDeserializer(Deserializer):
     def __init__(self, corpus: Chunk) -> None:
+        ...
+class FrameDeserializer(Deserializer):
+    def __init__(self, sequences: Deserializer, names: collections.abc.Sequence[str]) -> None:
         ...
 class CallbackDeserializer(Deserializer):
     def __init__(self, load: collections.abc.Callable) -> None:
@@ -404,6 +411,9 @@ class StreamBatch:
     def sample_offsets(self, num_sequences: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
         ...
     def values(self, dtype: numpy.dtype[typing.Any], shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> typing.Any:
+        ...
+    @property
+    def is_grid(self) -> bool:
         ...
     @property
     def longest(self) -> int:

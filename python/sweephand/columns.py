@@ -91,10 +91,6 @@ class ColumnData:
             return np.ones(self.num_samples, np.int64)
         return np.diff(self.sample_offsets)
 
-    def as_frames(self) -> ColumnData:
-        """Return the column with every sample as its own sequence."""
-        return replace(self, sample_offsets=None)
-
     def to_core(self) -> _core.Column:
         """Return what the core reads; it borrows the arrays."""
         return _core.Column(
@@ -142,6 +138,26 @@ def blank_column(column: ColumnData, lengths: NDArray[np.integer]) -> ColumnData
     )
 
 
+def take(column: ColumnData, sequences: NDArray[np.integer]) -> ColumnData:
+    """Return a copy of some sequences, in the order in which they are named."""
+    samples, sample_offsets = sequences, None
+    if column.sample_offsets is not None:
+        samples = ranges(column.sample_offsets, sequences)
+        sample_offsets = offsets_of(column.lengths[sequences])
+    elements, element_offsets = samples, None
+    if column.element_offsets is not None:
+        elements = ranges(column.element_offsets, samples)
+        element_offsets = offsets_of(np.diff(column.element_offsets)[samples])
+    return replace(
+        column,
+        values=None if column.values is None else column.values[elements],
+        num_samples=len(samples),
+        sample_offsets=sample_offsets,
+        element_offsets=element_offsets,
+        indices=None if column.indices is None else column.indices[elements],
+    )
+
+
 def spread(column: ColumnData, rows: NDArray[np.integer], num_rows: int) -> ColumnData:
     """Return a column of `num_rows` sequences, of which only those at `rows` are given.
 
@@ -183,6 +199,20 @@ def concat_columns(parts: Sequence[ColumnData]) -> ColumnData:
         element_offsets=element_offsets,
         indices=indices,
     )
+
+
+def ranges(offsets: NDArray[np.int64], numbers: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return all integers of the ranges ``[offsets[n], offsets[n + 1])`` one after the other.
+
+    Examples
+    --------
+    >>> ranges(np.array([0, 2, 2, 5]), np.array([2, 0]))
+    array([2, 3, 4, 0, 1])
+    """
+    begins: NDArray[np.int64] = offsets[numbers]
+    ends = offsets_of(offsets[numbers + 1] - begins)
+    integers: NDArray[np.int64] = np.arange(ends[-1])
+    return integers + np.repeat(begins - ends[:-1], np.diff(ends))
 
 
 def offsets_of(lengths: NDArray[np.integer] | Sequence[int]) -> NDArray[np.int64]:
@@ -358,22 +388,25 @@ def _from_list(name: str, data: list[object]) -> ColumnData:
     if data and np.ndim(as_array(name, data[0])) == 0:
         values = _as_values(name, data)
         return ColumnData(values, values.dtype, values.shape[1:], len(values))
+    if not data:
+        return ColumnData(np.empty(0), np.dtype(float), (), 0)
     sequences = [_as_values(name, item) for item in data]
-    if not sequences:
-        raise ValueError(f"stream {name!r} is an empty list")
-    first = sequences[0]
+    # What a sequence without samples would hold is told by the others.
+    first = next((n for n, sequence in enumerate(sequences) if len(sequence)), 0)
+    shape, dtype = sequences[first].shape[1:], sequences[first].dtype
     for number, sequence in enumerate(sequences):
-        if sequence.shape[1:] != first.shape[1:]:
+        if len(sequence) and sequence.shape[1:] != shape:
             raise ValueError(
                 f"stream {name!r}: sequence {number} has samples of shape "
-                f"{sequence.shape[1:]}, sequence 0 of shape {first.shape[1:]}"
+                f"{sequence.shape[1:]}, sequence {first} of shape {shape}"
             )
-        if sequence.dtype != first.dtype:
+        if len(sequence) and sequence.dtype != dtype:
             raise ValueError(
-                f"stream {name!r}: sequence {number} has dtype {sequence.dtype}, sequence 0 "
-                f"has {first.dtype}"
+                f"stream {name!r}: sequence {number} has dtype {sequence.dtype}, sequence "
+                f"{first} has {dtype}"
             )
-    values = np.concatenate(sequences)
+    filled = [sequence for sequence in sequences if len(sequence)]
+    values = np.concatenate(filled or sequences[:1])
     return ColumnData(
         values, values.dtype, values.shape[1:], len(values), _offsets_of(sequences)
     )

@@ -82,4 +82,45 @@ class StateError(ValueError):
 
 
 class LossScaleError(RuntimeError):
-    """Too many steps in a row were skipped because their gradients were not finite."""
+    """Too many steps in a row were skipped because their gradients were not finite.
+
+    Parameters
+    ----------
+    message : str
+        What happened, and what may help.
+    step : int
+        The step that raised it, counted from 1.
+    scale : float
+        The loss scale of that step.
+    cause : str
+        ``"inf"`` or ``"nan"``.
+    parameters : tuple of str
+        The first parameters whose gradient was not finite.
+    minibatch_ids : tuple of str
+        The sequences of the minibatch, as far as they were told.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        step: int = 0,
+        scale: float = 1.0,
+        cause: str = "inf",
+        parameters: tuple[str, ...] = (),
+        minibatch_ids: tuple[str, ...] = (),
+    ) -> None:
+        # All are positional arguments of the base, so that the error pickles.
+        super().__init__(message, step, scale, cause, parameters, minibatch_ids)
+        self.step = step
+        self.scale = scale
+        self.cause = cause
+        self.parameters = parameters
+        self.minibatch_ids = minibatch_ids
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return str(self.args[0])
+
+
+class ArgumentTypeError(TypeError, ValueError):
+    """An argument of a wrong type, where users of earlier toolkits may expect either error."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.deserializers.base import Deserializer, Opened, Sizing
 from sweephand.errors import DataError
+from sweephand.frames import as_frames
 from sweephand.ids import KeptIds, SequenceIds
-from sweephand.ledger import Ledger
 from sweephand.streams import StreamInfo
 
 
@@ -39,14 +40,14 @@ class Joined:
     resident: bool
     sample_bytes: float
     num_dropped: int = 0
-    errors: list[DataError] = field(default_factory=list)
+    errors: Sequence[Sequence[DataError]] = ()
 
 
 def open_all(
     deserializers: Deserializer | Sequence[Deserializer],
     frames: bool,
     missing: Literal["error", "drop"],
-    max_errors: int = 0,
+    max_errors: int,
 ) -> Joined:
     """Open deserializers and join them by key; the first one defines chunks and order.
 
@@ -58,14 +59,18 @@ def open_all(
         If stream names repeat, keys repeat, or a sequence is missing somewhere and that is an
         error.
     """
-    wanted = [deserializers] if isinstance(deserializers, Deserializer) else list(deserializers)
-    for deserializer in wanted:
+    given = deserializers if isinstance(deserializers, list | tuple) else [deserializers]
+    wanted: list[Deserializer] = []
+    for deserializer in given:
         if not isinstance(deserializer, Deserializer):
             raise TypeError(f"deserializers must be Deserializer objects, got {deserializer!r}")
+        wanted.append(deserializer)
     if not wanted:
         raise ValueError("give at least one deserializer")
-    ledger = Ledger(max_errors)
-    opened = [deserializer.open(frames=frames, ledger=ledger) for deserializer in wanted]
+    opened: list[Opened] = []
+    for deserializer in wanted:
+        left = max_errors - sum(one.num_charged for one in opened)
+        opened.append(deserializer.open(max_errors=left))
     streams = [info for one in opened for info in one.streams]
     names = [info.name for info in streams]
     if len(set(names)) != len(names):
@@ -74,15 +79,15 @@ def open_all(
             f"two deserializers have a stream called {twice!r}; give one another name"
         )
     if len(opened) == 1:
-        return _alone(opened[0], ledger)
+        return _alone(as_frames(opened[0]) if frames else opened[0])
     if frames:
         raise ValueError(
             "frames of several joined deserializers are not possible; join sequences"
         )
-    return _join(opened, streams, missing, ledger)
+    return _join(opened, streams, missing)
 
 
-def _alone(one: Opened, ledger: Ledger) -> Joined:
+def _alone(one: Opened) -> Joined:
     return Joined(
         members=[_member(one)],
         places=[(0, column) for column in range(len(one.streams))],
@@ -93,29 +98,26 @@ def _alone(one: Opened, ledger: Ledger) -> Joined:
         names=list(one.names),
         resident=one.resident,
         sample_bytes=one.sample_bytes,
-        errors=ledger.errors,
+        errors=[one.errors],
     )
 
 
-def _member(one: Opened, rows: NDArray[np.uint64] | None = None) -> _core.Member:
-    """Return a member that gives its sequences `rows`; None: all that it serves."""
+def _member(one: Opened, joined: NDArray[np.uint64] | None = None) -> _core.Member:
+    """Return a member that gives its sequences `joined`; None: all, one after the other."""
     chunk_sequences = one.chunk_sequences
     if one.stored is not None:
         chunk_sequences = one.stored.chunk_sequences
-        rows = one.stored.numbers if rows is None else one.stored.numbers[rows]
+        joined = one.stored.numbers if joined is None else one.stored.numbers[joined]
     return _core.Member(
         deserializer=one.core,
         chunk_sequences=chunk_sequences,
-        joined=np.empty(0, np.uint64) if rows is None else rows,
+        joined=np.empty(0, np.uint64) if joined is None else joined,
         load_threads=one.load_threads,
     )
 
 
 def _join(
-    opened: list[Opened],
-    streams: list[StreamInfo],
-    missing: Literal["error", "drop"],
-    ledger: Ledger,
+    opened: list[Opened], streams: list[StreamInfo], missing: Literal["error", "drop"]
 ) -> Joined:
     primary = opened[0]
     numbers, kept = _match(opened, missing)
@@ -146,7 +148,7 @@ def _join(
         resident=all(one.resident for one in opened),
         sample_bytes=sum(one.sample_bytes for one in opened),
         num_dropped=int((~kept).sum()),
-        errors=ledger.errors,
+        errors=[one.errors for one in opened],
     )
 
 
@@ -165,11 +167,12 @@ def _match(
         raise ValueError(
             "a deserializer with ids cannot be joined with one without: give ids to all or none"
         )
-    primary_keys = _keys_of(opened[0], 0)
+    keys = [_keys_of(one, which) for which, one in enumerate(opened)]
+    primary_keys = keys[0]
     kept = np.ones(len(primary_keys), dtype=np.bool_)
     found = [np.arange(len(primary_keys), dtype=np.uint64)]
-    for which, one in enumerate(opened[1:], 1):
-        places = {key: number for number, key in enumerate(_keys_of(one, which))}
+    for which, others in enumerate(keys[1:], 1):
+        places = {key: number for number, key in enumerate(others)}
         numbers = [places.get(key, -1) for key in primary_keys]
         rows = np.array(numbers, dtype=np.int64)
         lacking = np.flatnonzero(rows < 0)
@@ -186,18 +189,15 @@ def _match(
     return [rows[kept] for rows in found], kept
 
 
-def _keys_of(one: Opened, which: int) -> list[int] | list[str]:
+def _keys_of(one: Opened, which: int) -> list[str]:
+    """Return the keys as text: one deserializer's 7 is another's "7"."""
     if one.keys is None:
-        if one.stored is not None:
-            numbers: list[int] = one.stored.numbers.tolist()
-            return numbers
-        return list(range(int(one.chunk_sequences.sum())))
+        if one.numbers is not None:
+            return [str(number) for number in one.numbers.tolist()]
+        return [str(number) for number in range(int(one.chunk_sequences.sum()))]
     keys = one.keys()
-    listed = keys if isinstance(keys, list) else keys.tolist()
+    listed = [str(key) for key in (keys if isinstance(keys, list) else keys.tolist())]
     if len(set(listed)) != len(listed):
-        seen: set[object] = set()
-        for key in listed:
-            if key in seen:
-                raise ValueError(f"the key {key!r} is there twice in deserializer {which}")
-            seen.add(key)
+        twice = next(key for key, count in Counter(listed).items() if count > 1)
+        raise ValueError(f"the key {twice!r} is there twice in deserializer {which}")
     return listed

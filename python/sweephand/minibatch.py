@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
 from sweephand.ids import SequenceIds
-from sweephand.layouts import Layout
+from sweephand.layouts import Layout, Padded, pad_element
+from sweephand.lazy import lazy
 from sweephand.streams import StreamInfo
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ class MinibatchData:
         return self.info.is_sparse
 
     @property
+    def is_padded(self) -> bool:
+        """Whether the layout made one dense array of it: `asarray` then costs nothing."""
+        return self._is_grid
+
+    @property
     def max_seqlen(self) -> int:
         """Samples of the longest sequence; 0 in an empty share."""
         return self._stream.longest
@@ -68,10 +73,12 @@ class MinibatchData:
         """(sequences, longest sequence, *sample shape)."""
         return (self.num_sequences, self.max_seqlen, *self.info.shape)
 
-    @cached_property
+    @lazy
     def offsets(self) -> NDArray[np.int64]:
         """Where sequences begin in `values`, and the end: int64, shape (sequences + 1,)."""
-        offsets: NDArray[np.int64] = self._stream.sample_offsets(self.num_sequences)
+        offsets: NDArray[np.int64] | None = self._stream.sample_offsets(self.num_sequences)
+        if offsets is None:  # one sample each
+            return np.arange(self.num_sequences + 1)
         return offsets
 
     @property
@@ -92,7 +99,7 @@ class MinibatchData:
             raise OverflowError(f"{self.num_samples} samples do not fit int32 offsets")
         return self.offsets.astype(np.int32)
 
-    @cached_property
+    @lazy
     def values(self) -> Any:
         """All samples one behind the other.
 
@@ -130,7 +137,6 @@ class MinibatchData:
         ----------
         pad_value : number, optional
             What fills the gaps; the layout's by default, which is 0 unless it says otherwise.
-            For bytes it is always ``b""``.
         dtype : dtype-like, optional
             Of the result; by default the stream's.
 
@@ -143,17 +149,18 @@ class MinibatchData:
         dense = self._dense(wanted)
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
-    @cached_property
+    @lazy
     def mask(self) -> NDArray[np.uint8]:
         """Which cells of `asarray` hold data: uint8; 2 start of a sequence, 1 valid, 0 gap."""
         if self._is_grid:
             cells: NDArray[np.uint8] = self._stream.mask()
             return cells
-        columns = np.arange(self.max_seqlen)
-        mask = (columns < self.lengths[:, None]).astype(np.uint8)
-        if mask.shape[1]:
-            mask[:, 0] *= START
-        return mask
+        padded = self._layout if isinstance(self._layout, Padded) else Padded()
+        width = -(-self.max_seqlen // padded.multiple_of) * padded.multiple_of
+        lengths = self.lengths[:, None]
+        place = np.arange(width) - (width - lengths if padded.side == "left" else 0)
+        valid = (place >= 0) & (place < lengths)
+        return np.where(valid, np.where(place == 0, START, VALID), GAP).astype(np.uint8)
 
     def __array__(
         self, dtype: DTypeLike | None = None, copy: bool | None = None
@@ -203,9 +210,9 @@ class MinibatchData:
 
     @property
     def _is_grid(self) -> bool:
-        return self._stream.mask() is not None
+        return self._stream.is_grid
 
-    @cached_property
+    @lazy
     def _grid(self) -> NDArray[Any]:
         shape = (self._stream.rows, self._stream.width, *self.info.shape)
         grid: NDArray[Any] = self._stream.values(self.info.dtype, shape)
@@ -256,11 +263,14 @@ class MinibatchData:
             if pad_value == self._layout.pad_value_of(self.info.name):
                 return self._grid
             mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))
-            return np.where(mask != GAP, self._grid, np.asarray(pad_value, self.info.dtype))
+            fill = pad_element(self.info.name, self.info.dtype, pad_value)
+            return np.where(mask != GAP, self._grid, fill)
         valid = self.mask != GAP
         values = self._dense_values()
-        gap = b"" if values.dtype == object else pad_value
-        dense = np.full(valid.shape + values.shape[1:], gap, values.dtype)
+        pad: NDArray[Any] | bytes = b""
+        if values.dtype != object:
+            pad = pad_element(self.info.name, values.dtype, pad_value)
+        dense = np.full(valid.shape + values.shape[1:], pad, values.dtype)
         dense[valid] = values
         return dense
 

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,14 @@ from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.base import Deserializer
 from sweephand.errors import DataError
 from sweephand.joining import open_all
-from sweephand.layouts import Frames, Layout, Padded, Ragged
-from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME, Limits
+from sweephand.layouts import Frames, Layout, Padded, Ragged, pad_element
+from sweephand.limits import (
+    END_OF_TIME,
+    FULL_DATA_SWEEP,
+    INFINITELY_REPEAT,
+    MAX_TIME,
+    Limits,
+)
 from sweephand.minibatch import Minibatch
 from sweephand.planned import PlannedMinibatch
 from sweephand.state import ORDER_VERSION, State, fingerprint_text
@@ -121,6 +127,8 @@ class MinibatchSource:
         prefetch: int = 2,
         memory_limit: int | None = None,
     ) -> None:
+        # What a copy in another process is made of.
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
         limits = Limits.check(max_samples, max_sweeps)
         window = Window.check(
             randomize, randomization_window_in_chunks, randomization_window_in_samples
@@ -156,6 +164,7 @@ class MinibatchSource:
         )
         self._infos = list(self._opened.streams)
         self._keys = {info.name: (i, info) for i, info in enumerate(self._infos)}
+        self._layout.check_streams(self._keys)
         sizing = self._opened.size_by(_size_stream(self._infos))
         self._corpus = _core.Corpus(
             chunk_sequences=self._opened.chunk_sequences,
@@ -176,8 +185,8 @@ class MinibatchSource:
         )
         self._sizes_known = sizing.fingerprinted
         self._limit = limits.in_samples(self._corpus.num_samples)
-        self._request_key: tuple[int, int, int] | None = None
-        self._request: _core.Request | None = None
+        self._end = min(self._limit, END_OF_TIME)
+        self._last_request: tuple[tuple[int, int, int], _core.Request] | None = None
         self._order_state: State | None = None
         self._closed = False
         self._engine = self._make_engine()
@@ -220,13 +229,12 @@ class MinibatchSource:
         DataError
             If the data are wrong; the position stays, so that another call tries again.
         """
-        key = (minibatch_size_in_samples, num_data_partitions, partition_index)
-        if key != self._request_key:
-            self._request = self._check_request(*key)
-            self._request_key = key
+        request = self._request(minibatch_size_in_samples, num_data_partitions, partition_index)
         keys = self._keys if input_map is None else self._map_inputs(input_map)
-        assert self._request is not None
-        batch = self._live_engine().next(self._request)
+        engine = self._engine
+        if self._closed or engine.forked:
+            engine = self._live_engine()
+        batch = engine.next(request)
         return Minibatch(batch, keys, self._layout, self._opened.ids, device)
 
     def minibatches(
@@ -247,15 +255,20 @@ class MinibatchSource:
             As in `next_minibatch`.
         """
         while True:
-            wanted = size if isinstance(size, int) else size[self.current_position]
             minibatch = self.next_minibatch(
-                wanted,
+                _size_at(size, self.current_position),
                 num_data_partitions=num_data_partitions,
                 partition_index=partition_index,
             )
             if not minibatch:
                 return
             yield minibatch
+
+    def _next_of(self, size: int, workers: int, rank: int, num_skipped: int) -> Minibatch:
+        """Return the next minibatch, and leave out the `num_skipped` minibatches after it."""
+        request = self._check_request(size, workers, rank, num_skipped)
+        batch = self._live_engine().next(request)
+        return Minibatch(batch, self._keys, self._layout, self._opened.ids)
 
     @property
     def current_position(self) -> int:
@@ -326,6 +339,36 @@ class MinibatchSource:
         """Sequences of one sweep."""
         return self._corpus.num_sequences
 
+    @property
+    def chunk_sequences(self) -> NDArray[np.uint64]:
+        """Sequences of every chunk: uint64, shape (chunks,)."""
+        return self._opened.chunk_sequences
+
+    @property
+    def is_randomized(self) -> bool:
+        """Whether sweeps are shuffled."""
+        return self._randomize
+
+    @property
+    def num_lanes(self) -> int:
+        """Lanes that a sweep is read in, side by side."""
+        return self._num_lanes if self._randomize else 1
+
+    @property
+    def block_chunks(self) -> int:
+        """Chunks that are shuffled together; every lane has one such block open."""
+        if not self._randomize:
+            return 1
+        num_chunks = self._corpus.num_chunks
+        if self._window.samples:
+            chunk_lanes = self._num_lanes * self._corpus.num_samples
+            return max(1, self._window.samples * num_chunks // chunk_lanes)
+        return (
+            max(1, self._window.chunks // self._num_lanes)
+            if self._window.chunks
+            else num_chunks
+        )
+
     def sequence_ids(self, start: int, stop: int) -> list[str]:
         """Return the ids of the sequences that start in ``[start, stop)``; nothing is read.
 
@@ -333,7 +376,7 @@ class MinibatchSource:
         """
         check_int("start", start, 0, MAX_TIME)
         check_int("stop", stop, 0, MAX_TIME)
-        numbers = self._timeline.sequences(start, min(stop, self._limit))
+        numbers = self._timeline.sequences(start, min(stop, self._end))
         return self._opened.ids.names(numbers)
 
     def find(self, sequence_id: str, sweep: int = 0) -> int:
@@ -371,7 +414,7 @@ class MinibatchSource:
         planner = self._make_planner()
         planner.seek(time)
         while True:
-            wanted = size if isinstance(size, int) else size[planner.time]
+            wanted = _size_at(size, planner.time)
             request = self._check_request(wanted, num_data_partitions, partition_index)
             plan = planner.next(request)
             if plan.end_of_data:
@@ -381,7 +424,7 @@ class MinibatchSource:
     @property
     def errors(self) -> list[DataError]:
         """Damaged items that were skipped, within the budget of ``max_errors``."""
-        return list(self._opened.errors)
+        return [error for errors in self._opened.errors for error in errors]
 
     def stats(self) -> dict[str, float]:
         """Return counts since the source was made.
@@ -416,13 +459,15 @@ class MinibatchSource:
         chunks = self._opened.chunk_sequences.size
         window = 0
         if not self._opened.resident:
-            block = max(1, self._window.chunks // self._num_lanes) if self._randomize else 1
-            lanes = self._num_lanes if self._randomize else 1
             largest = self._largest_chunk_samples * self._opened.sample_bytes
-            window = int(min(chunks, lanes * block) * largest)
+            window = int(min(chunks, self.num_lanes * self.block_chunks) * largest)
         size = min(minibatch_size_in_samples, self._corpus.num_samples)
         minibatch = int(size * self._opened.sample_bytes)
         return window + (self._prefetch + self._num_threads + 1) * minibatch
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as what makes the same source again, at the same place."""
+        return _remake, (type(self), self._arguments, self.current_position)
 
     def close(self) -> None:
         """End the threads and give back memory; arrays that were handed out stay valid."""
@@ -456,7 +501,7 @@ class MinibatchSource:
     def _make_planner(self) -> _core.Planner:
         return _core.FitPlanner(
             timeline=self._timeline,
-            limit=self._limit,
+            limit=self._end,
             cross_sweeps=self._crosses_sweeps,
             balance_samples=self._balance == "samples",
         )
@@ -466,9 +511,7 @@ class MinibatchSource:
         specs = []
         for (member, column), info in zip(self._opened.places, self._infos, strict=True):
             dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
-            pad = np.zeros((), dtype)
-            if isinstance(self._layout, Padded) and not info.is_variable:
-                pad = _pad_element(info, self._layout)
+            pad_value = 0 if info.is_bytes else self._layout.pad_value_of(info.name)
             specs.append(
                 _core.StreamSpec(
                     name=info.name,
@@ -479,7 +522,7 @@ class MinibatchSource:
                     variable=info.is_variable,
                     sample_elements=int(np.prod(info.shape, dtype=np.int64)),
                     broadcast=info.broadcast,
-                    pad_value=pad.tobytes(),
+                    pad_value=pad_element(info.name, dtype, pad_value).tobytes(),
                 )
             )
         assembler = _core.Assembler(
@@ -491,7 +534,7 @@ class MinibatchSource:
         )
         return _core.Engine(
             timeline=self._timeline,
-            limit=self._limit,
+            limit=self._end,
             cross_sweeps=self._crosses_sweeps,
             balance_samples=self._balance == "samples",
             assembler=assembler,
@@ -501,7 +544,19 @@ class MinibatchSource:
 
     _crosses_sweeps = True
 
-    def _check_request(self, size: int, workers: int, rank: int) -> _core.Request:
+    def _request(self, size: int, workers: int, rank: int) -> _core.Request:
+        """Return the request, checked if it is not the last one again."""
+        key = (size, workers, rank)
+        last = self._last_request  # read once: another thread may ask too
+        # Known is known: but 4.0 and True are equal to integers, and no sizes or ranks.
+        if last is None or last[0] != key or not all(type(number) is int for number in key):
+            last = (key, self._check_request(*key))
+            self._last_request = last
+        return last[1]
+
+    def _check_request(
+        self, size: int, workers: int, rank: int, num_skipped: int = 0
+    ) -> _core.Request:
         check_int("num_data_partitions", workers, 1, 2**31)
         check_int("partition_index", rank, 0, workers)
         if self._randomize and workers > self._num_lanes:
@@ -509,15 +564,15 @@ class MinibatchSource:
                 f"num_data_partitions must be in [1, {self._num_lanes}], the number of lanes, "
                 f"got {workers}; a larger num_lanes, which is another order, serves more"
             )
-        if size == FULL_DATA_SWEEP:
-            return _core.Request(2**64 - 1, workers, rank)
-        check_int("minibatch_size_in_samples", size, 1, 2**63)
+        if size != FULL_DATA_SWEEP:
+            check_int("minibatch_size_in_samples", size, 1, 2**63)
         if self._memory_limit is not None and self.memory_bound(size) > self._memory_limit:
             raise ValueError(
                 f"minibatches of {size} samples need about {self.memory_bound(size)} bytes, "
                 f"memory_limit is {self._memory_limit}; lower the size, window or prefetch"
             )
-        return _core.Request(size, workers, rank)
+        samples = 2**64 - 1 if size == FULL_DATA_SWEEP else size
+        return _core.Request(samples, workers, rank, num_skipped)
 
     def _map_inputs(
         self, input_map: Mapping[Any, str | StreamInfo]
@@ -547,6 +602,15 @@ class MinibatchSource:
                 layout=self._layout.describe(),
             )
         return replace(self._order_state, position=position)
+
+
+def _remake(
+    kind: type[MinibatchSource], arguments: dict[str, Any], position: int
+) -> MinibatchSource:
+    source = kind.__new__(kind)
+    MinibatchSource.__init__(source, **arguments)
+    source.current_position = position
+    return source
 
 
 class MinibatchSourceFromData(MinibatchSource):
@@ -590,6 +654,12 @@ def _choose_layout(layout: Layout | None, frame_mode: bool, truncation_length: i
     return Frames() if frame_mode else Ragged()
 
 
+def _size_at(size: int | SizeSchedule, time: int) -> int:
+    """Return a size as it is, or what a schedule says of a time."""
+    is_schedule = hasattr(size, "__getitem__") and not isinstance(size, np.generic)
+    return cast(SizeSchedule, size)[time] if is_schedule else cast(int, size)
+
+
 def _size_stream(infos: Sequence[StreamInfo]) -> str | None:
     chosen = [info.name for info in infos if info.defines_mb_size]
     if len(chosen) > 1:
@@ -597,19 +667,6 @@ def _size_stream(infos: Sequence[StreamInfo]) -> str | None:
             f"only one stream can define the minibatch size, got: {', '.join(chosen)}"
         )
     return chosen[0] if chosen else None
-
-
-def _pad_element(info: StreamInfo, layout: Layout) -> NDArray[Any]:
-    wanted = layout.pad_value_of(info.name)
-    try:
-        with np.errstate(over="raise", invalid="raise"):
-            pad = np.asarray(wanted).astype(info.dtype)
-    except (TypeError, ValueError, OverflowError, FloatingPointError):
-        pad = None
-    is_integer = info.dtype.kind in "iu"
-    if pad is None or (is_integer and int(pad) != wanted):
-        raise ValueError(f"pad_value {wanted!r} of stream {info.name!r} is no {info.dtype}")
-    return pad
 
 
 def _default_threads() -> int:

@@ -2,6 +2,7 @@
 
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.base import Deserializer
+from sweephand.deserializers.ctf import CTFDeserializer
 from sweephand.deserializers.jsonl import JSONLDeserializer
 from sweephand.deserializers.map import MapDeserializer
 from sweephand.deserializers.megatron import MegatronDeserializer
@@ -11,6 +12,7 @@ from sweephand.deserializers.user import UserDeserializer
 
 __all__ = [
     "ArrayDeserializer",
+    "CTFDeserializer",
     "Deserializer",
     "JSONLDeserializer",
     "MapDeserializer",

@@ -18,8 +18,7 @@ from sweephand.deserializers.base import (
     make_chunk,
     size_columns,
 )
-from sweephand.ids import FrameIds, GivenIds, SequenceIds, ShardIds
-from sweephand.ledger import Ledger
+from sweephand.ids import GivenIds, SequenceIds, ShardIds
 from sweephand.streams import StreamDef, StreamDefs
 
 _CHUNK_BYTES = 8 << 20
@@ -108,12 +107,9 @@ class ArrayDeserializer(Deserializer):
                 )
             self._ids = GivenIds(self._given)
 
-    def open(self, *, frames: bool = False, ledger: Ledger | None = None) -> Opened:
+    def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read."""
-        columns, ids = self._columns, self._ids
-        if frames:
-            ids = FrameIds(ids, same_offsets(columns))
-            columns = {stream: column.as_frames() for stream, column in columns.items()}
+        columns = self._columns
         num_sequences = next(iter(columns.values())).num_sequences
         num_bytes = sum(column.num_bytes for column in columns.values())
         num_samples = max(column.num_samples for column in columns.values())
@@ -127,7 +123,7 @@ class ArrayDeserializer(Deserializer):
             streams=self._infos,
             chunk_sequences=np.diff(starts).astype(np.uint64),
             size_by=partial(size_columns, columns, starts),
-            ids=ids,
+            ids=self._ids,
             names=[self._name],
             resident=True,
             sample_bytes=num_bytes / max(1, num_samples),
@@ -144,26 +140,3 @@ def check_same_sequences(columns: Mapping[str, ColumnData]) -> None:
     if len(set(counts.values())) > 1:
         told = ", ".join(f"{stream!r} has {count}" for stream, count in counts.items())
         raise ValueError(f"streams must have the same number of sequences: {told}")
-
-
-def same_offsets(columns: Mapping[str, ColumnData]) -> NDArray[np.int64] | None:
-    """Return the offsets that all streams share; None: one sample per sequence.
-
-    Raises
-    ------
-    ValueError
-        If lengths differ, naming the two streams and the first sequence.
-    """
-    (first_name, first), *others = columns.items()
-    one_each = np.arange(first.num_sequences + 1)
-    wanted = one_each if first.sample_offsets is None else first.sample_offsets
-    for name, column in others:
-        offsets = one_each if column.sample_offsets is None else column.sample_offsets
-        if not np.array_equal(offsets, wanted):
-            at = int(np.argmax(np.diff(offsets) != np.diff(wanted)))
-            raise ValueError(
-                f"frames need streams of equal lengths: sequence {at} has "
-                f"{wanted[at + 1] - wanted[at]} samples in {first_name!r} and "
-                f"{offsets[at + 1] - offsets[at]} in {name!r}"
-            )
-    return first.sample_offsets

@@ -17,7 +17,6 @@ from sweephand.deserializers.arrow_table import ArrowTable
 from sweephand.deserializers.base import Deserializer, Opened
 from sweephand.errors import DataError
 from sweephand.files import is_url
-from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
 
 
@@ -33,8 +32,8 @@ class ArrowDeserializer(Deserializer):
     source : table, Hugging Face dataset, stream, path, or sequence of paths
         A ``pyarrow.Table``; a ``datasets.Dataset``, with what select, shuffle and filter made
         of it; anything else with ``__arrow_c_stream__``, such as a record batch reader, which
-        is read into memory at once; IPC files, of the stream or the file format, as paths, globs
-        or URLs; a folder that ``Dataset.save_to_disk`` wrote.
+        is read into memory at once; IPC files, of the stream or the file format, as paths,
+        globs or URLs; a folder that ``Dataset.save_to_disk`` wrote.
     streams : StreamDefs
         As in `ParquetDeserializer`.
 
@@ -68,9 +67,9 @@ class ArrowDeserializer(Deserializer):
             table, order = _in_memory(source)
             self._inner = ArrowTable(table, streams, order)
 
-    def open(self, *, frames: bool = False, ledger: Ledger | None = None) -> Opened:
+    def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read."""
-        return self._inner.open(frames=frames, ledger=ledger)
+        return self._inner.open(max_errors=max_errors)
 
 
 def _in_memory(source: Any) -> tuple[Any, NDArray[np.int64] | None]:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.columns import ColumnData
+from sweephand.errors import DataError
 from sweephand.ids import SequenceIds
-from sweephand.ledger import Ledger
 from sweephand.streams import StreamInfo
 
 
@@ -37,17 +37,20 @@ class Sizing:
 
 @dataclass(frozen=True)
 class Stored:
-    """What the core holds, where that is more than what is served.
+    """What the core holds, where that is not what is served: more, or in another order.
 
     Attributes
     ----------
-    chunk_sequences : ndarray of uint64, shape (chunks,)
-        Sequences that the core holds in every chunk.
+    chunk_sequences : ndarray of uint64, shape (chunks of the core,)
+        Sequences in every chunk of the core.
+    sizes : ndarray of uint32, or None
+        Samples of every sequence that the core holds; None: one each.
     numbers : ndarray of uint64, shape (sequences,)
         For every sequence that is served its number among those that the core holds.
     """
 
     chunk_sequences: NDArray[np.uint64]
+    sizes: NDArray[np.uint32] | None
     numbers: NDArray[np.uint64]
 
 
@@ -62,7 +65,7 @@ class Opened:
     streams : list of StreamInfo
         In the order of the columns of a chunk.
     chunk_sequences : ndarray of uint64, shape (chunks,)
-        Sequences in every chunk, those that are not served left out.
+        Sequences in every chunk.
     size_by : callable
         ``size_by(name)`` gives the sizes as the samples of one stream, ``size_by(None)`` as
         those of the longest.
@@ -75,10 +78,17 @@ class Opened:
     sample_bytes : float
         Mean bytes of all streams for one sample of the size-defining stream, for estimates of
         memory.
+    errors : sequence of DataError
+        Damaged items that are skipped; more may come while chunks are loaded. A sequence whose
+        length is known keeps its place on the timeline.
+    num_charged : int
+        How many of them count against the budget: the others follow from one that does.
     keys : callable or None
         Join keys of all sequences, ndarray of int64 or list of str; None: their numbers.
+    numbers : ndarray of int64, or None
+        Of every sequence, where some were left out: its number before that.
     stored : Stored or None
-        Given if sequences are left out that the core holds; their numbers stay unused.
+        None if the core holds what is served.
     load_threads : int
         Threads that load chunks ahead.
     """
@@ -92,6 +102,9 @@ class Opened:
     resident: bool
     sample_bytes: float = 0.0
     keys: Callable[[], NDArray[np.int64] | list[str]] | None = None
+    errors: Sequence[DataError] = ()
+    num_charged: int = 0
+    numbers: NDArray[np.int64] | None = None
     stored: Stored | None = None
     load_threads: int = 1
 
@@ -100,15 +113,13 @@ class Deserializer(ABC):
     """Turns a file format, or arrays, into chunks of sequences."""
 
     @abstractmethod
-    def open(self, *, frames: bool = False, ledger: Ledger | None = None) -> Opened:
+    def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read.
 
         Parameters
         ----------
-        frames : bool
-            Every sample is its own sequence.
-        ledger : Ledger, optional
-            Where damaged and malformed items are counted; by default none is allowed.
+        max_errors : int
+            How many damaged items may be skipped; they are listed in ``Opened.errors``.
 
         Raises
         ------

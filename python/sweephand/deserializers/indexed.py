@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.columns import ColumnData, blank_column, concat_columns, describe_stream
+from sweephand.columns import (
+    ColumnData,
+    blank_column,
+    concat_columns,
+    describe_stream,
+    spread,
+    take,
+)
 from sweephand.deserializers.base import Deserializer, Opened, make_chunk
 from sweephand.deserializers.rows import Rows
 from sweephand.errors import DataError, StaleError
@@ -149,9 +156,9 @@ class IndexedDeserializer(Deserializer):
         is_local = all(isinstance(file, LocalFile) for file in self.files)
         return 2 if is_local else _REMOTE_LOAD_THREADS
 
-    def open(self, *, frames: bool = False, ledger: Ledger | None = None) -> Opened:
+    def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
-        ledger = ledger or Ledger()
+        ledger = Ledger(max_errors)
         index = self.load_index()
         _list_errors(index, ledger)
         kinds = self.kinds = _common_kinds(index, self.fields)
@@ -164,20 +171,22 @@ class IndexedDeserializer(Deserializer):
             {name: _lengths(index, name, kind) for name, kind in kinds.items()},
             next((info.name for info in infos if info.defines_mb_size), None),
             ledger,
-            frames=frames,
             order=self.order,
             chunk_per_unit=self.is_resident,
         )
-        loader = _Loader(self, rows, kinds, ledger, frames)
+        loader = _Loader(self, rows, kinds, ledger)
         return Opened(
             core=_core.CallbackDeserializer(loader.load),
             streams=infos,
-            chunk_sequences=np.diff(rows.starts).astype(np.uint64),
+            chunk_sequences=rows.chunk_sequences,
             size_by=rows.size_by,
             ids=rows.ids,
             names=[file.name for file in self.files],
             resident=self.is_resident,
             sample_bytes=rows.sample_bytes,
+            errors=ledger.errors,
+            num_charged=len(ledger.errors),
+            numbers=rows.numbers,
             stored=rows.stored,
             load_threads=self.load_threads,
         )
@@ -264,13 +273,11 @@ class _Loader:
         rows: Rows,
         kinds: Mapping[str, Kind],
         ledger: Ledger,
-        frames: bool,
     ) -> None:
         self._deserializer = deserializer
         self._rows = rows
         self._kinds = kinds
         self._ledger = ledger
-        self._frames = frames
 
     def load(self, chunk: int) -> _core.Chunk:
         """Return a chunk; what is found to be damaged only now is skipped within the budget."""
@@ -280,12 +287,10 @@ class _Loader:
         for begin, stop in self._pieces(first, end):
             self._read_or_skip(begin, stop, parts, skipped)
         columns = [concat_columns(one) for one in zip(*parts, strict=True)]
-        if self._frames:
-            columns = [column.as_frames() for column in columns]
         return make_chunk(
             columns,
             owned=not self._deserializer.is_resident,
-            skipped=self._rows.numbers(skipped, first),
+            skipped=[row - int(self._rows.unit_rows[first]) for row in skipped],
         )
 
     def _pieces(self, first: int, end: int) -> Iterator[tuple[int, int]]:
@@ -301,8 +306,9 @@ class _Loader:
         self, begin: int, end: int, parts: list[list[ColumnData]], skipped: list[int]
     ) -> None:
         """Read units of one file; if that fails each by itself, so that few are lost."""
-        if not self._rows.is_served(begin, end).any():
-            parts.append(self._blank(begin, end))
+        rows = self._rows.rows_of(begin, end)
+        if not self._rows.is_served[rows].any():
+            parts.append(self._blank(rows))
             return
         try:
             columns, wrong = self._read(begin, end)
@@ -312,17 +318,16 @@ class _Loader:
             if end - begin > 1:
                 for unit in range(begin, end):
                     self._read_or_skip(unit, unit + 1, parts, skipped)
-                return
-            self._ledger.add(error)
-            parts.append(self._blank(begin, end))
-            skipped += range(*self._rows.unit_rows[[begin, end]].tolist())
+            else:
+                self._ledger.add(error)
+                parts.append(self._blank(rows))
+                skipped += range(rows.start, rows.stop)
             return
         parts.append(columns)
-        is_served = self._rows.is_served(begin, end)
         for row, reason in wrong.items():
-            if is_served[row]:  # the index does not know
+            if self._rows.is_served[rows.start + row]:  # the index does not know
                 self._ledger.add(reason)
-                skipped.append(int(self._rows.unit_rows[begin]) + row)
+                skipped.append(rows.start + row)
 
     def _read(self, begin: int, end: int) -> tuple[list[ColumnData], dict[int, DataError]]:
         index = self._rows.index
@@ -333,18 +338,25 @@ class _Loader:
             file, index.facts[number]["format"], begin - first, end - first
         )
         file.check_unchanged()
-        for (name, kind), column in zip(self._kinds.items(), columns, strict=True):
-            lengths = self._rows.lengths_of(name, begin, end)
-            if Kind.of(column) != kind or not np.array_equal(column.lengths, lengths):
+        rows = self._rows.rows_of(begin, end)
+        usable = np.flatnonzero(self._rows.is_served[rows])
+        num_rows = rows.stop - rows.start
+        checked = []
+        for column, (name, kind) in zip(columns, self._kinds.items(), strict=True):
+            if kind.is_ragged and len(usable) < num_rows == column.num_sequences:
+                column = spread(take(column, usable), usable, num_rows)
+            same_lengths = np.array_equal(column.lengths, self._rows.lengths_of(name, rows))
+            if Kind.of(column) != kind or not same_lengths:
                 raise StaleError(
                     "the rows are not those that the index was built of; delete the index",
                     file.path,
                     stream=name,
                 )
-        return columns, wrong
+            checked.append(column)
+        return checked, wrong
 
-    def _blank(self, begin: int, end: int) -> list[ColumnData]:
+    def _blank(self, rows: slice) -> list[ColumnData]:
         return [
-            blank_column(kind.to_column(), self._rows.lengths_of(name, begin, end))
+            blank_column(kind.to_column(), self._rows.lengths_of(name, rows))
             for name, kind in self._kinds.items()
         ]

@@ -28,12 +28,12 @@ _OTHERS = {
 
 
 class JSONLDeserializer(IndexedDeserializer):
-    """Serve the lines of JSON files, each a sequence.
+    r"""Serve the lines of JSON files, each a sequence.
 
     A list of numbers or of texts is a sequence of samples; a single number or text is one
-    sample; a field that a line lacks is an empty sequence there. Text is delivered as ``bytes``.
-    All lines are parsed once for the index, which keeps where they begin and how long their
-    lists are, and again when a chunk of about 8 MiB of them is loaded.
+    sample; a field that a line lacks is an empty sequence there. Text is delivered as
+    ``bytes``. All lines are parsed once for the index, which keeps where they begin and how
+    long their lists are, and again when a chunk of about 8 MiB of them is loaded.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class JSONLDeserializer(IndexedDeserializer):
     >>> import sweephand as sh, tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.jsonl"
     >>> lines = ['{"tokens": [1, 2, 3], "score": 0.5}', '{"tokens": [4], "score": 1}']
-    >>> _ = path.write_text("\\n".join(lines))
+    >>> _ = path.write_text("\n".join(lines))
     >>> corpus = sh.JSONLDeserializer(path, sh.StreamDefs(
     ...     tokens=sh.StreamDef(defines_mb_size=True), score=sh.StreamDef(dtype="float32")))
     >>> source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)

@@ -35,9 +35,9 @@ class MapDeserializer(Deserializer):
         With ``__len__`` and ``__getitem__``, whose items are dicts: of arrays, tensors, lists,
         numbers, ``bytes`` or ``str``.
     streams : StreamDefs
-        ``field`` is the key. A value of the ``shape`` that is declared is one sample, one with a
-        first axis more a sequence of them; without a shape a number is one sample and an array a
-        sequence along its first axis. So an image needs its shape.
+        ``field`` is the key. A value of the ``shape`` that is declared is one sample, one with
+        a first axis more a sequence of them; without a shape a number is one sample and an
+        array a sequence along its first axis. So an image needs its shape.
     lengths : sequence of int, or path, optional
         The size of every item in samples, shape (items,). A path is a ``.npy`` file with them,
         which is written if it is absent. By default the items are measured, by reading each
@@ -81,16 +81,15 @@ class MapDeserializer(Deserializer):
         self._definitions = streams
         self._given = lengths
 
-    def open(self, *, frames: bool = False, ledger: Ledger | None = None) -> Opened:
+    def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read."""
         items = self._items
         first = items.to_columns([items.first])
         sizes = self._sizes()
-        if frames and sizes is not None:
-            raise ValueError("frames of items that are sequences are not possible")
         num_bytes = max(1, sum(column.num_bytes for column in first.values()))
         starts = chunk_starts(items.count, max(1, _CHUNK_BYTES // num_bytes))
-        fetcher = _Fetcher(items, sizes, ledger or Ledger())
+        ledger = Ledger(max_errors)
+        fetcher = _Fetcher(items, sizes, ledger)
         return Opened(
             core=_core.FetchingDeserializer(fetcher.fetch),
             streams=[
@@ -103,6 +102,7 @@ class MapDeserializer(Deserializer):
             names=[items.name],
             resident=True,
             sample_bytes=num_bytes / items.size(items.first),
+            errors=ledger.errors,
         )
 
     def _size_by(

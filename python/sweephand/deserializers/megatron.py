@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from sweephand.deserializers.megatron_index import read_index
 from sweephand.deserializers.token_files import TokenFiles
 from sweephand.errors import DataError
 from sweephand.files import Files, find_files
-from sweephand.ids import ShardIds
+from sweephand.ids import KeptIds, SequenceIds, ShardIds
 from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
 
@@ -75,9 +76,9 @@ class MegatronDeserializer(Deserializer):
         stems = [file.path.removesuffix(".idx") for file in self._indexes]
         self.files = find_files([f"{stem}.bin" for stem in stems]).files
 
-    def open(self, *, frames: bool = False, ledger: Ledger | None = None) -> Opened:
+    def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read."""
-        ledger = ledger or Ledger()
+        ledger = Ledger(max_errors)
         indexes = [
             read_index(index, data, ledger, any_order=self._any_order)
             for index, data in zip(self._indexes, self.files, strict=True)
@@ -89,20 +90,27 @@ class MegatronDeserializer(Deserializer):
                     f"{indexes[0].path}; all files of a corpus must agree",
                     index.path,
                 )
-        units = [
-            index.documents() if self._unit == "document" else (index.lengths, index.is_good)
-            for index in indexes
-        ]
+        units = [index.units(self._unit, ledger) for index in indexes]
         pieces = [
-            np.insert(index.pieces, 0, number, axis=1) for number, index in enumerate(indexes)
+            np.insert(index.pieces(unit.sequences), 0, number, axis=1)
+            for number, (index, unit) in enumerate(zip(indexes, units, strict=True))
         ]
+        kept = np.flatnonzero(np.concatenate([unit.is_served for unit in units]))
+        lengths = np.concatenate([unit.lengths for unit in units])[kept]
+        starts = offsets_of([len(unit.lengths) for unit in units])
+        ids: SequenceIds = ShardIds([file.name for file in self.files], starts.tolist())
+        numbers = None
+        if len(kept) < starts[-1]:
+            ids, numbers = KeptIds(ids, kept), kept
         tokens = TokenFiles(
             files=self.files,
             pieces=np.concatenate(pieces).astype(np.uint64),
-            offsets=offsets_of(np.concatenate([lengths for lengths, _ in units])),
-            is_served=np.concatenate([is_good for _, is_good in units]),
+            offsets=offsets_of(lengths),
             dtype=indexes[0].dtype,
         )
-        starts = offsets_of([len(lengths) for lengths, _ in units])
-        ids = ShardIds([file.name for file in self.files], starts.tolist())
-        return tokens.open(self._streams, ids, frames=frames, ledger=ledger)
+        return replace(
+            tokens.open(self._streams, ids),
+            numbers=numbers,
+            errors=ledger.errors,
+            num_charged=len(ledger.errors),
+        )

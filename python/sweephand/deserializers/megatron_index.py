@@ -32,6 +32,25 @@ _FLOATS = {6: "float64", 7: "float32"}
 
 
 @dataclass(frozen=True)
+class Units:
+    """What is served as sequences: those of the index, or its documents.
+
+    Attributes
+    ----------
+    lengths : ndarray of int64, shape (units,)
+        Tokens of each.
+    is_served : ndarray of bool, shape (units,)
+        False for those that are damaged or empty.
+    sequences : ndarray of bool, shape (sequences,)
+        The sequences of the index that those which are served are made of.
+    """
+
+    lengths: NDArray[np.int64]
+    is_served: NDArray[np.bool_]
+    sequences: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
 class MegatronIndex:
     """What the index says, all of it possible.
 
@@ -40,12 +59,10 @@ class MegatronIndex:
     path : str
     dtype : numpy.dtype
         Of the tokens.
-    lengths : ndarray of int64, shape (sequences,)
-        Tokens of every sequence; 0 for the damaged ones.
+    lengths, offsets : ndarray of int64, shape (sequences,)
+        Tokens of every sequence, and the byte of ``.bin`` where it begins.
     is_good : ndarray of bool, shape (sequences,)
         False for those that are damaged.
-    pieces : ndarray of int64, shape (pieces, 2)
-        Offset and size in bytes of the runs of ``.bin`` that the good sequences fill, in order.
     bounds : ndarray of int64, shape (documents + 1,)
         The first sequence of every document, and the end.
     """
@@ -53,15 +70,32 @@ class MegatronIndex:
     path: str
     dtype: np.dtype[np.generic]
     lengths: NDArray[np.int64]
+    offsets: NDArray[np.int64]
     is_good: NDArray[np.bool_]
-    pieces: NDArray[np.int64]
     bounds: NDArray[np.int64]
 
-    def documents(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the tokens of every document, and whether all its sequences are good."""
-        starts = offsets_of(self.lengths)
-        bad = offsets_of((~self.is_good).astype(np.int64))
-        return np.diff(starts[self.bounds]), np.diff(bad[self.bounds]) == 0
+    def units(self, unit: str, ledger: Ledger) -> Units:
+        """Return the sequences, or the documents; those without tokens go into the ledger."""
+        lengths, is_good = self.lengths, self.is_good
+        if unit == "document":
+            starts = offsets_of(np.where(is_good, lengths, 0))
+            bad = offsets_of((~is_good).astype(np.int64))
+            lengths, is_good = np.diff(starts[self.bounds]), np.diff(bad[self.bounds]) == 0
+        is_served = is_good & (lengths > 0)
+        for number in np.flatnonzero(is_good & ~is_served).tolist():
+            ledger.add(DataError(f"the {unit} has no tokens", self.path, sequence=number))
+        sequences = is_served
+        if unit == "document":
+            sequences = np.repeat(is_served, np.diff(self.bounds))
+        return Units(lengths, is_served, sequences)
+
+    def pieces(self, sequences: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return offset and size in bytes of the runs that some sequences fill: (pieces, 2)."""
+        begins = self.offsets[sequences]
+        ends = begins + self.lengths[sequences] * self.dtype.itemsize
+        first = np.flatnonzero(np.append(True, begins[1:] != ends[:-1])[: len(begins)])
+        last = np.append(first[1:], len(begins))[: len(first)] - 1
+        return np.stack([begins[first], ends[last] - begins[first]], axis=1)
 
 
 def read_index(
@@ -88,21 +122,23 @@ def read_index(
     dtype, num_sequences, num_bounds = _read_header(content[:_HEADER].tobytes(), file.path)
     lengths, offsets, bounds = _read_sections(content, file.path, num_sequences, num_bounds)
     _check_bounds(bounds, num_sequences, file.path)
-    sequences = _Sequences(file, dtype, lengths.astype(np.int64), offsets, ledger)
-    sequences.check(data.size, any_order)
-    unused = data.size - int(sequences.sizes[sequences.is_good].sum())
-    if unused:
-        warnings.warn(
-            f"{unused} bytes of {data.path} belong to no sequence", UserWarning, stacklevel=2
-        )
-    return MegatronIndex(
+    index = MegatronIndex(
         path=file.path,
         dtype=dtype,
-        lengths=np.where(sequences.is_good, sequences.lengths, 0),
-        is_good=sequences.is_good,
-        pieces=sequences.pieces(),
+        lengths=lengths.astype(np.int64),
+        offsets=offsets.astype(np.int64),
+        is_good=np.ones(num_sequences, np.bool_),
         bounds=bounds.astype(np.int64),
     )
+    _check_sequences(index, data.size, ledger, any_order=any_order)
+    used = int(index.lengths[index.is_good].sum()) * dtype.itemsize
+    if used < data.size:
+        warnings.warn(
+            f"{data.size - used} bytes of {data.path} belong to no sequence",
+            UserWarning,
+            stacklevel=2,
+        )
+    return index
 
 
 def _read_header(content: bytes, path: str) -> tuple[np.dtype[np.generic], int, int]:
@@ -183,70 +219,36 @@ def _check_bounds(bounds: NDArray[np.signedinteger], num_sequences: int, path: s
         )
 
 
-class _Sequences:
-    """Where the sequences lie; those that cannot be are taken out, reason by reason."""
+def _check_sequences(
+    index: MegatronIndex, data_size: int, ledger: Ledger, *, any_order: bool
+) -> None:
+    """Take out the sequences that cannot be, one reason after the other."""
+    lengths, offsets, is_good = index.lengths, index.offsets, index.is_good
+    item = index.dtype.itemsize
+    sizes = lengths * item  # at most 2^31 * 8: no overflow
+    offsets_at = _HEADER + 4 * len(lengths)
 
-    def __init__(
-        self,
-        file: SourceFile,
-        dtype: np.dtype[np.generic],
-        lengths: NDArray[np.int64],
-        offsets: NDArray[np.signedinteger],
-        ledger: Ledger,
-    ) -> None:
-        self._path = file.path
-        self._item = dtype.itemsize
-        self._ledger = ledger
-        self.lengths = lengths
-        self.sizes = lengths * self._item  # at most 2^31 * 8: no overflow
-        self.offsets = offsets
-        self.is_good = np.ones(len(lengths), np.bool_)
-
-    def check(self, data_size: int, any_order: bool) -> None:
-        """Take out what cannot be."""
-        lengths_at, offsets_at = _HEADER, _HEADER + 4 * len(self.lengths)
-        self._refuse(self.lengths < 0, "the length is negative", lengths_at, 4)
-        self._refuse(self.offsets < 0, "the offset is negative", offsets_at, 8)
-        self._refuse(
-            self.offsets % self._item != 0,
-            f"the offset is no multiple of the {self._item} bytes of a token",
-            offsets_at,
-            8,
-        )
-        self._refuse(
-            (self.offsets > data_size) | (self.sizes > data_size - self.offsets),
-            f"the sequence ends behind the {data_size} bytes of the .bin file",
-            offsets_at,
-            8,
-        )
-        good = np.flatnonzero(self.is_good)
-        if any_order:
-            good = good[np.argsort(self.offsets[good], kind="stable")]
-        ends = np.maximum.accumulate(self.offsets[good] + self.sizes[good])
-        overlaps = np.zeros(len(self.lengths), np.bool_)
-        overlaps[good[1:]] = self.offsets[good[1:]] < ends[:-1]
-        self._refuse(
-            overlaps,
-            "the sequence overlaps another one"
-            if any_order
-            else "the sequence lies before the end of an earlier one; any_order=True accepts "
-            "another order, without overlaps",
-            offsets_at,
-            8,
-        )
-
-    def pieces(self) -> NDArray[np.int64]:
-        """Return offset and size of the runs that the good sequences fill: (pieces, 2)."""
-        begins = self.offsets[self.is_good].astype(np.int64)
-        ends = begins + self.sizes[self.is_good]
-        first = np.flatnonzero(np.append(True, begins[1:] != ends[:-1])[: len(begins)])
-        last = np.append(first[1:], len(begins)) - 1
-        return np.stack([begins[first], ends[last] - begins[first]], axis=1)
-
-    def _refuse(self, is_wrong: NDArray[np.bool_], reason: str, begin: int, step: int) -> None:
-        wrong = np.flatnonzero(is_wrong & self.is_good)
+    def refuse(is_wrong: NDArray[np.bool_], reason: str, begin: int, step: int) -> None:
+        wrong = np.flatnonzero(is_wrong & is_good)
         for number in wrong.tolist():
-            self._ledger.add(
-                DataError(reason, self._path, begin + step * number, sequence=number)
-            )
-        self.is_good[wrong] = False
+            ledger.add(DataError(reason, index.path, begin + step * number, sequence=number))
+        is_good[wrong] = False
+
+    refuse(lengths < 0, "the length is negative", _HEADER, 4)
+    refuse(offsets < 0, "the offset is negative", offsets_at, 8)
+    reason = f"the offset is no multiple of the {item} bytes of a token"
+    refuse(offsets % item != 0, reason, offsets_at, 8)
+    reason = f"the sequence ends behind the {data_size} bytes of the .bin file"
+    refuse((offsets > data_size) | (sizes > data_size - offsets), reason, offsets_at, 8)
+    good = np.flatnonzero(is_good)
+    reason = (
+        "the sequence begins before the end of an earlier one; any_order=True accepts another "
+        "order, without overlaps"
+    )
+    if any_order:
+        good = good[np.argsort(offsets[good], kind="stable")]
+        reason = "the sequence overlaps another one"
+    ends = np.maximum.accumulate(offsets[good] + sizes[good])
+    overlaps = np.zeros(len(lengths), np.bool_)
+    overlaps[good[1:]] = offsets[good[1:]] < ends[:-1]
+    refuse(overlaps, reason, offsets_at, 8)

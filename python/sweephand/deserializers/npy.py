@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.columns import ColumnData, check_dtype, describe_stream
-from sweephand.deserializers.array import check_same_sequences, same_offsets
+from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.base import (
     Deserializer,
     Opened,
@@ -25,8 +25,7 @@ from sweephand.deserializers.base import (
 )
 from sweephand.errors import DataError
 from sweephand.files import stat_file
-from sweephand.ids import FrameIds, SequenceIds, ShardIds
-from sweephand.ledger import Ledger
+from sweephand.ids import SequenceIds, ShardIds
 from sweephand.streams import StreamDef, StreamDefs
 
 Path_ = str | os.PathLike[str]
@@ -100,13 +99,10 @@ class NpyDeserializer(Deserializer):
     def _num_sequences(columns: Mapping[str, ColumnData]) -> int:
         return next(iter(columns.values())).num_sequences
 
-    def open(self, *, frames: bool = False, ledger: Ledger | None = None) -> Opened:
+    def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read."""
         columns = self._columns
         ids: SequenceIds = ShardIds(self._names[:1], [0, self._num_sequences(columns)])
-        if frames:
-            ids = FrameIds(ids, same_offsets(columns))
-            columns = {stream: column.as_frames() for stream, column in columns.items()}
         num_sequences = self._num_sequences(columns)
         num_bytes = sum(
             column.num_samples

@@ -12,7 +12,6 @@ from sweephand.deserializers.token_files import TokenFiles
 from sweephand.errors import DataError
 from sweephand.files import Files, SourceFile, find_files
 from sweephand.ids import ShardIds
-from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
 
 _NPY_MAGIC = b"\x93NUMPY"
@@ -74,7 +73,7 @@ class RawTokensDeserializer(Deserializer):
         for file in self.files:
             self._check(file)
 
-    def open(self, *, frames: bool = False, ledger: Ledger | None = None) -> Opened:
+    def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read."""
         item = self._dtype.itemsize
         counts = [file.size // item for file in self.files]  # of numbers
@@ -89,11 +88,10 @@ class RawTokensDeserializer(Deserializer):
             files=self.files,
             pieces=np.array(pieces, np.uint64),
             offsets=np.concatenate([*parts, starts[-1:]]),
-            is_served=np.ones(sum(sequences), np.bool_),
             dtype=self._dtype,
         )
         ids = ShardIds([file.name for file in self.files], offsets_of(sequences).tolist())
-        return tokens.open(self._streams, ids, frames=frames)
+        return tokens.open(self._streams, ids)
 
     def _check(self, file: SourceFile) -> None:
         tail = file.size % self._dtype.itemsize

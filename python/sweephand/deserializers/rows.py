@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from sweephand import _core
 from sweephand.columns import offsets_of
 from sweephand.deserializers.base import Sizing, Stored, chunk_starts
 from sweephand.errors import DataError
-from sweephand.ids import FrameIds, KeptIds, SequenceIds, ShardIds
+from sweephand.ids import KeptIds, SequenceIds, ShardIds
 from sweephand.index_file import Index
 from sweephand.ledger import Ledger
 
@@ -39,8 +39,6 @@ class Rows:
         The stream that defines the size, if one of these does; None: the longest.
     ledger : Ledger
         Where rows without samples are counted.
-    frames : bool
-        Every sample is its own sequence.
     order : ndarray of int64, optional
         The row that each sequence is; by default the rows one after the other.
     chunk_per_unit : bool
@@ -52,12 +50,13 @@ class Rows:
         The first row of every unit, and the end.
     chunk_units : ndarray of int64, shape (chunks + 1,)
         The first unit of every chunk, and the end.
-    starts : ndarray of int64
-        The first sequence of every chunk of the corpus among those that are served, and the end.
-    stored : Stored or None
-        What the core holds, if that is not what is served.
+    is_served : ndarray of bool, shape (rows,)
+        False for those that are damaged or empty.
+    chunk_sequences : ndarray of uint64
+        Sequences that are served in every chunk of the corpus.
     ids : SequenceIds
         Of what is served.
+    numbers, stored : see `Opened`
     """
 
     def __init__(
@@ -67,30 +66,30 @@ class Rows:
         size_stream: str | None,
         ledger: Ledger,
         *,
-        frames: bool = False,
         order: NDArray[np.int64] | None = None,
         chunk_per_unit: bool = False,
     ) -> None:
-        self.index = index
-        self.lengths = lengths
-        self.unit_rows = offsets_of(index.arrays["rows"])
         num_bytes = index.arrays["num_bytes"]
+        self.index = index
+        self.unit_rows = offsets_of(index.arrays["rows"])
         self.chunk_units = (
             np.arange(len(num_bytes) + 1) if chunk_per_unit else cut_chunks(num_bytes)
         )
-        self.num_rows = int(self.unit_rows[-1])
+        self._num_rows = int(self.unit_rows[-1])
         self._file_rows = self.unit_rows[index.starts["rows"]]
-        self._is_served = np.ones(self.num_rows, np.bool_)
-        self._is_served[self._damaged()] = False
+        self.lengths = dict(lengths)
+        self.is_served = np.ones(self._num_rows, np.bool_)
+        self.is_served[self._damaged()] = False
         self._leave_out_empty(size_stream, ledger)
-        self._frame_offsets = self._common_offsets() if frames else None
+        if not self.is_served.all():
+            self.lengths = {name: self._only_served(own) for name, own in lengths.items()}
         self._choose(order)
 
     def size_by(self, stream: str | None) -> Sizing:
         """Return the sizes of what is served, in samples of a stream; None: of the longest."""
-        sizes = None if self._frame_offsets is not None else self._sizes(stream)
+        sizes = self._sizes(stream)
         if sizes is None:
-            return Sizing(_core.CommonSize(1), np.diff(self.starts).astype(np.uint64))
+            return Sizing(_core.CommonSize(1), self.chunk_sequences)
         if self.stored is not None:
             sizes = sizes[self.stored.numbers]
         if sizes.min() == 0:
@@ -98,7 +97,8 @@ class Rows:
                 f"sequence {int(sizes.argmin())} has no sample in stream {stream!r}, which "
                 "defines its size"
             )
-        samples = np.diff(offsets_of(sizes)[self.starts]).astype(np.uint64)
+        starts = offsets_of(self.chunk_sequences.astype(np.int64))
+        samples = np.diff(offsets_of(sizes)[starts]).astype(np.uint64)
         if sizes.min() == sizes.max():
             return Sizing(_core.CommonSize(int(sizes[0])), samples)
         return Sizing(_core.StoredSizes(sizes), samples)
@@ -107,30 +107,17 @@ class Rows:
     def sample_bytes(self) -> float:
         """Mean bytes of a row for one sample of the longest stream."""
         sizes = self._sizes(None)
-        num_samples = self.num_rows if sizes is None else int(sizes.sum(dtype=np.int64))
+        num_samples = self._num_rows if sizes is None else int(sizes.sum(dtype=np.int64))
         return int(self.index.arrays["num_bytes"].sum()) / max(1, num_samples)
 
-    def is_served(self, begin: int, end: int) -> NDArray[np.bool_]:
-        """Return for the rows of units ``[begin, end)`` whether each is served."""
-        return self._is_served[int(self.unit_rows[begin]) : int(self.unit_rows[end])]
+    def rows_of(self, begin: int, end: int) -> slice:
+        """Return the rows of units ``[begin, end)``."""
+        return slice(int(self.unit_rows[begin]), int(self.unit_rows[end]))
 
-    def lengths_of(self, stream: str, begin: int, end: int) -> NDArray[np.uint32]:
-        """Return the samples of the rows of units ``[begin, end)``."""
-        first, stop = self.unit_rows[[begin, end]].tolist()
+    def lengths_of(self, stream: str, rows: slice) -> NDArray[np.uint32]:
+        """Return the samples of some rows; 0 for those of a ragged stream that are not served."""
         lengths = self.lengths[stream]
-        return np.ones(stop - first, np.uint32) if lengths is None else lengths[first:stop]
-
-    def numbers(self, rows: Iterable[int], first_unit: int) -> list[int]:
-        """Return what the core calls some rows, in a chunk that begins with a unit."""
-        offsets = self._frame_offsets
-        first = int(self.unit_rows[first_unit])
-        if offsets is None:
-            return [row - first for row in rows]
-        return [
-            frame - int(offsets[first])
-            for row in rows
-            for frame in range(int(offsets[row]), int(offsets[row + 1]))
-        ]
+        return np.ones(rows.stop - rows.start, np.uint32) if lengths is None else lengths[rows]
 
     def _damaged(self) -> NDArray[np.int64]:
         counts = np.diff(self.index.starts["damaged_rows"])
@@ -149,78 +136,48 @@ class Rows:
         sizes = self._sizes(stream)
         if sizes is None:
             return
-        empty = np.flatnonzero((sizes == 0) & self._is_served)
+        empty = np.flatnonzero((sizes == 0) & self.is_served)
         where = "any stream" if stream is None else f"stream {stream!r}, which defines its size"
         for row in empty.tolist():
-            reason = f"the sequence has no sample in {where}"
-            ledger.add(DataError(reason, *self._place(row)))
-        self._is_served[empty] = False
-
-    def _place(self, row: int) -> tuple[str, None, None, None, int]:
-        file = int(np.searchsorted(self._file_rows, row, side="right")) - 1
-        number = row - int(self._file_rows[file])
-        return self.index.files[file].path, None, None, None, number
-
-    def _common_offsets(self) -> NDArray[np.int64]:
-        """Return the first sample of every row, of which all streams have as many."""
-        ones = np.ones(self.num_rows, np.uint32)
-        lengths = {name: ones if own is None else own for name, own in self.lengths.items()}
-        (first_name, first), *others = lengths.items()
-        for name, other in others:
-            differs = (first != other) & self._is_served
-            if differs.any():
-                raise DataError(
-                    f"frames need streams of equal lengths; {name!r} differs from "
-                    f"{first_name!r}",
-                    *self._place(int(np.argmax(differs))),
+            file = int(np.searchsorted(self._file_rows, row, side="right")) - 1
+            ledger.add(
+                DataError(
+                    f"the sequence has no sample in {where}",
+                    self.index.files[file].path,
+                    sequence=row - int(self._file_rows[file]),
                 )
-        return offsets_of(first)
+            )
+        self.is_served[empty] = False
+
+    def _only_served(self, lengths: NDArray[np.uint32] | None) -> NDArray[np.uint32] | None:
+        return None if lengths is None else np.where(self.is_served, lengths, np.uint32(0))
 
     def _choose(self, order: NDArray[np.int64] | None) -> None:
         """Find what is served, in which order and in which chunks, and how it is called."""
-        offsets = self._frame_offsets
+        chunk_rows = self.unit_rows[self.chunk_units]
+        stored_counts = np.diff(chunk_rows).astype(np.uint64)
+        self.stored: Stored | None = None
+        self.numbers: NDArray[np.int64] | None = None
+        self.chunk_sequences = stored_counts
         if order is None:
-            kept = rows = np.flatnonzero(self._is_served)
-            counts = self._file_rows
-            names = [file.name for file in self.index.files]
+            kept = rows = np.flatnonzero(self.is_served)
+            names, starts = [file.name for file in self.index.files], self._file_rows
         else:
-            kept = np.flatnonzero(self._is_served[order])
+            kept = np.flatnonzero(self.is_served[order])
             rows = order[kept]
-            counts = np.array([0, len(order)])
-            names = [self.index.files[0].name]
+            names, starts = [self.index.files[0].name], np.array([0, len(order)])
         if not kept.size:
             raise DataError("the corpus is empty: no sequences", self.index.files[0].path)
-        self.ids: SequenceIds = ShardIds(names, counts.tolist())
-        chunk_rows = self.unit_rows[self.chunk_units]
-        if offsets is not None:
-            named = offsets if order is None else offsets_of(np.diff(offsets)[order])
-            self.ids = FrameIds(self.ids, named)
-            kept, rows = ranges(named, kept), ranges(offsets, rows)
-            chunk_rows = offsets[chunk_rows]
-        num_stored = int(chunk_rows[-1])
-        self.stored: Stored | None = None
-        self.starts = chunk_rows
-        if order is None and len(kept) == num_stored:
-            return
-        self.ids = KeptIds(self.ids, kept)
-        self.stored = Stored(np.diff(chunk_rows).astype(np.uint64), rows.astype(np.uint64))
-        if order is None:
-            self.starts = np.searchsorted(kept, chunk_rows)
-        else:
-            self.starts = chunk_starts(len(kept), -(-len(kept) // (len(chunk_rows) - 1)))
-
-
-def ranges(offsets: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return all integers of the ranges ``[offsets[n], offsets[n + 1])`` one after the other.
-
-    Examples
-    --------
-    >>> ranges(np.array([0, 2, 2, 5]), np.array([2, 0]))
-    array([2, 3, 4, 0, 1])
-    """
-    lengths = offsets[numbers + 1] - offsets[numbers]
-    ends = offsets_of(lengths)
-    return np.arange(ends[-1]) + np.repeat(offsets[numbers] - ends[:-1], lengths)
+        self.ids: SequenceIds = ShardIds(names, starts.tolist())
+        if len(kept) < starts[-1]:
+            self.ids = KeptIds(self.ids, kept)
+            self.numbers = kept
+            self.chunk_sequences = np.diff(np.searchsorted(kept, chunk_rows)).astype(np.uint64)
+        if order is not None:
+            bounds = chunk_starts(len(kept), -(-len(kept) // len(stored_counts)))
+            self.chunk_sequences = np.diff(bounds).astype(np.uint64)
+        if order is not None or self.numbers is not None:
+            self.stored = Stored(stored_counts, self._sizes(None), rows.astype(np.uint64))
 
 
 def cut_chunks(num_bytes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,0 +1,1 @@
+"""What turns minibatches into a model: schedules, learners, loss scale."""

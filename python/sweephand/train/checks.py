@@ -1,0 +1,47 @@
+"""What callers give, checked by type and range."""
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import TypeVar
+
+from sweephand.errors import ArgumentTypeError
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def real(name: str, value: object) -> float:
+    """Return a number as a float, or raise `ArgumentTypeError` if it is none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ArgumentTypeError(f"{name} must be a number, got {value!r}")
+    return float(value)
+
+
+def whole(name: str, value: object, *, least: int = 1) -> int:
+    """Return a whole number.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is no integer.
+    ValueError
+        If it is below ``least``.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ArgumentTypeError(f"{name} must be an int, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value!r}")
+    return int(value)
+
+
+def flag(name: str, value: object) -> bool:
+    """Return a bool, or raise `ArgumentTypeError` if it is none."""
+    if not isinstance(value, bool):
+        raise ArgumentTypeError(f"{name} must be True or False, got {value!r}")
+    return value
+
+
+def function(name: str, value: Function | None) -> Function | None:
+    """Return a callable or None, or raise `ArgumentTypeError` if it is neither."""
+    if value is not None and not callable(value):
+        raise ArgumentTypeError(f"{name} must be callable or None, got {value!r}")
+    return value

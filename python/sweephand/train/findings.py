@@ -1,0 +1,159 @@
+"""What one pass over the gradients found, and that pass for arrays in memory."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+
+Array: TypeAlias = NDArray[Any]
+
+# The dtypes the core computes with, but for the bfloat16 of ml_dtypes, which has no constant.
+NATIVE = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.float64))
+
+
+class Cause(IntEnum):
+    """Why a step is applied or not; of several workers the largest decides."""
+
+    OK = 0
+    INF = 1
+    NAN = 2
+    NAN_LOSS = 3
+
+
+class Findings(Protocol):
+    """What was found in the unscaled gradients of one step."""
+
+    @property
+    def cause(self) -> Cause:
+        """The worst that was found."""
+
+    @property
+    def gradient_norm(self) -> float:
+        """The Euclidean norm of all gradients together."""
+
+    @property
+    def num_nan(self) -> int:
+        """How many elements are NaN."""
+
+    @property
+    def num_inf(self) -> int:
+        """How many elements are infinite."""
+
+    @property
+    def underflow(self) -> float:
+        """The share of elements that were too small."""
+
+    @property
+    def bad_parameters(self) -> tuple[str, ...]:
+        """The first few parameters whose gradient is not finite."""
+
+
+@dataclass(frozen=True)
+class ArrayFindings:
+    """What the core found, with one entry for each gradient.
+
+    Attributes
+    ----------
+    names : sequence of str
+        The parameters' names.
+    num_elements : int
+        Elements of all gradients.
+    nan, inf, small : ndarray of uint64
+        How many elements are NaN; infinite; too small: zero or subnormal as a float16 before
+        unscaling, or zero after it.
+    sum_of_squares : ndarray of float64
+        Of the unscaled elements.
+    """
+
+    names: Sequence[str]
+    num_elements: int
+    nan: NDArray[np.uint64]
+    inf: NDArray[np.uint64]
+    small: NDArray[np.uint64]
+    sum_of_squares: NDArray[np.float64]
+
+    @property
+    def cause(self) -> Cause:
+        """The worst that was found."""
+        if self.nan.any():
+            return Cause.NAN
+        return Cause.INF if self.inf.any() else Cause.OK
+
+    @property
+    def gradient_norm(self) -> float:
+        """The Euclidean norm of all gradients together."""
+        return math.hypot(*np.sqrt(self.sum_of_squares))
+
+    @property
+    def num_nan(self) -> int:
+        """How many elements are NaN."""
+        return int(self.nan.sum())
+
+    @property
+    def num_inf(self) -> int:
+        """How many elements are infinite."""
+        return int(self.inf.sum())
+
+    @property
+    def underflow(self) -> float:
+        """The share of elements that were too small; 0 if there are none at all."""
+        return float(self.small.sum()) / max(self.num_elements, 1)
+
+    @property
+    def bad_parameters(self) -> tuple[str, ...]:
+        """The first few parameters whose gradient is not finite."""
+        return tuple(self.names[i] for i in np.flatnonzero(self.nan + self.inf)[:5])
+
+
+def look(
+    names: Sequence[str],
+    gradients: Sequence[Array],
+    scale: float,
+    *,
+    in_place: bool,
+    num_threads: int = 1,
+) -> ArrayFindings:
+    """Check gradients that carry a loss scale, and take it out if that is wanted.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The parameters' names.
+    gradients : sequence of ndarray
+        As `core_array` returns them.
+    scale : float
+        The loss scale: positive and finite.
+    in_place : bool
+        Whether the gradients are divided by the scale, or only looked at.
+    num_threads : int
+        Threads that share the work; the result does not depend on them.
+    """
+    pass_over = _core.unscale if in_place else _core.examine
+    counts = pass_over(gradients, scale, num_threads, False)
+    return ArrayFindings(names, sum(gradient.size for gradient in gradients), *counts)
+
+
+def core_array(array: object, name: str) -> Array:
+    """Return an array as the core takes it: contiguous, bfloat16 as its bits in uint16.
+
+    It is the same memory if that is contiguous, else a copy.
+
+    Raises
+    ------
+    TypeError
+        If it is no array of float16, bfloat16, float32 or float64 in the machine's byte order.
+    """
+    if not isinstance(array, np.ndarray | np.generic):
+        raise TypeError(f"{name} must be an array, got {type(array).__name__}")
+    if array.dtype not in NATIVE and array.dtype.name != "bfloat16":
+        raise TypeError(
+            f"{name} must be of float16, bfloat16, float32 or float64, got {array.dtype.str}"
+        )
+    contiguous = np.ascontiguousarray(array)
+    return contiguous if array.dtype in NATIVE else contiguous.view(np.uint16)

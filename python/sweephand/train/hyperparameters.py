@@ -1,0 +1,83 @@
+"""The numbers that steer an optimizer: what they may be, and how a wrapper passes them on."""
+
+import math
+from difflib import get_close_matches
+from typing import Any, Protocol
+
+from sweephand.train.checks import real
+
+RATES = {"lr", "learning_rate", "weight_decay", "eps", "epsilon"}
+DECAYS = {"momentum", "beta_1", "beta_2"}
+
+
+def check_hyperparameter(name: str, value: object) -> None:
+    """Raise if ``value`` cannot be the hyperparameter ``name``.
+
+    Names that are not known here are left to the optimizer that has them.
+
+    Raises
+    ------
+    TypeError
+        If it is no number, or ``betas`` no pair.
+    ValueError
+        If it lies outside its range: rates are finite and at least 0, decays lie in [0, 1).
+    """
+    if name == "betas":
+        if not isinstance(value, tuple | list) or len(value) != 2:
+            raise TypeError(f"betas must be a pair of numbers, got {value!r}")
+        check_hyperparameter("beta_1", value[0])
+        check_hyperparameter("beta_2", value[1])
+    if name not in RATES | DECAYS:
+        return
+    number = real(name, value)
+    if name in RATES and not 0 <= number < math.inf:
+        raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
+    if name in DECAYS and not 0 <= number < 1:
+        raise ValueError(f"{name} must lie in [0, 1), got {value!r}")
+
+
+class HasHyperparameters(Protocol):
+    """What hyperparameters are passed on to."""
+
+    def hyperparameters(self) -> set[str]:
+        """Return the names that can be read and written."""
+
+    def read(self, name: str) -> list[Any]:
+        """Return the value in every group that has it."""
+
+    def write(self, name: str, value: Any) -> None:
+        """Set the value in every group that has it."""
+
+
+class PassesHyperparametersOn:
+    """A wrapper whose attributes are also the hyperparameters of what is inside.
+
+    A subclass sets ``_inner`` before all else.
+    """
+
+    _inner: HasHyperparameters
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a hyperparameter: its value, or a tuple of them where the groups differ."""
+        if name.startswith("_") or name not in self._inner.hyperparameters():
+            raise AttributeError(self._unknown(name))
+        values = self._inner.read(name)
+        return values[0] if all(value == values[0] for value in values) else tuple(values)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a hyperparameter in every group."""
+        if name.startswith("_") or hasattr(type(self), name):
+            super().__setattr__(name, value)
+        elif name in self._inner.hyperparameters():
+            self._inner.write(name, value)
+        else:
+            raise AttributeError(self._unknown(name))
+
+    def _unknown(self, name: str) -> str:
+        known = [] if name.startswith("_") else sorted(self._inner.hyperparameters())
+        close = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        return (
+            f"{type(self).__name__} has no attribute or hyperparameter {name!r}{hint} "
+            f"The inner optimizer has {', '.join(known)}"
+        )

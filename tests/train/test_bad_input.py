@@ -1,0 +1,166 @@
+"""Every argument that a loss scale must refuse, and how."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+from sweephand.errors import ArgumentTypeError
+
+
+def learner() -> sh.numpy.Learner:
+    return sh.numpy.SGD([np.ones(2, np.float32)], 0.1)
+
+
+BOTH = ArgumentTypeError
+
+
+def test_an_argument_of_a_wrong_type_can_be_caught_as_either_error() -> None:
+    assert issubclass(BOTH, TypeError)
+    assert issubclass(BOTH, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"dynamic": False}, ValueError, "dynamic=False needs an initial_scale"),
+        (
+            {"dynamic": False, "initial_scale": 8, "dynamic_growth_steps": 5},
+            ValueError,
+            "takes no dynamic_growth_steps",
+        ),
+        ({"dynamic": "dynamic"}, BOTH, "dynamic must be True or False, got 'dynamic'"),
+        ({"dynamic": 1}, BOTH, "dynamic must be True or False, got 1"),
+        *[
+            ({"initial_scale": bad}, ValueError, "initial_scale must be .* got")
+            for bad in (0, -1.0, math.nan, math.inf, 1e39, 1e-46)
+        ],
+        ({"initial_scale": "8"}, BOTH, "initial_scale must be a number, got '8'"),
+        ({"initial_scale": True}, BOTH, "initial_scale must be a number, got True"),
+        *[
+            (
+                {"dynamic_growth_steps": bad},
+                ValueError,
+                "dynamic_growth_steps must be at least 1",
+            )
+            for bad in (0, -1)
+        ],
+        *[
+            ({"dynamic_growth_steps": bad}, BOTH, "dynamic_growth_steps must be an int, got")
+            for bad in (2.5, True, "3")
+        ],
+        *[
+            ({"growth_factor": bad}, ValueError, "growth_factor must be finite and above 1")
+            for bad in (1, 0.5, -2, math.nan, math.inf)
+        ],
+        *[
+            ({"backoff_factor": bad}, ValueError, "backoff_factor must lie between 0 and 1")
+            for bad in (1, 2, 0, -0.5, math.nan)
+        ],
+        ({"growth_factor": "2"}, BOTH, "growth_factor"),
+        (
+            {"min_scale": 16, "initial_scale": 8},
+            ValueError,
+            "min_scale must not be above initial_scale, got 16.0 and 8.0",
+        ),
+        ({"initial_scale": 0.5}, ValueError, "min_scale must not be above initial_scale"),
+        (
+            {"initial_scale": 16, "max_scale": 8},
+            ValueError,
+            "initial_scale must not be above max_scale, got 16.0 and 8.0",
+        ),
+        ({"min_scale": 0}, ValueError, "min_scale"),
+        ({"max_scale": math.inf}, ValueError, "max_scale"),
+        ({"hysteresis": 0}, ValueError, "hysteresis must be at least 1"),
+        ({"hysteresis": 1.5}, BOTH, "hysteresis must be an int"),
+        ({"refill": "never"}, ValueError, "refill must be 'clean step' or 'growth'"),
+        ({"nan": "ignore"}, ValueError, "nan must be 'back off' or 'report'"),
+        ({"max_consecutive_skips": 0}, ValueError, "max_consecutive_skips must be at least 1"),
+        ({"max_consecutive_skips": 2.5}, BOTH, "max_consecutive_skips must be an int"),
+        ({"check_finite": False}, ValueError, "check_finite=False is for a fixed scale"),
+        ({"check_finite": 0}, BOTH, "check_finite must be True or False"),
+        ({"measure_underflow": 1}, BOTH, "measure_underflow must be True or False"),
+        ({"num_threads": 0}, ValueError, "num_threads must be at least 1"),
+        ({"on_skip": 3}, BOTH, "on_skip must be callable or None"),
+        ({"reduce": "max"}, BOTH, "reduce must be callable or None"),
+        ({"clipnorm": 1.0}, TypeError, "clipnorm"),
+    ],
+)
+def test_a_bad_argument_is_refused(
+    options: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        sh.LossScaleOptimizer(learner(), **options)
+
+
+@pytest.mark.parametrize("inner", [None, "adam", 3, object(), [], [learner(), None], dict])
+def test_what_is_no_optimizer_is_refused(inner: object) -> None:
+    with pytest.raises(BOTH, match="inner_optimizer must be a torch optimizer or a learner"):
+        sh.LossScaleOptimizer(inner)
+
+
+def test_only_the_first_three_options_are_positional() -> None:
+    opt = sh.LossScaleOptimizer(learner(), True, 8.0, 3)
+    assert (opt.dynamic, opt.initial_scale, opt.dynamic_growth_steps) == (True, 8.0, 3)
+    with pytest.raises(TypeError, match="positional"):
+        sh.LossScaleOptimizer(learner(), True, 8.0, 3, 2.0)
+
+
+def test_a_loss_scale_is_not_wrapped_again() -> None:
+    opt = sh.LossScaleOptimizer(learner())
+    with pytest.raises(BOTH, match="cannot be wrapped"):
+        sh.LossScaleOptimizer(opt)
+
+
+def test_an_optimizer_has_one_loss_scale_at_a_time() -> None:
+    inner = learner()
+    opt = sh.LossScaleOptimizer(inner)
+    with pytest.raises(ValueError, match="has a LossScaleOptimizer already"):
+        sh.LossScaleOptimizer(inner)
+    with pytest.raises(ValueError, match="listed twice"):
+        sh.LossScaleOptimizer([other := learner(), other])
+    assert opt.inner_optimizer is inner
+    del opt
+    assert sh.LossScaleOptimizer(inner).loss_scale == 2**15
+
+
+def test_a_refused_wrapper_leaves_the_optimizer_free() -> None:
+    inner = learner()
+    with pytest.raises(ValueError, match="initial_scale"):
+        sh.LossScaleOptimizer(inner, initial_scale=-1)
+    assert sh.LossScaleOptimizer(inner).inner_optimizer is inner
+
+
+@pytest.mark.parametrize("loss", ["1", None, [1.0], True, np.ones(2, int)])
+def test_a_loss_that_is_no_number_is_refused(loss: object) -> None:
+    opt = sh.LossScaleOptimizer(learner())
+    with pytest.raises(BOTH, match="the loss must be"):
+        opt.get_scaled_loss(loss)
+    assert opt.get_scaled_loss(1.0) == 2**15, "nothing was scaled"
+
+
+def test_gradients_that_cannot_be_unscaled_are_refused() -> None:
+    opt = sh.LossScaleOptimizer(learner())
+    read_only = np.ones(2)
+    read_only.flags.writeable = False
+    for gradient, error, says in [
+        (read_only, ValueError, "read-only"),
+        (np.ones(2, int), TypeError, "float16, bfloat16, float32 or float64"),
+        ([1.0, 2.0], TypeError, "must be an array, got list"),
+    ]:
+        opt.get_scaled_loss(1.0)
+        with pytest.raises(error, match=says):
+            opt.get_unscaled_gradients([gradient])
+
+
+def test_pairs_must_be_of_the_optimizers_parameters() -> None:
+    weights = np.ones(2)
+    opt = sh.LossScaleOptimizer(sh.numpy.SGD([weights], 0.1))
+    opt.get_scaled_loss(1.0)
+    (gradient,) = opt.get_unscaled_gradients([np.ones(2)])
+    for pairs in ([(gradient, weights.copy())], [(gradient, weights)] * 2):
+        with pytest.raises(ValueError, match="not one of the inner optimizer's or comes twice"):
+            opt.apply_gradients(pairs)
+    assert opt.apply_gradients([(gradient, weights)]).applied, "the gradients still wait"

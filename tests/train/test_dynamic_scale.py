@@ -1,0 +1,245 @@
+"""How a loss scale moves: against torch's GradScaler, Keras' rule and the documented traces."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sweephand.train.dynamic_scale import DynamicScale, check_settings
+from sweephand.train.findings import Cause
+
+torch = pytest.importorskip("torch")
+
+DEFAULTS: dict[str, Any] = {
+    "dynamic": True,
+    "initial_scale": None,
+    "dynamic_growth_steps": None,
+    "growth_factor": 2.0,
+    "backoff_factor": 0.5,
+    "min_scale": 1.0,
+    "max_scale": 2.0**24,
+    "hysteresis": 1,
+    "refill": "clean step",
+    "nan": "back off",
+}
+LOWEST = 2.0**-126
+
+# True is a clean step, False an overflow.
+sequences = st.lists(st.booleans(), max_size=60)
+
+
+def scale_of(**settings: Any) -> DynamicScale:
+    return DynamicScale(check_settings(**DEFAULTS | settings))
+
+
+def run(rule: DynamicScale, steps: list[bool]) -> list[tuple[float, int]]:
+    """Return scale and counter after each step."""
+    trace = []
+    for is_clean in steps:
+        rule.advance(Cause.OK if is_clean else Cause.INF)
+        trace.append((rule.scale, rule.counter))
+    return trace
+
+
+@dataclass
+class Keras:
+    """The rule of tf.keras' LossScaleOptimizer, written down again from its description."""
+
+    scale: float
+    growth_steps: int
+    good_steps: int = 0
+
+    def step(self, is_clean: bool) -> tuple[float, int]:
+        if not is_clean:
+            self.good_steps, self.scale = 0, max(self.scale / 2, 1.0)
+        elif self.good_steps + 1 >= self.growth_steps:
+            self.good_steps, self.scale = 0, self.scale * 2
+        else:
+            self.good_steps += 1
+        return self.scale, self.good_steps
+
+
+@given(sequences, st.integers(0, 15), st.integers(1, 6))
+def test_the_trajectory_is_that_of_keras_rule(
+    steps: list[bool], exponent: int, growth_steps: int
+) -> None:
+    keras = Keras(2.0**exponent, growth_steps)
+    ours = scale_of(
+        initial_scale=2.0**exponent, dynamic_growth_steps=growth_steps, max_scale=None
+    )
+    assert run(ours, steps) == [keras.step(is_clean) for is_clean in steps]
+
+
+@given(
+    sequences,
+    st.sampled_from([1.0, 2.0**15, 2.0**16, 1000.0, 0.1]),
+    st.integers(1, 6),
+    st.sampled_from([(2.0, 0.5), (1.5, 0.75), (1.1, 0.9), (4.0, 0.125)]),
+)
+def test_the_trajectory_is_that_of_torchs_grad_scaler(
+    steps: list[bool], start: float, growth_steps: int, factors: tuple[float, float]
+) -> None:
+    scaler = torch.amp.GradScaler(
+        "cpu", start, growth_factor=factors[0], backoff_factor=factors[1],
+        growth_interval=growth_steps,
+    )  # fmt: skip
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], 0.0)
+    trace = []
+    for is_clean in steps:
+        scaler.scale(torch.zeros(1))
+        parameter.grad = torch.tensor([0.0 if is_clean else torch.inf])
+        scaler.step(optimizer)
+        scaler.update()
+        trace.append((scaler.get_scale(), scaler.state_dict()["_growth_tracker"]))
+    ours = scale_of(
+        initial_scale=start,
+        dynamic_growth_steps=growth_steps,
+        growth_factor=factors[0],
+        backoff_factor=factors[1],
+        min_scale=LOWEST,
+        max_scale=None,
+    )
+    assert run(ours, steps) == trace
+
+
+def test_the_documented_trace() -> None:
+    ours = scale_of(initial_scale=8, dynamic_growth_steps=3)
+    steps = [True, True, True, False, True, False, False, False, False, True]
+    assert run(ours, steps) == [
+        (8, 1), (8, 2), (16, 0), (8, 0), (8, 1), (4, 0), (2, 0), (1, 0), (1, 0), (1, 1),
+    ]  # fmt: skip
+
+
+def test_the_defaults() -> None:
+    ours = scale_of()
+    assert ours.scale == 2**15
+    run(ours, [True] * 1999)
+    assert (ours.scale, ours.counter) == (2**15, 1999)
+    run(ours, [True])
+    assert (ours.scale, ours.counter) == (2**16, 0)
+
+
+def test_a_window_of_one_grows_at_each_clean_step() -> None:
+    ours = scale_of(initial_scale=1, dynamic_growth_steps=1)
+    assert run(ours, [True] * 3) == [(2, 0), (4, 0), (8, 0)]
+
+
+def test_it_differs_from_others_in_a_ceiling_where_the_counter_starts_again() -> None:
+    ours = scale_of(initial_scale=4, dynamic_growth_steps=2, max_scale=6)
+    assert run(ours, [True] * 4) == [(4, 1), (6, 0), (6, 1), (6, 0)]
+
+
+def test_it_differs_from_others_past_the_largest_float() -> None:
+    # torch and tf.keras drop the growth; Keras 3 becomes infinite and stays so.
+    ours = scale_of(initial_scale=2.0**127, dynamic_growth_steps=1, max_scale=None)
+    ours.advance(Cause.OK)
+    assert ours.scale == float(torch.finfo(torch.float32).max)
+
+
+def test_it_differs_from_torch_in_a_floor() -> None:
+    ours = scale_of(initial_scale=2)
+    assert [scale for scale, _ in run(ours, [False] * 4)] == [1, 1, 1, 1]
+
+
+def test_it_differs_from_torch_in_a_counter_that_heals() -> None:
+    # torch grows where the counter equals its window: at 7 of 5 it never would again.
+    ours = scale_of(initial_scale=2, dynamic_growth_steps=5)
+    ours.load_state_dict({"scale": 2.0, "counter": 7, "credit": 1})
+    assert run(ours, [True]) == [(4, 0)]
+
+
+def test_an_overflow_at_the_step_that_would_have_grown_backs_off() -> None:
+    assert run(scale_of(initial_scale=8, dynamic_growth_steps=2), [True, False]) == [
+        (8, 1),
+        (4, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("refill", "scales"),
+    [
+        # Two overflows apart by a clean step: refilled by it, neither backs off.
+        ("clean step", [8, 8, 8, 4, 2, 2, 2]),
+        ("growth", [8, 8, 4, 2, 1, 1, 1]),
+    ],
+)
+def test_hysteresis_lets_overflows_pass_until_its_credit_is_used(
+    refill: str, scales: list[float]
+) -> None:
+    steps = [False, True, False, False, False, True, False]
+    ours = scale_of(initial_scale=8, hysteresis=2, refill=refill)
+    assert [scale for scale, _ in run(ours, steps)] == scales
+
+
+def test_a_growth_refills_the_credit_whatever_the_option() -> None:
+    ours = scale_of(initial_scale=8, hysteresis=2, refill="growth", dynamic_growth_steps=2)
+    run(ours, [False, False])
+    assert (ours.scale, ours.credit) == (4, 0)
+    run(ours, [True, True])
+    assert (ours.scale, ours.credit) == (8, 2)
+    run(ours, [False])
+    assert ours.scale == 8
+
+
+def test_the_hth_overflow_in_a_row_is_the_first_to_back_off() -> None:
+    for hysteresis in range(1, 5):
+        ours = scale_of(initial_scale=8, hysteresis=hysteresis)
+        scales = [scale for scale, _ in run(ours, [False] * 5)]
+        assert scales.index(4) == hysteresis - 1
+
+
+def test_a_nan_backs_off_unless_it_is_to_be_reported() -> None:
+    for nan, scale in (("back off", 4), ("report", 8)):
+        ours = scale_of(initial_scale=8, nan=nan)
+        run(ours, [True])
+        ours.advance(Cause.NAN)
+        assert (ours.scale, ours.counter) == (scale, 0)
+
+
+def test_a_nan_loss_starts_the_count_again_and_leaves_scale_and_credit() -> None:
+    ours = scale_of(initial_scale=8, hysteresis=2)
+    run(ours, [True])
+    assert ours.advance(Cause.NAN_LOSS) == "none"
+    assert (ours.scale, ours.counter, ours.credit) == (8, 0, 2)
+
+
+def test_a_fixed_scale_never_moves() -> None:
+    ours = scale_of(dynamic=False, initial_scale=0.5)
+    assert run(ours, [True, False] * 5) == [(0.5, 0)] * 10
+
+
+@given(
+    sequences, st.integers(1, 4), st.integers(1, 3), st.sampled_from(["clean step", "growth"])
+)
+def test_scale_and_state_stay_in_their_bounds(
+    steps: list[bool], growth_steps: int, hysteresis: int, refill: str
+) -> None:
+    ours = scale_of(
+        initial_scale=8, dynamic_growth_steps=growth_steps, hysteresis=hysteresis,
+        refill=refill, min_scale=2, max_scale=64,
+    )  # fmt: skip
+    for scale, counter in run(ours, steps):
+        assert 2 <= scale <= 64
+        assert 0 <= counter < growth_steps
+    assert 0 <= ours.credit <= hysteresis
+
+
+@given(sequences, sequences, st.integers(1, 4))
+def test_a_restored_rule_continues_as_if_nothing_had_happened(
+    before: list[bool], after: list[bool], growth_steps: int
+) -> None:
+    settings = {"initial_scale": 64, "dynamic_growth_steps": growth_steps, "hysteresis": 2}
+    ours, other = scale_of(**settings), scale_of(**settings)
+    run(ours, before)
+    other.load_state_dict(ours.state_dict())
+    assert run(other, after) == run(ours, after)
+
+
+def test_advance_tells_what_it_did() -> None:
+    ours = scale_of(initial_scale=2, dynamic_growth_steps=1, max_scale=4)
+    causes = [Cause.OK, Cause.OK, Cause.INF, Cause.INF, Cause.INF]
+    told = [ours.advance(cause) for cause in causes]
+    assert told == ["growth", "none", "backoff", "backoff", "floor"]

@@ -1,0 +1,536 @@
+"""The loss scale around a NumPy learner: stages, results, hooks, state."""
+
+import json
+import logging
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import sweephand as sh
+
+STAGES = ["get_scaled_loss", "get_unscaled_gradients", "apply_gradients"]
+
+
+def make(**options: Any) -> tuple[NDArray, sh.LossScaleOptimizer]:
+    weights = np.ones(3, np.float32)
+    defaults = {"initial_scale": 8.0, "dynamic_growth_steps": 3}
+    return weights, sh.LossScaleOptimizer(
+        sh.numpy.Adam({"w": weights}, 0.1), **defaults | options
+    )
+
+
+def step(opt: sh.LossScaleOptimizer, gradient: Any = 1.0, **options: Any) -> sh.StepResult:
+    """Take a step with a gradient that is given without its scale."""
+    seed = opt.get_scaled_loss(np.float32(1))
+    sums = np.full(3, seed, np.float32) * np.asarray(gradient, np.float32)
+    return opt.update([sums], 1, **options)
+
+
+def test_the_parameters_are_those_of_the_learner_alone_for_every_power_of_two() -> None:
+    random = np.random.default_rng(0)
+    alone = np.ones(3, np.float32)
+    learner = sh.numpy.Adam([alone], 0.1)
+    weights, opt = make(max_scale=64)
+    for _ in range(10):
+        gradient = random.standard_normal(3)
+        step(opt, gradient)
+        learner.update([gradient.astype(np.float32)], 1)
+        assert np.array_equal(weights, alone)
+    assert opt.loss_scale == 64
+
+
+def test_what_only_the_scale_keeps_alive_in_float16_reaches_the_weights() -> None:
+    tiny = 2.0**-26  # zero in float16
+    weights = np.zeros(1, np.float16)
+    opt = sh.LossScaleOptimizer(sh.numpy.SGD([weights], 2.0**20))
+    scaled = np.array([opt.get_scaled_loss(1.0) * tiny], np.float16)
+    result = opt.update([scaled], 1)
+    assert weights[0] == -(2.0**-6)
+    assert result.gradient_norm == tiny
+
+
+def test_keras_three_calls_and_update_do_the_same() -> None:
+    one, by_update = make()
+    other, by_calls = make()
+    for _ in range(4):
+        step(by_update, [1, 2, 3])
+        gradient = np.array([1, 2, 3], np.float32) * by_calls.get_scaled_loss(np.float32(1))
+        unscaled = by_calls.get_unscaled_gradients([gradient])
+        assert unscaled[0] is gradient
+        assert unscaled[0].tolist() == [1, 2, 3]
+        assert by_calls.apply_gradients(zip(unscaled, [other], strict=True)).applied
+        assert np.array_equal(one, other)
+        assert by_update.loss_scale == by_calls.loss_scale
+
+
+def test_a_skipped_step_changes_nothing_but_the_scale() -> None:
+    weights, opt = make(initial_scale=8.0)
+    step(opt)
+    before, inner = weights.copy(), opt.inner_optimizer.state_dict()
+    result = step(opt, [1, math.inf, math.nan])
+    after = opt.inner_optimizer.state_dict()
+    assert np.array_equal(weights, before)
+    assert all(
+        np.array_equal(after["arrays"][key], inner["arrays"][key]) for key in inner["arrays"]
+    )
+    assert after["left"] == inner["left"]
+    assert after["pace"]["applied"] == inner["pace"]["applied"]
+    assert after["pace"]["consumed"] == {"steps": 2, "samples": 2, "sweeps": 0}
+    assert (result.applied, result.cause) == (False, "nan")
+    assert (result.num_nan, result.num_inf) == (1, 1)
+    assert (result.scale_used, result.scale_next, result.counter) == (8, 4, 0)
+    assert result.bad_parameters == ("w",)
+
+
+def test_a_result_tells_what_happened() -> None:
+    _, opt = make(initial_scale=4.0)
+    result = step(opt, [3, 4, 0], minibatch_ids=["a__1"])
+    assert result == sh.StepResult(True, "ok", 4.0, 4.0, 1, ("a__1",))
+    assert result.gradient_norm == 5.0
+    assert result.underflow == pytest.approx(1 / 3)
+    assert (result.num_nan, result.num_inf, result.bad_parameters) == (0, 0, ())
+
+
+@given(st.lists(st.sampled_from(STAGES), max_size=12))
+def test_calls_out_of_order_raise_and_name_the_stage(calls: list[str]) -> None:
+    weights, opt = make()
+    stage = 0
+    for call in calls:
+        arguments: dict[str, Any] = {
+            "get_scaled_loss": 1.0,
+            "get_unscaled_gradients": [np.ones(3)],
+            "apply_gradients": [(np.ones(3), weights)],
+        }
+        if call == STAGES[stage]:
+            getattr(opt, call)(arguments[call])
+            stage = (stage + 1) % 3
+        else:
+            with pytest.raises(RuntimeError, match=r"cannot .* now: "):
+                getattr(opt, call)(arguments[call])
+
+
+def test_scaling_twice_is_for_accumulation_only() -> None:
+    _, opt = make()
+    opt.get_scaled_loss(1.0)
+    with pytest.raises(RuntimeError, match="cannot scale a loss now: a loss is scaled"):
+        opt.get_scaled_loss(1.0)
+    opt.discard()
+    with opt.accumulate():
+        assert [opt.get_scaled_loss(1.0) for _ in range(3)] == [8.0] * 3
+    assert opt.update([np.ones(3)], 1).applied
+    assert opt.dynamic_counter == 1, "a window counts once"
+
+
+def test_one_bad_loss_voids_its_window_once() -> None:
+    _, opt = make(dynamic_growth_steps=1)
+    with opt.accumulate():
+        for loss in (1.0, math.nan, 1.0):
+            opt.get_scaled_loss(loss)
+    result = opt.update([np.ones(3)], 1)
+    assert (result.applied, result.cause, result.scale_next) == (False, "nan", 8.0)
+    assert step(opt).applied
+
+
+def test_an_exception_in_a_window_forgets_it() -> None:
+    _, opt = make()
+    with pytest.raises(TypeError), opt.accumulate():
+        opt.get_scaled_loss([opt.get_scaled_loss(math.nan)])
+    assert step(opt).applied
+
+
+def test_a_failed_step_is_ready_for_the_next_and_counts_for_nothing() -> None:
+    weights, opt = make()
+    opt.get_scaled_loss(1.0)
+    with pytest.raises(ValueError, match="shape"):
+        opt.update([np.ones(4)], 1)
+    opt.get_scaled_loss(1.0)
+    unscaled = opt.get_unscaled_gradients([np.ones(3)])
+    with pytest.raises(ValueError, match="num_samples"):
+        opt.apply_gradients(zip(unscaled, [weights], strict=True), num_samples=0)
+    assert opt.dynamic_counter == 0
+    assert step(opt).applied
+
+
+def test_clipping_between_unscaling_and_the_step_sees_true_gradients() -> None:
+    weights = np.array([3.0, 4.0])
+    opt = sh.LossScaleOptimizer(sh.numpy.SGD([weights], 1.0), initial_scale=1024)
+    gradient = weights * opt.get_scaled_loss(1.0)
+    (unscaled,) = opt.get_unscaled_gradients([gradient])
+    unscaled /= np.linalg.norm(unscaled)
+    opt.apply_gradients([(unscaled, weights)])
+    np.testing.assert_allclose(weights, [2.4, 3.2])
+
+
+def test_the_learner_clips_by_the_norm_without_the_scale() -> None:
+    weights = np.array([3.0, 4.0])
+    learner = sh.numpy.SGD([weights], 1.0, clip_norm_per_sample=1.0)
+    opt = sh.LossScaleOptimizer(learner, initial_scale=1024)
+    opt.update([weights * opt.get_scaled_loss(1.0)], 1)
+    np.testing.assert_allclose(weights, [2.4, 3.2])
+
+
+@pytest.mark.parametrize(
+    ("loss", "dtype"),
+    [
+        (np.float16(1), np.float32),
+        (np.float32(1), np.float32),
+        (np.float64(1), np.float64),
+        (np.ones(2, np.float16), np.float32),
+        (np.array(1.0), np.float64),
+    ],
+)
+def test_a_loss_is_scaled_in_float32_at_least(loss: Any, dtype: type) -> None:
+    scaled = make(initial_scale=2.0**16)[1].get_scaled_loss(loss)
+    assert scaled.dtype == dtype
+    assert (scaled == 2.0**16).all()
+
+
+def test_a_callable_loss_becomes_a_callable() -> None:
+    _, opt = make()
+    scaled = opt.get_scaled_loss(lambda: 2.0)
+    assert scaled() == 16.0
+    assert opt.update([np.ones(3)], 1).applied
+
+
+def test_gradients_keep_dtype_place_and_none() -> None:
+    _, opt = make()
+    opt.get_scaled_loss(1.0)
+    halves, columns = np.full(2, 8, np.float16), np.full((3, 4), 8.0)[:, ::2]
+    given = [None, halves, columns, np.float32(8)]
+    unscaled = opt.get_unscaled_gradients(given)
+    assert unscaled[0] is None
+    assert unscaled[1] is halves
+    assert unscaled[2] is columns
+    assert (halves == 1).all()
+    assert (columns == 1).all()
+    assert type(unscaled[3]) is np.float32
+    assert unscaled[3] == 1
+
+
+def test_all_gradients_none_is_an_error_that_names_parameters() -> None:
+    _, opt = make()
+    opt.get_scaled_loss(1.0)
+    with pytest.raises(ValueError, match="no parameter has a gradient: w"):
+        opt.get_unscaled_gradients([None])
+    opt.get_scaled_loss(1.0)
+    with pytest.raises(ValueError, match="no parameter has a gradient: w"):
+        opt.update([None], 1)
+
+
+def test_a_run_of_skips_ends_in_an_error_that_tells_where() -> None:
+    _, opt = make(max_consecutive_skips=3)
+    for _ in range(2):
+        assert not step(opt, math.inf).applied
+    assert step(opt).applied
+    for _ in range(2):
+        step(opt, math.inf)
+    with pytest.raises(sh.LossScaleError, match="step 6 skipped, 3 in a row: inf") as caught:
+        step(opt, math.inf, minibatch_ids=["a__7", "a__8"])
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert str(error) == str(caught.value)
+    assert "w" in str(error)
+    assert "a__7" in str(error)
+    assert (error.step, error.scale, error.cause) == (6, 1.0, "inf")
+    assert (error.parameters, error.minibatch_ids) == (("w",), ("a__7", "a__8"))
+    with pytest.raises(sh.LossScaleError):
+        step(opt, math.nan)
+    assert step(opt).applied, "it can go on"
+
+
+def test_skips_never_end_in_an_error_if_none_is_wanted() -> None:
+    _, opt = make(max_consecutive_skips=None)
+    assert not any(step(opt, math.inf).applied for _ in range(150))
+    assert opt.loss_scale == 1.0
+
+
+def test_the_default_ends_a_run_of_100_skips() -> None:
+    _, opt = make()
+    for _ in range(99):
+        step(opt, math.inf)
+    with pytest.raises(sh.LossScaleError):
+        step(opt, math.inf)
+
+
+def test_a_nan_loss_is_skipped_and_reported_though_gradients_are_finite(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _, opt = make()
+    step(opt)
+    opt.get_scaled_loss(math.nan)
+    with caplog.at_level(logging.WARNING, "sweephand"):
+        result = opt.update([np.ones(3)], 1, minibatch_ids=["a__7"])
+    assert (result.applied, result.cause) == (False, "nan")
+    assert (result.scale_next, result.counter) == (8.0, 0)
+    assert "a__7" in caplog.text
+
+
+def test_nan_gradients_can_be_reported_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    _, opt = make(nan="report")
+    with caplog.at_level(logging.WARNING, "sweephand"):
+        assert step(opt, math.inf).scale_next == 4.0
+        assert not caplog.records
+        assert step(opt, math.nan).scale_next == 4.0
+        assert "nan at loss scale 4" in caplog.text
+
+
+def test_hooks_are_called_with_the_result() -> None:
+    calls: list[tuple[str, bool, float]] = []
+
+    def hook(name: str) -> Any:
+        return lambda result: calls.append((name, result.applied, result.scale_next))
+
+    names = ("on_skip", "on_growth", "on_backoff", "on_floor")
+    _, opt = make(
+        initial_scale=2.0, dynamic_growth_steps=1, **{name: hook(name) for name in names}
+    )
+    for gradient in (1, math.inf, math.inf, math.inf):
+        step(opt, gradient)
+    assert calls == [
+        ("on_growth", True, 4.0),
+        ("on_skip", False, 2.0),
+        ("on_backoff", False, 2.0),
+        ("on_skip", False, 1.0),
+        ("on_backoff", False, 1.0),
+        ("on_skip", False, 1.0),
+        ("on_floor", False, 1.0),
+    ]
+
+
+def test_a_fixed_scale_is_checked_unless_told_otherwise() -> None:
+    for check_finite in (True, False):
+        weights = np.ones(3, np.float32)
+        opt = sh.LossScaleOptimizer(
+            sh.numpy.SGD([weights], 0.1), False, 16.0, check_finite=check_finite
+        )
+        assert (opt.loss_scale, opt.initial_scale) == (16.0, 16.0)
+        assert opt.dynamic_counter is opt.dynamic_growth_steps is None
+        assert step(opt, math.nan).applied is not check_finite
+        assert np.isnan(weights).all() == (not check_finite)
+        assert opt.loss_scale == 16.0
+
+
+def test_several_learners_step_or_skip_together() -> None:
+    first, second = np.ones(1, np.float32), np.ones(2, np.float32)
+    opt = sh.LossScaleOptimizer(
+        [sh.numpy.SGD({"a": first}, 0.5), sh.numpy.Adam({"b": second}, 0.5)]
+    )
+    assert opt.lr == 0.5
+    assert opt.beta_1 == 0.9
+    seed = opt.get_scaled_loss(np.float32(1))
+    result = opt.update([np.full(1, seed), np.full(2, np.inf)], 1)
+    assert result.bad_parameters == ("b",)
+    assert first[0] == second[0] == 1
+    seed = opt.get_scaled_loss(np.float32(1))
+    assert opt.update([np.full(1, seed), np.full(2, seed)], 1).applied
+    assert first[0] == second[0] == 0.5
+
+
+def test_hyperparameters_are_read_and_set_through_the_wrapper() -> None:
+    _, opt = make()
+    learner = opt.inner_optimizer
+    assert (opt.learning_rate, opt.lr, opt.beta_1, opt.betas) == (0.1, 0.1, 0.9, (0.9, 0.999))
+    opt.learning_rate = 0.25
+    opt.beta_2 = 0.5
+    opt.epsilon = 1e-6
+    opt.weight_decay = 0.125
+    assert (learner.lr, learner.beta_2, learner.eps) == (0.25, 0.5, 1e-6)
+    assert learner.weight_decay == 0.125
+    with pytest.raises(ValueError, match="beta_1"):
+        opt.beta_1 = 1.5
+    with pytest.raises(AttributeError, match="did you mean 'beta_1'"):
+        opt.beta1 = 0.5
+    with pytest.raises(AttributeError, match="no attribute or hyperparameter 'momentum'"):
+        _ = opt.momentum
+    for name in ("loss_scale", "dynamic_counter", "initial_scale", "inner_optimizer"):
+        with pytest.raises(AttributeError):
+            setattr(opt, name, 1)
+
+
+def test_a_hyperparameter_that_differs_between_learners_is_read_as_a_tuple() -> None:
+    learners = [sh.numpy.SGD([np.ones(1)], rate) for rate in (0.1, 0.2)]
+    opt = sh.LossScaleOptimizer(learners)
+    assert opt.lr == (0.1, 0.2)
+    opt.lr = 0.3
+    assert opt.lr == 0.3
+    assert [learner.lr for learner in learners] == [0.3, 0.3]
+
+
+def test_a_step_of_torch_on_a_numpy_learner_says_what_to_use() -> None:
+    _, opt = make()
+    opt.get_scaled_loss(1.0)
+    for call in (opt.step, opt.unscale_, opt.zero_grad):
+        with pytest.raises(TypeError, match="update"):
+            call()
+    opt.discard()
+    with pytest.raises(TypeError, match="update"):
+        opt.minimize(1.0)
+    assert step(opt).applied
+
+
+def test_the_state_is_json_and_continues_exactly() -> None:
+    _, opt = make(hysteresis=2, max_consecutive_skips=4)
+    for gradient in (1, 1, math.inf, 1, 1, math.inf):
+        step(opt, gradient)
+    _, other = make(hysteresis=2, max_consecutive_skips=4)
+    other.load_state_dict(json.loads(json.dumps(opt.state_dict())))
+    assert other.state_dict() == opt.state_dict()
+    for gradient in (math.inf, 1, 1, 1):
+        one, another = step(opt, gradient), step(other, gradient)
+        assert one == another
+
+
+def test_changed_settings_are_told_and_the_new_ones_hold(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _, opt = make(dynamic_growth_steps=3)
+    _, other = make(dynamic_growth_steps=1)
+    step(opt)
+    with caplog.at_level(logging.WARNING, "sweephand"):
+        other.load_state_dict(opt.state_dict())
+    assert "growth_steps was 3 in the checkpoint, is now 1" in caplog.text
+    assert other.dynamic_growth_steps == 1
+    assert step(other).scale_next == 16.0, "a counter beyond the window grows at once"
+
+
+def test_a_restored_scale_is_brought_between_its_bounds() -> None:
+    _, opt = make(initial_scale=2.0**20)
+    _, other = make(max_scale=2.0**10)
+    other.load_state_dict(opt.state_dict())
+    assert other.loss_scale == 2.0**10
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"scale": 64.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2000,
+         "_growth_tracker": 2},
+        {"dynamic_scale": np.float32(64), "step_counter": np.int32(2), "iterations": 7},
+        {"current_loss_scale": 64.0, "good_steps": 2},
+        {"loss_scaler0": {"loss_scale": 64.0, "unskipped": 2}},
+        {"dynamic_loss_scale": True, "cur_scale": 64.0, "cur_iter": 9, "last_overflow_iter": 2,
+         "scale_factor": 2.0, "scale_window": 4},
+    ],
+    ids=["torch", "Keras 3", "tf.keras", "Apex", "DeepSpeed"],
+)  # fmt: skip
+def test_states_of_other_libraries_are_read(state: dict) -> None:
+    _, opt = make()
+    opt.load_state_dict(state)
+    assert (opt.loss_scale, opt.dynamic_counter) == (64.0, 2)
+    assert step(opt).scale_next == 128.0
+
+
+def test_an_empty_state_starts_afresh_with_a_warning() -> None:
+    _, opt = make()
+    step(opt, math.inf)
+    with pytest.warns(UserWarning, match="afresh"):
+        opt.load_state_dict({})
+    assert (opt.loss_scale, opt.dynamic_counter) == (8.0, 0)
+
+
+@pytest.mark.parametrize("key", ["scale", "counter", "credit", "settings", "steps"])
+def test_a_state_that_lacks_a_key_is_refused_by_its_name(key: str) -> None:
+    _, opt = make()
+    state = opt.state_dict()
+    del state[key]
+    with pytest.raises(sh.StateError, match=key):
+        opt.load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("scale", 0.0),
+        ("scale", math.inf),
+        ("scale", math.nan),
+        ("scale", "8"),
+        ("counter", -1),
+        ("counter", 1.5),
+        ("credit", -1),
+        ("steps", -1),
+        ("applied_steps", "7"),
+        ("settings", 3),
+    ],
+)
+def test_a_state_with_an_impossible_value_is_refused(key: str, value: Any) -> None:
+    _, opt = make()
+    before = opt.state_dict()
+    with pytest.raises(sh.StateError, match="no state of a loss scale"):
+        opt.load_state_dict(before | {key: value})
+    assert opt.state_dict() == before
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"scale": 0.0, "_growth_tracker": 0},
+        {"scale": "large", "_growth_tracker": 0},
+        {"loss_scaler0": {"loss_scale": 8.0}},
+        {"cur_scale": 8.0, "cur_iter": 1, "last_overflow_iter": 0, "scale_window": 0},
+    ],
+)
+def test_a_state_of_another_library_that_makes_no_sense_is_refused(state: dict) -> None:
+    _, opt = make()
+    with pytest.raises(sh.StateError):
+        opt.load_state_dict(state)
+    assert opt.loss_scale == 8.0
+
+
+class Workers:
+    """Two workers, of which the other one sends what it is told."""
+
+    def __init__(self, *other: float) -> None:
+        self.other = np.array(other)
+        self.calls = 0
+
+    def __call__(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        self.calls += 1
+        return np.maximum(values, self.other)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "cause"),
+    [(1, 0, "ok"), (1, 1, "inf"), (1, 2, "nan"), (math.inf, 0, "inf"), (math.inf, 2, "nan")],
+)
+def test_all_workers_take_the_worst_cause_by_one_reduction(
+    mine: float, theirs: int, cause: str
+) -> None:
+    workers = Workers(theirs, 8, -8, 0, 0)
+    weights, opt = make(reduce=workers)
+    result = step(opt, mine)
+    assert (result.cause, workers.calls) == (cause, 1)
+    assert (weights != 1).all() == result.applied == (cause == "ok")
+    assert opt.loss_scale == (8 if cause == "ok" else 4)
+
+
+def test_a_nan_loss_of_another_worker_leaves_the_scale_everywhere() -> None:
+    _, opt = make(reduce=Workers(3, 8, -8, 0, 0))
+    assert (step(opt, math.inf).cause, opt.loss_scale) == ("nan", 8.0)
+
+
+def test_a_worker_without_gradients_goes_along() -> None:
+    for theirs, cause, scale in ((0, "no gradient", 16.0), (1, "inf", 4.0)):
+        _, opt = make(reduce=Workers(theirs, 8, -8, 0, 0), dynamic_growth_steps=1)
+        opt.get_scaled_loss(1.0)
+        opt.get_unscaled_gradients([None])
+        result = opt.apply_gradients([])
+        assert (result.applied, result.cause, opt.loss_scale) == (False, cause, scale)
+
+
+@pytest.mark.parametrize("other", [(0, 16, -16, 0, 0), (0, 8, -8, 1, -1)])
+def test_workers_that_have_parted_are_an_error(other: tuple) -> None:
+    weights, opt = make(reduce=Workers(*other))
+    with pytest.raises(RuntimeError, match=r"workers disagree on the (loss scale|counter)"):
+        step(opt)
+    assert (weights == 1).all()
+
+
+def test_a_reduction_of_another_shape_is_refused() -> None:
+    _, opt = make(reduce=lambda values: values.max())
+    with pytest.raises(ValueError, match="shape"):
+        step(opt)

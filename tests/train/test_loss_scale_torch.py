@@ -1,0 +1,466 @@
+"""The loss scale around torch optimizers: against GradScaler, and what is ours alone."""
+
+import copy
+import json
+import math
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sweephand as sh
+
+torch = pytest.importorskip("torch")
+from sweephand.torch.gradients import DeviceFindings, divide, memory_of  # noqa: E402
+
+OPTIMIZERS = [
+    lambda params: torch.optim.SGD(params, lr=0.125, momentum=0.5),
+    lambda params: torch.optim.AdamW(params, lr=0.125),
+    lambda params: torch.optim.Adam(params, lr=0.125, fused=True),
+]
+
+
+def model() -> Any:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+
+
+def loss_of(module: Any, x: Any) -> Any:
+    return module(x).square().sum()
+
+
+def make(**options: Any) -> tuple[Any, Any, sh.LossScaleOptimizer]:
+    module = model()
+    inner = torch.optim.AdamW(module.named_parameters(), lr=0.125)
+    defaults = {"initial_scale": 8.0, "dynamic_growth_steps": 3}
+    return module, inner, sh.LossScaleOptimizer(inner, **defaults | options)
+
+
+def parameters(module: Any) -> list[Any]:
+    return [parameter.detach().clone() for parameter in module.parameters()]
+
+
+def same(one: list[Any], other: list[Any]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.sampled_from([1.0, 1.0, 1.0, math.inf, math.nan]), max_size=15),
+    st.sampled_from(OPTIMIZERS),
+    st.integers(1, 4),
+)
+def test_scales_and_parameters_are_those_of_a_grad_scaler(
+    factors: list[float], make_optimizer: Any, growth_steps: int
+) -> None:
+    ours, theirs = model(), model()
+    opt = sh.LossScaleOptimizer(
+        make_optimizer(ours.parameters()), True, 2.0**16, growth_steps,
+        min_scale=2.0**-100, max_scale=None,
+    )  # fmt: skip
+    inner = make_optimizer(theirs.parameters())
+    scaler = torch.amp.GradScaler("cpu", growth_interval=growth_steps)
+    for i, factor in enumerate(factors):
+        x = torch.full((2, 3), 0.25 * (i % 3 + 1))
+        inner.zero_grad()
+        scaler.scale(loss_of(theirs, x)).backward()
+        opt.zero_grad()
+        opt.get_scaled_loss(loss_of(ours, x)).backward()
+        for module in (ours, theirs):
+            module[0].weight.grad[1, 2] *= factor
+        scaler.step(inner)
+        scaler.update()
+        result = opt.step()
+        assert result.applied is math.isfinite(factor)
+        assert opt.loss_scale == scaler.get_scale()
+        assert opt.dynamic_counter == scaler.state_dict()["_growth_tracker"]
+        assert same(parameters(ours), parameters(theirs))
+
+
+def test_a_skipped_step_touches_nothing_and_makes_no_state() -> None:
+    module, inner, opt = make()
+    before = parameters(module)
+    opt.get_scaled_loss(loss_of(module, torch.full((1, 3), math.inf))).backward()
+    assert opt.step().cause == "nan"
+    assert same(parameters(module), before)
+    assert inner.state_dict()["state"] == {}
+
+
+def test_a_fused_step_is_not_called_when_it_is_skipped() -> None:
+    module = model()
+    inner = torch.optim.Adam(module.parameters(), fused=True)
+    calls = []
+    inner.register_step_pre_hook(lambda *_: calls.append(1))
+    opt = sh.LossScaleOptimizer(inner)
+    for factor in (1.0, math.inf, 1.0):
+        opt.zero_grad()
+        opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
+        module[0].bias.grad *= factor
+        opt.step()
+    assert len(calls) == 2
+
+
+def test_the_result_names_parameters_as_the_optimizer_knows_them() -> None:
+    module, _, opt = make()
+    opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
+    module[2].bias.grad[0] = math.nan
+    result = opt.step()
+    assert result.bad_parameters == ("2.bias",)
+    assert (result.num_nan, result.num_inf, result.applied) == (1, 0, False)
+    nameless = torch.optim.SGD(module.parameters(), 0.1)
+    opt = sh.LossScaleOptimizer(nameless)
+    opt.zero_grad()
+    opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
+    module[2].bias.grad[0] = math.inf
+    assert opt.step().bad_parameters == ("group 0 parameter 3",)
+
+
+def test_clipping_between_unscale_and_step_sees_true_gradients() -> None:
+    parameter = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
+    opt = sh.LossScaleOptimizer(torch.optim.SGD([parameter], 1.0), initial_scale=1024)
+    opt.get_scaled_loss(0.5 * parameter.square().sum()).backward()
+    opt.unscale_()
+    assert parameter.grad.tolist() == [3, 4]
+    torch.nn.utils.clip_grad_norm_([parameter], 1.0)
+    result = opt.step()
+    assert result.gradient_norm == 5.0, "the norm is that before clipping"
+    torch.testing.assert_close(parameter.detach(), torch.tensor([2.4, 3.2]))
+
+
+def test_unscaling_twice_or_never_is_an_error_that_names_the_stage() -> None:
+    module, _, opt = make()
+    for call in (opt.step, opt.unscale_):
+        with pytest.raises(RuntimeError, match="no loss is scaled"):
+            call()
+    opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
+    opt.unscale_()
+    with pytest.raises(RuntimeError, match="cannot unscale now: the gradients are unscaled"):
+        opt.unscale_()
+    with pytest.raises(RuntimeError, match="cannot scale a loss now"):
+        opt.get_scaled_loss(torch.ones(()))
+    assert opt.step().applied
+    with pytest.raises(RuntimeError, match="cannot step now"):
+        opt.step()
+
+
+def test_a_window_of_microbatches_is_one_step_at_one_scale() -> None:
+    module, _, opt = make(dynamic_growth_steps=1)
+    other = model()
+    inner = torch.optim.AdamW(other.parameters(), lr=0.125)
+    for _ in range(3):
+        for one in (opt, inner):
+            one.zero_grad()
+        with opt.accumulate():
+            for part in (1.0, 2.0):
+                opt.get_scaled_loss(loss_of(module, torch.full((1, 3), part))).backward()
+                loss_of(other, torch.full((1, 3), part)).backward()
+        opt.step()
+        inner.step()
+        assert same(parameters(module), parameters(other))
+    assert opt.loss_scale == 64.0
+
+
+def test_minimize_does_all_and_only_to_the_variables() -> None:
+    module, _, opt = make()
+    before = parameters(module)
+    weight = module[2].weight
+    result = opt.minimize(lambda: loss_of(module, torch.ones(1, 3)), [weight])
+    assert result.applied
+    changed = [not torch.equal(a, b) for a, b in zip(before, parameters(module), strict=True)]
+    assert changed == [False, False, True, False]
+    assert opt.minimize(loss_of(module, torch.ones(1, 3))).applied
+    with pytest.raises(ValueError, match="1 of the variables are not the inner optimizer's"):
+        opt.minimize(lambda: loss_of(module, torch.ones(1, 3)), [torch.zeros(1)])
+    assert opt.minimize(lambda: loss_of(module, torch.ones(1, 3))).applied
+
+
+def test_keras_calls_work_on_tensors() -> None:
+    module, _, opt = make()
+    other = model()
+    torch.optim.AdamW(other.parameters(), lr=0.125)
+    params = list(module.parameters())
+    loss = opt.get_scaled_loss(loss_of(module, torch.ones(1, 3)))
+    gradients = opt.get_unscaled_gradients([*torch.autograd.grad(loss, params[:3]), None])
+    expected = torch.autograd.grad(
+        loss_of(other, torch.ones(1, 3)), list(other.parameters())[:3]
+    )
+    assert same(gradients[:3], list(expected))
+    before = parameters(module)
+    assert opt.apply_gradients(zip(gradients, params, strict=True)).applied
+    assert not torch.equal(params[0], before[0])
+    assert torch.equal(params[3], before[3])
+
+
+def test_a_torch_optimizer_counts_no_samples() -> None:
+    module, _, opt = make()
+    opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
+    opt.unscale_()
+    pairs = [(parameter.grad, parameter) for parameter in module.parameters()]
+    with pytest.raises(TypeError, match=r"sweephand\.torch\.Learner"):
+        opt.apply_gradients(pairs, num_samples=4)
+    opt.get_scaled_loss(torch.ones(()))
+    with pytest.raises(TypeError, match=r"sweephand\.torch\.Learner"):
+        opt.update([None], 1)
+
+
+def test_all_gradients_none_is_an_error_that_names_parameters() -> None:
+    _, _, opt = make()
+    opt.get_scaled_loss(torch.ones(()))
+    with pytest.raises(ValueError, match=r"no parameter has a gradient: 0\.weight, 0\.bias"):
+        opt.step()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_loss_is_scaled_in_float32_at_least(dtype: Any) -> None:
+    _, _, opt = make(initial_scale=2.0**16)
+    scaled = opt.get_scaled_loss(torch.ones((), dtype=dtype))
+    assert scaled.dtype == (torch.float64 if dtype is torch.float64 else torch.float32)
+    assert scaled.item() == 2.0**16
+    opt.discard()
+    for bad in (1.0, torch.ones((), dtype=torch.int64)):
+        with pytest.raises(sh.errors.ArgumentTypeError, match="the loss must be a tensor"):
+            opt.get_scaled_loss(bad)
+
+
+def test_a_nan_loss_is_skipped_though_gradients_are_finite() -> None:
+    module, _, opt = make()
+    opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
+    opt.discard()
+    opt.get_scaled_loss(torch.full((), math.nan))
+    result = opt.step()
+    assert (result.applied, result.cause, result.scale_next) == (False, "nan", 8.0)
+
+
+def test_sparse_gradients_stay_sparse_and_repeated_indices_are_summed_first() -> None:
+    embedding = torch.nn.Embedding(5, 2, sparse=True)
+    before = embedding.weight.detach().clone()
+    opt = sh.LossScaleOptimizer(torch.optim.SGD(embedding.parameters(), 1.0), initial_scale=8)
+    opt.get_scaled_loss(embedding(torch.tensor([1, 1, 3])).sum()).backward()
+    result = opt.step()
+    assert embedding.weight.grad.is_sparse
+    assert result.applied
+    assert result.gradient_norm == pytest.approx(math.sqrt(2 * 4 + 2))
+    moved = before - embedding.weight.detach()
+    torch.testing.assert_close(moved, torch.tensor([[0.0], [2], [0], [1], [0]]).expand(5, 2))
+
+
+def test_float16_parameters_are_allowed() -> None:
+    parameter = torch.nn.Parameter(torch.ones(4, dtype=torch.float16))
+    opt = sh.LossScaleOptimizer(torch.optim.SGD([parameter], 0.5), initial_scale=8)
+    opt.get_scaled_loss(parameter.float().sum()).backward()
+    assert opt.step().applied
+    assert parameter.tolist() == [0.5] * 4
+
+
+def test_several_optimizers_step_or_skip_together() -> None:
+    module = model()
+    inner = [
+        torch.optim.SGD(module[0].parameters(), 0.1),
+        torch.optim.Adam(module[2].parameters(), 0.2),
+    ]
+    opt = sh.LossScaleOptimizer(inner, initial_scale=8, dynamic_growth_steps=1)
+    assert opt.lr == (0.1, 0.2)
+    before = parameters(module)
+    for factor, scale in ((math.inf, 4), (1.0, 8)):
+        opt.zero_grad()
+        opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
+        module[2].bias.grad *= factor
+        opt.step()
+        assert opt.loss_scale == scale
+        changed = [
+            not torch.equal(a, b) for a, b in zip(before, parameters(module), strict=True)
+        ]
+        assert changed == [factor == 1.0] * 4
+
+
+def test_hyperparameters_reach_every_group() -> None:
+    module = model()
+    inner = torch.optim.Adam(
+        [{"params": module[0].parameters()}, {"params": module[2].parameters(), "lr": 0.5}],
+        lr=0.1,
+    )
+    opt = sh.LossScaleOptimizer(inner)
+    assert opt.learning_rate == opt.lr == (0.1, 0.5)
+    opt.learning_rate = 0.25
+    opt.beta_1 = 0.5
+    opt.epsilon = 1e-6
+    opt.weight_decay = 0.125
+    for group in inner.param_groups:
+        assert group["lr"] == 0.25
+        assert group["betas"] == (0.5, 0.999)
+        assert group["eps"] == 1e-6
+        assert group["weight_decay"] == 0.125
+    assert (opt.lr, opt.beta_2, opt.betas) == (0.25, 0.999, (0.5, 0.999))
+    opt.betas = (0.25, 0.75)
+    assert inner.param_groups[1]["betas"] == (0.25, 0.75)
+    for name in ("momentum", "params", "clipnorm"):
+        with pytest.raises(AttributeError, match=name):
+            setattr(opt, name, 0.5)
+    for name, bad in (("lr", -1.0), ("lr", math.nan), ("beta_2", 1.0), ("betas", 0.5)):
+        with pytest.raises((ValueError, TypeError), match=name[:4]):
+            setattr(opt, name, bad)
+
+
+def test_a_rate_that_is_a_tensor_is_set_in_place() -> None:
+    module = model()
+    rate = torch.tensor(0.1)
+    opt = sh.LossScaleOptimizer(torch.optim.Adam(module.parameters(), lr=rate, foreach=False))
+    opt.lr = 0.5
+    assert opt.inner_optimizer.param_groups[0]["lr"] is rate
+    assert opt.lr == rate.item() == 0.5
+
+
+def test_a_scheduler_of_torch_moves_the_inner_rate() -> None:
+    module, inner, opt = make()
+    scheduler = torch.optim.lr_scheduler.StepLR(inner, 1, gamma=0.5)
+    for factor, rate in ((1.0, 0.0625), (math.inf, 0.0625), (1.0, 0.03125)):
+        opt.zero_grad()
+        opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
+        module[0].bias.grad *= factor
+        if opt.step().applied:
+            scheduler.step()
+        assert opt.lr == rate
+
+
+def test_lbfgs_takes_a_step_with_a_closure_under_one_scale() -> None:
+    ours, theirs = model(), model()
+    x = torch.randn(5, 3)
+    opt = sh.LossScaleOptimizer(torch.optim.LBFGS(ours.parameters()), initial_scale=8)
+    inner = torch.optim.LBFGS(theirs.parameters())
+
+    def scaled() -> Any:
+        opt.inner_optimizer.zero_grad()
+        loss = loss_of(ours, x)
+        opt.get_scaled_loss(loss).backward()
+        return loss
+
+    def plain() -> Any:
+        inner.zero_grad()
+        loss = loss_of(theirs, x)
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        assert opt.step(scaled).applied
+        inner.step(plain)
+        assert same(parameters(ours), parameters(theirs))
+    assert opt.dynamic_counter == 3
+
+
+def test_a_closure_that_overflows_midway_leaves_no_trace() -> None:
+    module, x = model(), torch.randn(5, 3)
+    inner = torch.optim.LBFGS(module.parameters(), max_iter=4)
+    opt = sh.LossScaleOptimizer(inner, initial_scale=8)
+    calls = 0
+    poisoned_call = None
+
+    def closure() -> Any:
+        nonlocal calls
+        calls += 1
+        inner.zero_grad()
+        loss = loss_of(module, x)
+        opt.get_scaled_loss(loss).backward()
+        if calls == poisoned_call:
+            module[0].bias.grad[0] = math.inf
+        return loss
+
+    assert opt.step(closure).applied
+    before, state = parameters(module), copy.deepcopy(inner.state_dict())
+    poisoned_call = calls + 3
+    result = opt.step(closure)
+    assert (result.applied, result.cause, result.scale_next) == (False, "inf", 4.0)
+    assert calls == poisoned_call
+    assert same(parameters(module), before)
+    assert str(inner.state_dict()) == str(state)
+    assert opt.step(closure).applied
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("divisor", [8.0, 0.25])
+@pytest.mark.parametrize("bad", [1.0, math.inf, math.nan])
+def test_the_kernels_of_an_accelerator_find_what_the_core_finds(
+    bad: float, divisor: float, dtype: Any
+) -> None:
+    torch.manual_seed(0)
+    gradients = [torch.randn(n).mul(1e-3).to(dtype) for n in (5, 1000)]
+    gradients[1][7] = bad
+    gradients[0][:2] = 0
+    copies = [gradient.clone() for gradient in gradients]
+    core = divide(["a", "b"], gradients, divisor, num_threads=1, measure_underflow=True)
+    device = DeviceFindings(["a", "b"], copies, divisor, measure_underflow=True)
+    assert not isinstance(core, DeviceFindings)
+    assert device.cause is core.cause
+    assert (device.num_nan, device.num_inf) == (core.num_nan, core.num_inf)
+    assert device.bad_parameters == core.bad_parameters
+    assert device.underflow == core.underflow
+    assert device.gradient_norm == pytest.approx(core.gradient_norm, rel=1e-2, nan_ok=True)
+    for ours, theirs in zip(gradients, copies, strict=True):
+        assert torch.equal(ours.nan_to_num(), theirs.nan_to_num())
+
+
+def test_an_accelerator_sees_what_only_unscaling_makes_infinite() -> None:
+    gradient = torch.tensor([1e38, 1.0])
+    findings = DeviceFindings(["a"], [gradient], 0.25, measure_underflow=False)
+    assert (findings.cause.name, findings.num_inf) == ("INF", 1)
+    assert math.isnan(findings.underflow)
+
+
+def test_a_norm_that_overflows_is_no_bad_gradient() -> None:
+    gradient = torch.full((4,), 1e30)
+    assert DeviceFindings(["a"], [gradient], 1.0, measure_underflow=False).cause.name == "OK"
+
+
+def test_memory_in_any_dense_order_is_reached_without_a_copy() -> None:
+    images = torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    for tensor in (torch.ones(3, 4), torch.ones(3, 4).T, images, torch.ones(()), torch.ones(0)):
+        memory = memory_of(tensor)
+        assert memory is not None
+        memory[...] = 2
+        assert (tensor == 2).all()
+    assert memory_of(torch.ones(3, 4)[:, ::2]) is None
+    assert memory_of(torch.ones(3).expand(4, 3)) is None
+    assert memory_of(torch.ones(3, dtype=torch.bfloat16)).dtype == np.uint16
+
+
+def test_a_state_of_a_grad_scaler_is_continued() -> None:
+    scaler = torch.amp.GradScaler("cpu", 2.0**10, growth_interval=3)
+    scaler.scale(torch.zeros(1))
+    state = json.loads(json.dumps(scaler.state_dict()))
+    _, _, opt = make()
+    opt.load_state_dict(state)
+    assert (opt.loss_scale, opt.dynamic_counter) == (2.0**10, 0)
+
+
+@pytest.fixture
+def process_group() -> Iterator[None]:
+    distributed = torch.distributed
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    distributed.init_process_group(
+        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=1
+    )
+    yield
+    distributed.destroy_process_group()
+
+
+def test_torch_distributed_is_asked_once_per_step(
+    process_group: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, _, opt = make()
+    calls = []
+    reduce = torch.distributed.all_reduce
+
+    def counted(tensor: Any, op: Any) -> None:
+        calls.append((tensor.tolist(), op))
+        reduce(tensor, op=op)
+
+    monkeypatch.setattr(torch.distributed, "all_reduce", counted)
+    opt.get_scaled_loss(loss_of(module, torch.ones(1, 3))).backward()
+    module[0].bias.grad[0] = math.inf
+    assert opt.step().cause == "inf"
+    assert calls == [([1.0, 8.0, -8.0, 0.0, -0.0], torch.distributed.ReduceOp.MAX)]

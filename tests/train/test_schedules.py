@@ -1,0 +1,197 @@
+"""Schedules: the value at every position, and what is refused."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sweephand as sh
+from sweephand.train.schedules import Schedule
+
+entries = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 100)), min_size=1, max_size=5)
+
+
+def brute_force(steps: list[tuple[int, int]], epoch_size: int, position: int) -> int:
+    """Walk epoch by epoch."""
+    for epochs, value in steps[:-1]:
+        for _ in range(epochs):
+            if position < epoch_size:
+                return value
+            position -= epoch_size
+    return steps[-1][1]
+
+
+@given(entries, st.integers(1, 7), st.integers(0, 200))
+def test_the_value_is_that_of_walking_epoch_by_epoch(
+    steps: list[tuple[int, int]], epoch_size: int, position: int
+) -> None:
+    schedule = sh.minibatch_size_schedule([*steps], epoch_size)
+    assert schedule[position] == brute_force(steps, epoch_size, position)
+
+
+@given(entries, st.integers(1, 7))
+def test_a_list_pairs_and_text_say_the_same(
+    steps: list[tuple[int, int]], epoch_size: int
+) -> None:
+    as_text = " + ".join(f"{value}*{epochs}" for epochs, value in steps)
+    as_list = [value for epochs, value in steps for _ in range(epochs)]
+    schedules = [
+        sh.minibatch_size_schedule(spec, epoch_size)
+        for spec in ([*steps], as_text, as_text.replace("+", ":"), as_list)
+    ]
+    for position in range(0, 26 * epoch_size, max(epoch_size // 2, 1)):
+        assert len({schedule[position] for schedule in schedules}) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "epoch_size", "values"),
+    [
+        ([32, 64], 1000, {0: 32, 999: 32, 1000: 64, 10**12: 64}),
+        ("128*2 + 1024", 500, {0: 128, 999: 128, 1000: 1024}),
+        ("128*2:1024", 500, {999: 128, 1000: 1024}),
+        ("64", 1, {0: 64, 10**6: 64}),
+        (16, 1, {0: 16, 10**6: 16}),
+    ],
+)
+def test_documented_minibatch_sizes(spec: object, epoch_size: int, values: dict) -> None:
+    schedule = sh.minibatch_size_schedule(spec, epoch_size)
+    assert {position: schedule[position] for position in values} == values
+
+
+@pytest.mark.parametrize(
+    ("spec", "epoch_size", "values"),
+    [
+        (
+            [(12, 0.1), (15, 0.01), (1, 0.001)],
+            100,
+            {0: 0.1, 1199: 0.1, 1200: 0.01, 2699: 0.01, 2700: 0.001},
+        ),
+        (
+            [(999, 0.99), (888, 0.88), (0, 0.77)],
+            1,
+            {0: 0.99, 998: 0.99, 999: 0.88, 1886: 0.88, 1887: 0.77},
+        ),
+        ("1e-1*2 + 5e-2", 10, {19: 0.1, 20: 0.05}),
+        ("1e+1 + .5", 10, {9: 10.0, 10: 0.5}),
+    ],
+)
+def test_documented_learning_rates(spec: object, epoch_size: int, values: dict) -> None:
+    schedule = sh.learning_parameter_schedule(spec, epoch_size=epoch_size)
+    assert {position: schedule[position] for position in values} == values
+
+
+def test_without_an_epoch_size_the_position_is_in_sweeps() -> None:
+    schedule = sh.learning_parameter_schedule([(2, 0.1), 0.01], minibatch_size=32)
+    assert [schedule[sweeps] for sweeps in range(4)] == [0.1, 0.1, 0.01, 0.01]
+    assert schedule.at(samples=10**9, sweeps=1) == 0.1
+    assert schedule.minibatch_size == 32
+    same = sh.learning_parameter_schedule([(2, 0.1), 0.01], 32, epoch_size=sh.FULL_DATA_SWEEP)
+    assert same == schedule
+
+
+def test_an_epoch_of_endless_size_never_ends() -> None:
+    schedule = sh.learning_parameter_schedule([0.1, 0.01], epoch_size=sh.INFINITELY_REPEAT)
+    assert schedule[2**63] == 0.1
+
+
+def test_momentum_decays_alike_per_sample_for_every_size() -> None:
+    per_sample = sh.momentum_schedule_per_sample(0.999)
+    by_time_constant = sh.momentum_as_time_constant_schedule(-1 / math.log(0.999))
+    assert per_sample.minibatch_size == by_time_constant.minibatch_size == 1
+    assert by_time_constant[0] == pytest.approx(per_sample[0], rel=1e-12)
+    assert sh.momentum_as_time_constant_schedule(2500)[0] == pytest.approx(0.99960008, abs=1e-8)
+    assert sh.momentum_as_time_constant_schedule([0, 2500])[0] == 0.0
+
+
+def test_a_reference_size_of_zero_is_ignored() -> None:
+    assert sh.learning_parameter_schedule(0.1, minibatch_size=0).minibatch_size is None
+    assert sh.learning_parameter_schedule_per_sample(0.1).minibatch_size == 1
+
+
+def test_sizes_follow_what_is_consumed_and_rates_what_is_applied() -> None:
+    assert sh.minibatch_size_schedule(8).follows == "consumed"
+    assert sh.learning_parameter_schedule(0.1).follows == "applied"
+    assert sh.momentum_schedule(0.9, follows="consumed").follows == "consumed"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        0,
+        -1,
+        2.5,
+        True,
+        None,
+        [],
+        [8, 0],
+        [8, 2.5],
+        (2, 128),
+        [(1, 2, 3)],
+        [(0, 8), 9],
+        [(-1, 8)],
+        [(1.5, 8)],
+        "",
+        "128*",
+        "128**2",
+        "12 8",
+        "1.5",
+        "-3",
+        "a",
+        "128*0 + 3",
+        "8+",
+    ],
+)
+def test_minibatch_sizes_that_make_no_sense_are_refused(spec: object) -> None:
+    with pytest.raises(ValueError, match=r"got|cannot read|needs"):
+        sh.minibatch_size_schedule(spec)
+
+
+@pytest.mark.parametrize("epoch_size", [0, -1, 1.5, None, True, sh.FULL_DATA_SWEEP])
+def test_an_epoch_of_sizes_is_a_positive_number_of_samples(epoch_size: object) -> None:
+    with pytest.raises(ValueError, match="epoch_size"):
+        sh.minibatch_size_schedule([8, 16], epoch_size)
+
+
+def test_a_single_value_takes_no_epoch_size() -> None:
+    with pytest.raises(ValueError, match="no meaning with the single value"):
+        sh.minibatch_size_schedule(8, 100)
+    with pytest.raises(ValueError, match="no meaning with the single value"):
+        sh.learning_parameter_schedule(0.1, epoch_size=100)
+
+
+@pytest.mark.parametrize("bad", [-0.1, math.nan, math.inf, "x", None, True, [0.1, -1]])
+def test_learning_rates_that_make_no_sense_are_refused(bad: object) -> None:
+    with pytest.raises(ValueError, match=r"got|cannot read"):
+        sh.learning_parameter_schedule(bad)
+
+
+@pytest.mark.parametrize("epoch_size", [0, -5, 2.5])
+def test_an_epoch_of_rates_is_positive(epoch_size: object) -> None:
+    with pytest.raises(ValueError, match="epoch_size"):
+        sh.learning_parameter_schedule([0.1, 0.2], epoch_size=epoch_size)
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.0, math.nan, "1.5", [0.9, 1]])
+def test_momenta_lie_in_zero_to_one(bad: object) -> None:
+    with pytest.raises(ValueError, match="must lie in"):
+        sh.momentum_schedule(bad)
+
+
+def test_other_arguments_are_checked() -> None:
+    with pytest.raises(ValueError, match="minibatch_size must be at least 1"):
+        sh.learning_parameter_schedule(0.1, minibatch_size=-32)
+    with pytest.raises(ValueError, match="follows must be"):
+        sh.learning_parameter_schedule(0.1, follows="time")
+    with pytest.raises(ValueError, match="time constant"):
+        sh.momentum_as_time_constant_schedule(-5)
+    with pytest.raises(IndexError, match="at least 0"):
+        sh.learning_parameter_schedule(0.1)[-1]
+
+
+def test_schedules_compare_and_hash_by_value() -> None:
+    assert sh.minibatch_size_schedule("8*2 + 16", 10) == sh.minibatch_size_schedule(
+        [(2, 8), 16], 10
+    )
+    assert isinstance(sh.minibatch_size_schedule(8), Schedule)
+    assert len({sh.momentum_schedule(0.9), sh.momentum_schedule(0.9)}) == 1
