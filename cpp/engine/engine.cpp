@@ -69,13 +69,16 @@ bool Engine::runs_here() const {
 
 void Engine::close() {
   const bool can_join = !runs_here();
-  std::vector<std::jthread> joined;
-  const std::scoped_lock lock(mutex_);
-  closed_ = true;
-  slots_.clear();
-  progress_.notify_all();
-  room_.notify_all();
-  if (can_join) joined.swap(threads_);
+  {
+    std::vector<std::jthread> joined;
+    const std::scoped_lock lock(mutex_);
+    closed_ = true;
+    slots_.clear();
+    progress_.notify_all();
+    room_.notify_all();
+    if (can_join) joined.swap(threads_);
+  }
+  assembler_->close();
 }
 
 void Engine::check_open() const {

@@ -2,14 +2,18 @@
 
 from importlib import import_module
 from importlib.metadata import version
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 from sweephand import numpy
 from sweephand.deserializers import (
     ArrayDeserializer,
     CTFDeserializer,
     Deserializer,
+    JSONLDeserializer,
+    MapDeserializer,
+    MegatronDeserializer,
     NpyDeserializer,
+    RawTokensDeserializer,
     UserDeserializer,
 )
 from sweephand.errors import DataError, LossScaleError, StaleError, StateError
@@ -30,6 +34,11 @@ from sweephand.train.schedules import (
 from sweephand.train.step_result import StepResult
 from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
+if TYPE_CHECKING:
+    from sweephand import torch as torch
+    from sweephand.deserializers.arrow import ArrowDeserializer
+    from sweephand.deserializers.parquet import ParquetDeserializer
+
 __version__ = version("sweephand")
 
 __all__ = [
@@ -37,20 +46,26 @@ __all__ = [
     "FULL_DATA_SWEEP",
     "INFINITELY_REPEAT",
     "ArrayDeserializer",
+    "ArrowDeserializer",
     "CTFDeserializer",
     "DataError",
     "Deserializer",
     "Frames",
+    "JSONLDeserializer",
     "Layout",
     "LossScaleError",
     "LossScaleOptimizer",
+    "MapDeserializer",
+    "MegatronDeserializer",
     "Minibatch",
     "MinibatchData",
     "MinibatchSource",
     "MinibatchSourceFromData",
     "NpyDeserializer",
     "Padded",
+    "ParquetDeserializer",
     "Ragged",
+    "RawTokensDeserializer",
     "StaleError",
     "StateError",
     "StepResult",
@@ -69,9 +84,24 @@ __all__ = [
     "numpy",
 ]
 
+# Names that need an optional package, which is imported when they are first used.
+_OPTIONAL = {
+    "torch": ("sweephand.torch", "torch"),
+    "ArrowDeserializer": ("sweephand.deserializers.arrow", "parquet"),
+    "ParquetDeserializer": ("sweephand.deserializers.parquet", "parquet"),
+}
 
-def __getattr__(name: str) -> ModuleType:
-    """Import ``sweephand.torch`` at its first use: the package itself needs no torch."""
-    if name != "torch":
-        raise AttributeError(f"module 'sweephand' has no attribute {name!r}")
-    return import_module("sweephand.torch")
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Return one of the optional names, or the module of that name."""
+        if name not in _OPTIONAL:
+            raise AttributeError(f"module 'sweephand' has no attribute {name!r}")
+        path, extra = _OPTIONAL[name]
+        try:
+            module = import_module(path)
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                f"sweephand.{name} needs {error.name}: pip install 'sweephand[{extra}]'"
+            ) from error
+        return getattr(module, name, module)

@@ -424,7 +424,7 @@ class MinibatchSource:
     @property
     def errors(self) -> list[DataError]:
         """Damaged items that were skipped, within the budget of ``max_errors``."""
-        return list(self._opened.errors)
+        return [error for errors in self._opened.errors for error in errors]
 
     def stats(self) -> dict[str, float]:
         """Return counts since the source was made.
@@ -512,18 +512,19 @@ class MinibatchSource:
         padded = self._layout if isinstance(self._layout, Padded) else Padded()
         specs = []
         for (member, column), info in zip(self._opened.places, self._infos, strict=True):
-            pad_value = self._layout.pad_value_of(info.name)
+            dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
+            pad_value = 0 if info.is_bytes else self._layout.pad_value_of(info.name)
             specs.append(
                 _core.StreamSpec(
                     name=info.name,
                     member=member,
                     column=column,
-                    type=element_type(info.dtype),
-                    element_bytes=info.dtype.itemsize,
-                    variable=info.is_sparse,
+                    type=element_type(dtype),
+                    element_bytes=dtype.itemsize,
+                    variable=info.is_variable,
                     sample_elements=int(np.prod(info.shape, dtype=np.int64)),
                     broadcast=info.broadcast,
-                    pad_value=pad_element(info.name, info.dtype, pad_value).tobytes(),
+                    pad_value=pad_element(info.name, dtype, pad_value).tobytes(),
                 )
             )
         assembler = _core.Assembler(
