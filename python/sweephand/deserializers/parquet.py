@@ -176,7 +176,8 @@ def _check_group(
     for column in columns:
         if column.num_values < max(0, group.num_rows) or column.total_uncompressed_size < 0:
             raise DataError(
-                f"row group {number} of {group.num_rows} rows has {column.num_values} values in "
+                f"row group {number} of {group.num_rows} rows has {column.num_values} values "
+                f"in "
                 f"{column.path_in_schema!r}",
                 file.path,
             )
