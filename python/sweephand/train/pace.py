@@ -83,9 +83,12 @@ class Pace:
         """
         if not isinstance(decay, Schedule):
             return decay
-        clock = self._clock(decay)
-        value = decay.at(clock.samples, clock.sweeps)
-        return minibatch_momentum(value, num_samples, decay.minibatch_size)
+        return minibatch_momentum(self.value(decay), num_samples, decay.minibatch_size)
+
+    def value(self, schedule: Schedule[float]) -> float:
+        """Return the value of a schedule for the next step, counted from the very start."""
+        clock = self._clock(schedule)
+        return schedule.at(clock.samples, clock.sweeps)
 
     def rate(self, num_samples: int) -> float:
         """Return the rate of the next step over the mean gradient of ``num_samples``."""
