@@ -126,7 +126,7 @@ class TorchModel:
                 total[name] = total.get(name, 0.0) + gradient * num_samples
             samples += num_samples
         self._clear()
-        return norms, _squared_norm(total) / samples**2
+        return norms, _squared_norm(total) / max(samples, 1) ** 2
 
     def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return copies of parameters and learners."""

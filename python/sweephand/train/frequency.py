@@ -1,4 +1,4 @@
-"""How often something is done: every so many samples, minibatches, sweeps or seconds."""
+"""How often something is done: every so many samples, minibatches, epochs, seconds."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias, get_args
@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, get_args
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.train.checks import whole
 
-Unit: TypeAlias = Literal["sample", "minibatch", "sweep", "seconds"]
+Unit: TypeAlias = Literal["sample", "minibatch", "sweep", "epoch", "seconds"]
 FrequencySpec: TypeAlias = int | tuple[int, Unit] | None
 
 
@@ -14,7 +14,7 @@ class Progress(Protocol):
     """How far training is, in each unit."""
 
     def count(self, unit: Unit) -> int:
-        """Return the label samples, minibatches, sweeps or seconds since the start."""
+        """Return the label samples, minibatches, ... since the start of training."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Frequency:
     ----------
     count : int or None
         0: never. None: once, at the end.
-    unit : {"sample", "minibatch", "sweep", "seconds"}
+    unit : {"sample", "minibatch", "sweep", "epoch", "seconds"}
         Samples are label samples over all workers.
     """
 

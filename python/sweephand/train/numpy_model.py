@@ -96,7 +96,7 @@ class NumpyModel:
             norms.append(_squared_norm(sums) / num_samples**2)
             total = [a + b for a, b in zip(total, sums, strict=True)] if total else sums
             samples += num_samples
-        return norms, _squared_norm(total) / samples**2
+        return norms, _squared_norm(total) / max(samples, 1) ** 2
 
     def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return copies of parameters and learners."""

@@ -63,9 +63,14 @@ class Pace:
         """
         if self.schedule is None:
             raise ValueError("there is no schedule of learning rates")
-        clock = self._clock(self.schedule)
-        origin = self._origin[self.schedule.follows]
-        return self.schedule.at(clock.samples - origin.samples, clock.sweeps - origin.sweeps)
+        return self.schedule.at(*self._position(self.schedule))
+
+    @property
+    def is_last_rate(self) -> bool:
+        """Whether the schedule has come to its last rate, or there is none."""
+        if self.schedule is None:
+            return True
+        return self.schedule.is_last_at(*self._position(self.schedule))
 
     def reset(self, lr_schedule: float | Schedule[float]) -> None:
         """Follow another schedule, which counts from here."""
@@ -140,6 +145,11 @@ class Pace:
 
     def _reference_size(self) -> int | None:
         return None if self.schedule is None else self.schedule.minibatch_size
+
+    def _position(self, schedule: Schedule[float]) -> tuple[int, int]:
+        """Return samples and sweeps since the schedule began."""
+        clock, origin = self._clock(schedule), self._origin[schedule.follows]
+        return clock.samples - origin.samples, clock.sweeps - origin.sweeps
 
     def _clock(self, schedule: Schedule[float]) -> Clock:
         return self.applied if schedule.follows == "applied" else self.consumed

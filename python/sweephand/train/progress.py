@@ -77,52 +77,64 @@ class ProgressWriter(Protocol):
         """Write something down."""
 
 
+@dataclass
 class Window:
-    """Adds up steps, to average them.
+    """A progress writer that adds up steps, to average them.
 
-    Sums of losses and metrics leave out steps that were skipped.
+    Attributes
+    ----------
+    num_steps, num_skipped : int
+        All steps, and those among them that were skipped.
+    num_samples : int
+        Label samples of all steps.
+    num_averaged : int
+        Those of steps that were applied: of these are the losses and metrics.
+    loss, metric : float
+        Sums; the metric is None if there is none.
+    seconds, waited_seconds : float
     """
 
-    def __init__(self) -> None:
-        self.clear()
+    num_steps: int = 0
+    num_skipped: int = 0
+    num_samples: int = 0
+    num_averaged: int = 0
+    loss: float = 0.0
+    metric: float | None = None
+    seconds: float = 0.0
+    waited_seconds: float = 0.0
 
-    def clear(self) -> None:
-        """Start again."""
-        self.num_steps = self.num_skipped = self.num_samples = 0
-        self.loss = self.metric = self.seconds = self.waited_seconds = 0.0
-        self._all_samples = 0
-        self._has_metric = False
-
-    def add(self, step: Step) -> None:
+    def update(self, step: Step) -> None:
         """Add a step."""
         self.num_steps += 1
+        self.num_samples += step.num_samples
         self.seconds += step.seconds
         self.waited_seconds += step.waited_seconds
-        self._all_samples += step.num_samples
         if not step.applied:
             self.num_skipped += 1
             return
-        self.num_samples += step.num_samples
+        self.num_averaged += step.num_samples
         self.loss += step.loss
         if step.metric is not None:
-            self.metric += step.metric
-            self._has_metric = True
+            self.metric = step.metric + (self.metric or 0.0)
+
+    def write(self, record: Record) -> None:
+        """Do nothing."""
 
     @property
     def average_loss(self) -> float:
         """The loss per label sample; NaN if there is none."""
-        return self.loss / self.num_samples if self.num_samples else math.nan
+        return self.loss / self.num_averaged if self.num_averaged else math.nan
 
     def figures(self) -> dict[str, float | int | str]:
         """Return what a record of training holds."""
         figures: dict[str, float | int | str] = {"loss": self.average_loss}
-        if self._has_metric:
-            figures["metric"] = self.metric / self.num_samples
-        figures["num_samples"] = self.num_samples
+        if self.metric is not None:
+            figures["metric"] = self.metric / self.num_averaged
+        figures["num_samples"] = self.num_averaged
         figures["num_steps"] = self.num_steps
         figures["num_skipped"] = self.num_skipped
         if self.seconds > 0:
-            figures["samples_per_second"] = self._all_samples / self.seconds
+            figures["samples_per_second"] = self.num_samples / self.seconds
             figures["waiting"] = self.waited_seconds / self.seconds
         return figures
 
@@ -145,10 +157,10 @@ class PeriodicWriter(ABC):
 
     def update(self, step: Step) -> None:
         """Add a step, and write a record if it is time."""
-        self._window.add(step)
+        self._window.update(step)
         if self._is_due(step.step):
             figures = self._window.figures()
-            self._window.clear()
+            self._window = Window()
             self.write(Record("training", step.step, step.samples, figures))
 
     @abstractmethod

@@ -46,9 +46,7 @@ class Rated(Protocol):
 
     pace: Pace
 
-    @property
-    def learning_rate(self) -> float:
-        """The rate of the next step."""
+    learning_rate: float  # of the next step
 
 
 class TrainedModel(Protocol):

@@ -77,6 +77,8 @@ class Trainer:
 
     Attributes
     ----------
+    writers : list of ProgressWriter
+        Who is told on this worker.
     consumed, applied : Clock
         Steps, label samples and ended sweeps: of all steps, and of those that changed the
         parameters.
@@ -103,7 +105,7 @@ class Trainer:
         if not callable(criterion):
             raise ArgumentTypeError(f"criterion must be callable, got {criterion!r}")
         self._model = _trained_model(model, criterion, _listed(learners))
-        self._writers = _listening(_listed(progress_writers), self._model.workers)
+        self.writers = _listening(_listed(progress_writers), self._model.workers)
         self._label_stream = label_stream
         self._num_parts = whole("sub_minibatches", sub_minibatches)
         self._stateful = dict(stateful or {})
@@ -190,7 +192,7 @@ class Trainer:
         if num_samples == 0:
             self._skip(sweeps_ended)
             return True
-        if self._writers:
+        if self.writers:
             self._tell_changes()
         outcome = self._step(minibatch, num_samples, sweeps_ended)
         is_applied = all(result is None or result.applied for result in outcome.results)
@@ -220,17 +222,11 @@ class Trainer:
         ValueError
             If the minibatch has no label samples.
         """
-        num_samples, loss, metric = self.evaluate(minibatch)
-        if not num_samples:
-            raise ValueError("the minibatch has no label samples")
-        return (loss if metric is None else metric) / num_samples
-
-    def evaluate(self, minibatch: Data) -> tuple[int, float, float | None]:
-        """Return label samples, and the sums of loss and metric, over all workers."""
         num_samples = self.count_label_samples(minibatch)
         if not num_samples:
-            return 0, 0.0, None
-        return num_samples, *self._model.evaluate(minibatch)
+            raise ValueError("the minibatch has no label samples")
+        loss, metric = self._model.evaluate(minibatch)
+        return (loss if metric is None else metric) / num_samples
 
     def count_label_samples(self, minibatch: Data) -> int:
         """Return the label samples of a minibatch over all workers."""
@@ -328,7 +324,7 @@ class Trainer:
         StateError
             If it is of another model or other learners, with what differs.
         """
-        self._pending = self._last = None
+        self._pending = None
         state = snapshot.state
         try:
             consumed, applied = (Clock(**state["trainer"][c]) for c in ("consumed", "applied"))
@@ -349,7 +345,7 @@ class Trainer:
 
     def tell(self, kind: Kind, figures: Figures) -> None:
         """Let the progress writers write something down."""
-        for writer in self._writers:
+        for writer in self.writers:
             writer.write(Record(kind, self.consumed.steps, self.consumed.samples, figures))
 
     def pause(self) -> None:
@@ -411,7 +407,7 @@ class Trainer:
         )
         if self._mean_detector is not None:
             self._detect_mean(self._mean_detector)
-        for writer in self._writers:
+        for writer in self.writers:
             writer.update(self._last)
 
     def _settled(self) -> Step:
@@ -438,7 +434,7 @@ class Trainer:
                 self._told[name] = value
                 figures = {name: value}
                 step, samples = self.consumed.steps + 1, self.consumed.samples
-                for writer in self._writers:
+                for writer in self.writers:
                     writer.write(Record("change", step, samples, figures))
 
     def _restore_random_state(self, states: Sequence[Mapping[str, Any]]) -> None:
