@@ -72,3 +72,11 @@ class Heard:
 
     def of(self, kind: str) -> list[sh.Record]:
         return [record for record in self.records if record.kind == kind]
+
+
+def misses(trainer: sh.Trainer, minibatch: sh.Minibatch) -> float:
+    """Return the sum of the metric of `squared_error_and_misses`."""
+    model = Line()
+    [learner] = trainer.model.learners
+    model.w[...] = learner.parameters["0"]  # type: ignore[attr-defined]
+    return squared_error_and_misses(model, minibatch)[1]

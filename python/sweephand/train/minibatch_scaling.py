@@ -79,7 +79,7 @@ class MinibatchScaling:
         size = max(first, present / 2)
         before = 0
         while before < limit:
-            rounded = min(round_size(min(size, limit)), limit)
+            rounded = limit if size >= limit else min(round_size(size), limit)
             if rounded > before:
                 yield rounded
             before = rounded
@@ -114,7 +114,7 @@ class MinibatchScaling:
         limit = min(self.max_size, 2 * present)
         if not noise_scale > present:
             return present
-        return max(present, min(round_size(min(noise_scale, limit)), limit))
+        return limit if noise_scale >= limit else max(present, round_size(noise_scale))
 
 
 def noise_scale(squared_norms: Sequence[float], sizes: Sequence[int], together: float) -> float:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sweephand.errors import StateError
+from sweephand.train.checks import real
 from sweephand.train.schedules import (
     Schedule,
     learning_parameter_schedule,
@@ -40,6 +41,11 @@ class Pace:
     single_sweep_steps : bool
         Count one sweep for a step in which several end, as CNTK does.
 
+    Attributes
+    ----------
+    factor : float
+        What scheduled rates are multiplied by, until another schedule is followed.
+
     Raises
     ------
     ValueError
@@ -50,6 +56,7 @@ class Pace:
         self, lr_schedule: float | Schedule[float] | None, *, single_sweep_steps: bool = False
     ) -> None:
         self.schedule = None if lr_schedule is None else as_schedule(lr_schedule)
+        self.factor = 1.0
         self.consumed = Clock()
         self.applied = Clock()
         self._single_sweep_steps = single_sweep_steps
@@ -63,7 +70,7 @@ class Pace:
         """
         if self.schedule is None:
             raise ValueError("there is no schedule of learning rates")
-        return self.schedule.at(*self._position(self.schedule))
+        return self.factor * self.schedule.at(*self._position(self.schedule))
 
     @property
     def is_last_rate(self) -> bool:
@@ -75,6 +82,7 @@ class Pace:
     def reset(self, lr_schedule: float | Schedule[float]) -> None:
         """Follow another schedule, which counts from here."""
         self.schedule = as_schedule(lr_schedule)
+        self.factor = 1.0
         self._origin = {"consumed": replace(self.consumed), "applied": replace(self.applied)}
 
     def hold(self, rate: float) -> None:
@@ -118,6 +126,7 @@ class Pace:
             "applied": asdict(self.applied),
             "origin": {name: asdict(clock) for name, clock in self._origin.items()},
             "schedule": None if self.schedule is None else asdict(self.schedule),
+            "factor": self.factor,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -132,6 +141,7 @@ class Pace:
             consumed, applied = Clock(**state["consumed"]), Clock(**state["applied"])
             origin = {name: Clock(**clock) for name, clock in state["origin"].items()}
             schedule = _read_schedule(state["schedule"])
+            factor = real("the factor", state["factor"])
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"this is no state of a learner's clocks: {error!r}") from error
         if schedule != self.schedule:
@@ -141,7 +151,7 @@ class Pace:
                 self.schedule,
             )
         self.consumed, self.applied = consumed, applied
-        self._origin, self.schedule = origin, schedule
+        self._origin, self.schedule, self.factor = origin, schedule, factor
 
     def _reference_size(self) -> int | None:
         return None if self.schedule is None else self.schedule.minibatch_size

@@ -5,21 +5,19 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable
 
-from sweephand.errors import LossScaleError, StateError
+from sweephand.errors import StateError
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.train.checkpoint import Checkpoint
 from sweephand.train.checks import whole
 from sweephand.train.feed import Evaluation, Feed, evaluate
-from sweephand.train.frequency import Action, Frequency, FrequencySpec, Unit
+from sweephand.train.frequency import Action, Frequency, FrequencySpec
 from sweephand.train.learning_rate_control import LearningRateControl, RateController
-from sweephand.train.minibatch_scaling import MinibatchScaling, noise_scale
+from sweephand.train.minibatch_scaling import MinibatchScaling
 from sweephand.train.preemption import PREEMPTED_EXIT_CODE, Preempted, Preemption
-from sweephand.train.progress import Record, Step, Window
+from sweephand.train.progress import Window
+from sweephand.train.run import Run
 from sweephand.train.saver import Saver
 from sweephand.train.schedules import Schedule, Spec, minibatch_size_schedule
 from sweephand.train.session_configs import (
@@ -29,8 +27,8 @@ from sweephand.train.session_configs import (
     TestConfig,
 )
 from sweephand.train.snapshot import Snapshot
-from sweephand.train.trained_model import Data
 from sweephand.train.trainer import Trainer
+from sweephand.train.trials import trial_loss, trial_noise_scale
 
 logger = logging.getLogger("sweephand")
 
@@ -126,32 +124,35 @@ class TrainingSession:
         self._preemption = Preemption(is_wanted=self._saver is not None)
         self._feed = Feed(trainer, self._preemption, self._watch_saver)
 
-        self._epoch = Frequency.parse("epoch_size", whole("epoch_size", epoch_size))
-        validates_every = cv_config.frequency if cv_config is not None else 0
         epoch = Frequency(1, "epoch")
-        scales_every = Frequency(0 if mb_scaling is None else mb_scaling.frequency, "epoch")
-        self._actions = {
+        validates_every = 0 if cv_config is None else cv_config.frequency
+        scales_every = 0 if mb_scaling is None else mb_scaling.frequency
+        actions = {
             "summary": Action(Frequency.parse("progress_frequency", progress_frequency)),
             "validation": Action(Frequency.parse("frequency", validates_every)),
-            "control": Action(epoch if lr_control is not None else Frequency(0)),
-            "scaling": Action(scales_every),
+            "control": Action(Frequency(0) if lr_control is None else epoch),
+            "scaling": Action(Frequency(scales_every, "epoch")),
             "epoch": Action(epoch),
             "checkpoint": Action(saves_every),
         }
-        self._due: list[tuple[str, Callable[[], None]]] = [
-            ("summary", self._summarize),
-            ("validation", self._validate_and_ask),
-            ("control", self._control),
-            ("scaling", self._scale),
-            ("epoch", self._begin_epoch),
+        self._due: list[tuple[Action, Callable[[], None]]] = [
+            (actions["summary"], self._summarize),
+            (actions["validation"], self._validate_and_ask),
+            (actions["control"], self._control),
+            (actions["scaling"], self._scale),
+            (actions["epoch"], self._begin_epoch),
         ]
-        self._figures = _Figures()
-        self._validated: tuple[int, float] | None = None  # after which step, and its loss
+        self._run = Run(
+            trainer,
+            mb_source,
+            Feed(trainer, self._preemption, self._watch_saver),
+            Frequency.parse("epoch_size", whole("epoch_size", epoch_size)),
+            actions,
+        )
         self._controller = RateController(lr_control or LearningRateControl())
         self._accepted: int | Snapshot | None = None  # what a rejected epoch goes back to
         self._is_to_accept = False  # the present moment, once it is saved
         self._first_rate = math.nan  # of the first epoch
-        self._size: int | None = None  # of minibatches, once scaling has chosen it
         self._ended: str | None = None  # why, if not for the number of samples
         self._is_tested = False
 
@@ -171,31 +172,18 @@ class TrainingSession:
         SystemExit
             With ``PREEMPTED_EXIT_CODE``, after SIGTERM or SIGUSR1.
         """
-        self._trainer.writers.append(self._figures)
+        self._trainer.writers.append(self._run.figures)
         try:
             with self._preemption:
                 try:
                     self._begin()
-                    self._run()
+                    self._train()
                 except Preempted:
                     self._leave()
         finally:
-            self._trainer.writers.remove(self._figures)
+            self._trainer.writers.remove(self._run.figures)
             if self._saver is not None:
                 self._saver.close()
-
-    def count(self, unit: Unit) -> int:
-        """Return the label samples, minibatches, sweeps, epochs or seconds of training."""
-        consumed = self._trainer.consumed
-        if unit == "epoch":
-            return self.count(self._epoch.unit) // self._epoch.count if self._epoch.count else 0
-        if unit == "seconds":
-            return self._feed.seconds
-        return {
-            "sample": consumed.samples,
-            "minibatch": consumed.steps,
-            "sweep": consumed.sweeps,
-        }[unit]
 
     def _begin(self) -> None:
         """Restore what is to be restored."""
@@ -204,15 +192,15 @@ class TrainingSession:
             if checkpoint is not None:
                 self._restore(Snapshot.read(checkpoint, self._trainer.model))
                 self._forget_lost_epoch(checkpoint)
-                self._say(f"going on from {checkpoint.folder}, {self.count('sample')} samples")
+                self._say(f"going on from {checkpoint.folder}")
             elif self._saver.restores:
                 self._say(f"no checkpoint in {self._saver.store.folder}: starting afresh")
         if math.isnan(self._first_rate):
-            self._first_rate = self._rate()
+            self._first_rate = self._run.rate
         if self._keeps_best and self._accepted is None:
             self._is_to_accept = True
 
-    def _run(self) -> None:
+    def _train(self) -> None:
         self._act()  # what was due when it was saved
         while not self._has_ended() and self._step():
             self._act()
@@ -220,19 +208,19 @@ class TrainingSession:
 
     def _has_ended(self) -> bool:
         if self._max_samples == FULL_DATA_SWEEP:
-            return self._ended is not None or self.count("sweep") > 0
-        return self._ended is not None or self.count("sample") >= self._max_samples
+            return self._ended is not None or self._run.count("sweep") > 0
+        return self._ended is not None or self._run.count("sample") >= self._max_samples
 
     def _step(self) -> bool:
         """Train one minibatch; False at the end of data."""
-        minibatch, num_samples = self._feed.next(self._source, self._request())
+        minibatch, num_samples = self._run.feed.next(self._source, self._request())
         if not minibatch:
             return False
         self._is_tested = False
         try:
             self._trainer.train_minibatch(minibatch, num_samples)
         except FloatingPointError as error:
-            if not (self._keeps_best and self._steers):
+            if not (self._keeps_best and self._run.has_last_rates):
                 raise
             self._say(str(error))
             self._decide(math.nan)
@@ -240,8 +228,8 @@ class TrainingSession:
 
     def _request(self) -> int:
         """Return how many samples the next minibatch is asked to have."""
-        seen = self.count("sample")
-        size = self._size or self._mb_size[seen]
+        seen = self._run.count("sample")
+        size = self._run.size or self._mb_size[seen]
         if self._max_samples == FULL_DATA_SWEEP:
             sweep = self._source.num_samples_per_sweep
             size = min(size, sweep - self._source.current_position % sweep)
@@ -251,13 +239,13 @@ class TrainingSession:
 
     def _act(self) -> None:
         """Do what is due between two minibatches."""
-        for name, run in self._due:
-            self._feed.raise_if_preempted()
-            if self._actions[name].is_due(self):
+        for action, run in self._due:
+            self._run.feed.raise_if_preempted()
+            if action.is_due(self._run):
                 self._do(run)
-        if self._is_to_accept or self._actions["checkpoint"].is_due(self):
+        if self._is_to_accept or self._run.actions["checkpoint"].is_due(self._run):
             self._do(self._save)
-        self._feed.raise_if_preempted()
+        self._run.feed.raise_if_preempted()
 
     def _do(self, run: Callable[[], None]) -> None:
         self._trainer.settle()
@@ -268,15 +256,15 @@ class TrainingSession:
         """Do what is due at the end of training."""
         if self._ended is not None:
             self._say(f"training ends: {self._ended}")
-        for name, run in self._due[:2]:
-            if self._actions[name].is_due_at_end(self):
+        for action, run in self._due[:2]:  # summary and validation
+            if action.is_due_at_end(self._run):
                 self._do(run)
         is_tested = self._is_tested
-        if self._test_config is not None and not is_tested and self.count("minibatch"):
+        if self._test_config is not None and not is_tested and self._run.count("minibatch"):
             self._test(self._test_config)
-        checkpoint = self._actions["checkpoint"]
+        checkpoint = self._run.actions["checkpoint"]
         changed = self._is_tested and not is_tested and not checkpoint.frequency.is_never
-        if changed or checkpoint.is_due_at_end(self):
+        if changed or checkpoint.is_due_at_end(self._run):
             self._save()
         self._wait_for_saver()
 
@@ -284,17 +272,17 @@ class TrainingSession:
         """Save and exit, as a signal wants it."""
         self._save()
         self._wait_for_saver()
-        self._say(f"preempted at {self.count('sample')} samples, all is saved")
+        self._say(f"preempted at {self._run.count('sample')} samples, all is saved")
         sys.exit(PREEMPTED_EXIT_CODE)
 
     def _summarize(self) -> None:
-        self._actions["summary"].done(self)
-        self._trainer.tell("summary", self._figures.summary.figures())
-        self._figures.summary = Window()
+        self._run.actions["summary"].done(self._run)
+        self._trainer.tell("summary", self._run.figures.summary.figures())
+        self._run.figures.summary = Window()
 
     def _begin_epoch(self) -> None:
-        self._actions["epoch"].done(self)
-        self._figures.epoch = Window()
+        self._run.actions["epoch"].done(self._run)
+        self._run.figures.epoch = Window()
 
     def _validate_and_ask(self) -> None:
         """Validate, and let the callback say whether training goes on."""
@@ -302,27 +290,27 @@ class TrainingSession:
         result = Evaluation(0.0, None, 0, 0)
         if self._cv_config.minibatch_source is not None:
             result = self._validate(self._cv_config.minibatch_source)
-        index = self._actions["validation"].done(self)
+        index = self._run.actions["validation"].done(self._run)
         if self._cv_config.callback is None:
             return
         error = result.loss if result.metric is None else result.metric
         answer = self._cv_config.callback(
             index, error, result.num_samples, result.num_minibatches
         )
-        if self._feed.agree(answer is False):
+        if self._run.feed.agree(answer is False):
             self._ended = "the callback of a validation asked for it"
 
     def _validate(self, source: Source) -> Evaluation:
         assert self._cv_config is not None
         size, limit = self._cv_config.minibatch_size, self._cv_config.max_samples
-        result = evaluate(self._feed, self._trainer, source, size, limit)
-        self._validated = self.count("minibatch"), result.loss
+        result = evaluate(self._run.feed, self._trainer, source, size, limit)
+        self._run.validated = self._run.count("minibatch"), result.loss
         self._trainer.tell("validation", result.figures())
         return result
 
     def _test(self, config: TestConfig) -> None:
         source, size = config.minibatch_source, config.minibatch_size
-        result = evaluate(self._feed, self._trainer, source, size, None)
+        result = evaluate(self._run.feed, self._trainer, source, size, None)
         self._is_tested = True
         self._trainer.tell("test", result.figures())
 
@@ -331,16 +319,11 @@ class TrainingSession:
         """Whether an epoch can be rejected."""
         return self._lr_control is not None and self._lr_control.load_best
 
-    @property
-    def _steers(self) -> bool:
-        """Whether the schedules of rates have come to their last values."""
-        return all(learner.pace.is_last_rate for learner in self._trainer.model.learners)
-
     def _control(self) -> None:
         """Judge the epoch that has ended."""
         value = self._control_value()
-        self._actions["control"].done(self)
-        if self._steers:
+        self._run.actions["control"].done(self._run)
+        if self._run.has_last_rates:
             self._decide(value)
         else:
             self._controller.note(value)
@@ -349,10 +332,9 @@ class TrainingSession:
     def _control_value(self) -> float:
         source = None if self._cv_config is None else self._cv_config.minibatch_source
         if source is None:
-            return self._figures.epoch.average_loss
-        if self._validated is not None and self._validated[0] == self.count("minibatch"):
-            return self._validated[1]
-        return self._validate(source).loss
+            return self._run.figures.epoch.average_loss
+        step, loss = self._run.validated or (None, math.nan)
+        return loss if step == self._run.count("minibatch") else self._validate(source).loss
 
     def _decide(self, value: float) -> None:
         """Accept or reject an epoch by its loss, and change the rates."""
@@ -361,16 +343,15 @@ class TrainingSession:
         if decision.is_rejected:
             self._go_back()
             factor = self._controller.factor
-            self._say(f"loss {value:g} is rejected: back to {self.count('sample')} samples")
+            seen = self._run.count("sample")
+            self._say(f"the loss {value:g} is rejected: back to {seen} samples")
         else:
             self._is_to_accept = self._keeps_best
-        if factor != 1:
-            for learner in self._trainer.model.learners:
-                learner.learning_rate *= factor
+        self._run.multiply_rates(factor)
         if decision.ends_training:
             self._ended = "the loss stopped improving a second time"
-        elif self._controller.is_too_low(self._rate()):
-            self._ended = f"the learning rate {self._rate():g} is below its floor"
+        elif self._controller.is_too_low(self._run.rate):
+            self._ended = f"the learning rate {self._run.rate:g} is below its floor"
 
     def _go_back(self) -> None:
         """Go back to the end of the last accepted epoch."""
@@ -382,75 +363,30 @@ class TrainingSession:
                 Checkpoint(self._saver.store.path(accepted)), self._trainer.model
             )
         assert accepted is not None
-        self._restore_moment(accepted)
+        self._run.restore(accepted)
         self._is_to_accept = False
-
-    def _rate(self) -> float:
-        return max(learner.learning_rate for learner in self._trainer.model.learners)
 
     def _scale(self) -> None:
         """Choose the size of minibatches for the next epochs."""
         assert self._mb_scaling is not None
-        scaling, seen = self._mb_scaling, self.count("sample")
-        if self._mb_size.is_last_at(seen, self.count("sweep")):
+        scaling, trials = self._mb_scaling, self._mb_scaling.trial_minibatches
+        seen = self._run.count("sample")
+        if self._mb_size.is_last_at(seen, self._run.count("sweep")):
             scheduled = self._mb_size[seen]
-            present = self._size or scheduled
+            present = self._run.size or scheduled
             if scaling.rule == "search":
-                ratio = self._rate() / self._first_rate
+                ratio = self._run.rate / self._first_rate
                 sizes = scaling.trial_sizes(scheduled, present, ratio)
-                self._size = scaling.search(sizes, present, self._trial_loss)
+                self._run.size = scaling.search(
+                    sizes, present, lambda size: trial_loss(self._run, size, trials)
+                )
             else:
-                self._size = scaling.grow(present, self._noise_scale(present))
-            if self._size != present:
-                self._trainer.tell("change", {"minibatch_size": self._size})
-        self._actions["scaling"].done(self)
-
-    def _trial_loss(self, size: int) -> float:
-        """Return the loss of some minibatches of a size; NaN if it cannot be trained."""
-        assert self._mb_scaling is not None
-        window = Window()
-        with self._without_trace():
-            self._trainer.writers = [window]
-            try:
-                for _ in range(self._mb_scaling.trial_minibatches):
-                    minibatch, num_samples = self._feed.next(self._source, size)
-                    if not self._trainer.train_minibatch(minibatch, num_samples):
-                        break
-                    self._feed.raise_if_preempted()
-                self._trainer.settle()
-            except (FloatingPointError, LossScaleError):
-                return math.nan
-        return window.average_loss
-
-    def _noise_scale(self, size: int) -> float:
-        """Return the noise scale as minibatches of a size show it."""
-        sizes: list[int] = []
-        with self._without_trace():
-            found = self._trainer.model.squared_norms(self._minibatches(size, sizes))
-        return noise_scale(found[0], sizes, found[1]) if len(sizes) > 1 else math.nan
-
-    def _minibatches(self, size: int, sizes: list[int]) -> Iterator[tuple[Data, int]]:
-        """Yield minibatches with label samples for a trial, and note their sizes."""
-        assert self._mb_scaling is not None
-        for _ in range(self._mb_scaling.trial_minibatches):
-            minibatch, num_samples = self._feed.next(self._source, size)
-            if not minibatch:
-                return
-            self._feed.raise_if_preempted()
-            if num_samples:
-                sizes.append(num_samples)
-                yield minibatch, num_samples
-
-    @contextmanager
-    def _without_trace(self) -> Iterator[None]:
-        """Restore everything afterwards."""
-        before = self._capture()
-        writers = self._trainer.writers
-        try:
-            yield
-        finally:
-            self._trainer.writers = writers
-            self._restore_moment(before)
+                self._run.size = scaling.grow(
+                    present, trial_noise_scale(self._run, present, trials)
+                )
+            if self._run.size != present:
+                self._trainer.tell("change", {"minibatch_size": self._run.size})
+        self._run.actions["scaling"].done(self._run)
 
     def _save(self) -> None:
         """Save the present moment; in memory, if it is only to be accepted."""
@@ -463,7 +399,7 @@ class TrainingSession:
         if self._is_to_accept:
             self._is_to_accept = False
             self._accepted = number
-        self._actions["checkpoint"].done(self)
+        self._run.actions["checkpoint"].done(self._run)
         pinned = self._accepted if isinstance(self._accepted, int) else None
         self._saver.save(number, self._capture(), pinned)
 
@@ -488,53 +424,30 @@ class TrainingSession:
             logger.warning("%s", message)
 
     def _capture(self) -> Snapshot:
-        snapshot = self._trainer.capture()
-        snapshot.state["source"] = self._source.get_checkpoint_state()
+        snapshot = self._run.capture()
         snapshot.state["session"] = {
-            "actions": {name: action.state_dict() for name, action in self._actions.items()},
-            "seconds": self._feed.seconds,
-            "figures": self._figures.state_dict(),
-            "validated": self._validated,
+            "seconds": self._run.feed.seconds,
             "control": self._controller.state_dict(),
             "accepted": self._accepted if isinstance(self._accepted, int) else None,
             "is_to_accept": self._is_to_accept,
             "first_rate": self._first_rate,
-            "size": self._size,
             "ended": self._ended,
             "is_tested": self._is_tested,
         }
         return snapshot
 
     def _restore(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot that perhaps another process has made."""
-        if "session" not in snapshot.state:
-            raise StateError(
-                "the checkpoint was not saved by a session: it has no position of a source"
-            )
-        self._restore_moment(snapshot)
-        state = snapshot.state["session"]
+        """Go on from where a session was saved."""
+        self._run.restore(snapshot)
         try:
-            self._feed.begin_at(state["seconds"])
+            state = snapshot.state["session"]
+            self._run.feed.begin_at(state["seconds"])
             self._controller.load_state_dict(state["control"])
             self._accepted = state["accepted"]
             self._is_to_accept = state["is_to_accept"]
             self._first_rate = state["first_rate"]
             self._ended = state["ended"]
             self._is_tested = state["is_tested"]
-        except KeyError as error:
-            raise StateError(f"the state of a session lacks {error}") from error
-
-    def _restore_moment(self, snapshot: Snapshot) -> None:
-        """Restore what an epoch or a trial changes."""
-        try:
-            state = snapshot.state["session"]
-            self._source.restore_from_checkpoint(snapshot.state["source"])
-            self._trainer.restore(snapshot)
-            for name, action in self._actions.items():
-                action.load_state_dict(state["actions"][name], self)
-            self._figures.load_state_dict(state["figures"])
-            self._validated = state["validated"] and tuple(state["validated"])
-            self._size = state["size"]
         except KeyError as error:
             raise StateError(f"the state of a session lacks {error}") from error
 
@@ -551,37 +464,6 @@ class TrainingSession:
         if not is_there:
             self._say(f"checkpoint {self._accepted}, the last accepted epoch, is not there")
             self._accepted = None
-
-
-class _Figures:
-    """A progress writer that averages what a session needs.
-
-    Attributes
-    ----------
-    epoch, summary : Window
-        Since the last epoch, and since the last summary.
-    """
-
-    def __init__(self) -> None:
-        self.epoch = Window()
-        self.summary = Window()
-
-    def update(self, step: Step) -> None:
-        """Add a step."""
-        self.epoch.update(step)
-        self.summary.update(step)
-
-    def write(self, record: Record) -> None:
-        """Do nothing."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return both."""
-        return {"epoch": asdict(self.epoch), "summary": asdict(self.summary)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from both."""
-        self.epoch = Window(**state["epoch"])
-        self.summary = Window(**state["summary"])
 
 
 def _check_rates(
