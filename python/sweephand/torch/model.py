@@ -288,7 +288,7 @@ class TorchModel:
             warnings.warn(
                 f"the loss gives {len(missing)} parameters no gradient, they stay as they are: "
                 f"{', '.join(missing[:5])}",
-                stacklevel=4,  # who called Trainer.train_minibatch
+                stacklevel=5,  # who called Trainer.train_minibatch
             )
         self._was_differentiated = True
 
