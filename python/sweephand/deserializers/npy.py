@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -69,6 +70,7 @@ class NpyDeserializer(Deserializer):
         definitions: StreamDefs | None = None,
         chunk_size: int | None = None,
     ) -> None:
+        self._arguments = (streams, definitions, chunk_size)
         if not streams:
             raise ValueError("give at least one stream")
         if chunk_size is not None:
@@ -94,6 +96,10 @@ class NpyDeserializer(Deserializer):
         check_same_sequences(self._columns)
         if self._num_sequences(self._columns) == 0:
             raise ValueError("the corpus is empty: no sequences")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the paths, which another process opens again."""
+        return type(self), self._arguments
 
     @staticmethod
     def _num_sequences(columns: Mapping[str, ColumnData]) -> int:
