@@ -90,8 +90,8 @@ void bind_base(py::module_& module) {
       .def(py::init<>())
       .def(
           "update",
-          [](Digest& self, const py::bytes& bytes) {
-            self.update(std::as_bytes(std::span(std::string_view(bytes))));
+          [](Digest& self, const py::buffer& bytes) {
+            self.update(to_bytes(bytes.request()));
           },
           "bytes"_a)
       .def("hex", &Digest::hex);

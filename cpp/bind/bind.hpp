@@ -41,6 +41,12 @@ std::span<const T> view(const Array<T>& array) {
   return {array.data(), static_cast<std::size_t>(array.size())};
 }
 
+// REQUIRES: the buffer is contiguous
+inline std::span<const std::byte> to_bytes(const py::buffer_info& buffer) {
+  return {static_cast<const std::byte*>(buffer.ptr),
+          static_cast<std::size_t>(buffer.size * buffer.itemsize)};
+}
+
 // A Python object that the core keeps: it is let go with the GIL, whichever thread is the last
 // to hold it.
 template <class T>

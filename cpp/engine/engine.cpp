@@ -95,6 +95,8 @@ bool Engine::close(std::chrono::duration<double> limit) {
   if (!progress_.wait_for(lock, limit, [&] { return running_ == own; })) return false;
   if (own == 0) ended.swap(threads_);
   lock.unlock();  // before they are joined
+  ended.clear();
+  assembler_->close();
   return true;
 }
 

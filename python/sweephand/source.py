@@ -189,7 +189,7 @@ class MinibatchSource:
         self._limit = limits.in_samples(self._corpus.num_samples)
         self._end = min(self._limit, END_OF_TIME)
         self._last_request: tuple[tuple[int, int, int], _core.Request] | None = None
-        self._order_state: State | None = None
+        self._state = self._state_at_start()
         self._closed = False
         self._engine = self._make_engine()
         _close_at_exit(self)
@@ -287,7 +287,7 @@ class MinibatchSource:
 
     def get_checkpoint_state(self) -> dict[str, Any]:
         """Return where the source stands: JSON of under 1 kB, for any number of workers."""
-        return self._state_at(self.current_position).to_dict()
+        return replace(self._state, position=self.current_position).to_dict()
 
     def restore_from_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Go to where a state was taken, in this or in another process.
@@ -299,7 +299,7 @@ class MinibatchSource:
             the source is unchanged.
         """
         found = State.from_dict(state)
-        found.check_same_order(self._state_at(0))
+        found.check_same_order(self._state)
         self.current_position = found.position
 
     state_dict = get_checkpoint_state
@@ -426,7 +426,7 @@ class MinibatchSource:
     @property
     def errors(self) -> list[DataError]:
         """Damaged items that were skipped, within the budget of ``max_errors``."""
-        return list(self._opened.errors)
+        return [error for errors in self._opened.errors for error in errors]
 
     def stats(self) -> dict[str, float]:
         """Return counts since the source was made.
@@ -456,7 +456,8 @@ class MinibatchSource:
         """Return how many bytes the source holds at most.
 
         It is the window, ``min(chunks, lanes * chunks per block)`` of the largest chunks unless
-        the data are resident, plus ``prefetch + num_threads + 1`` minibatches.
+        the data are resident, and ``prefetch + 2`` minibatches: those ahead of the caller, the
+        one that is asked for, and the one before it. Without threads none is ahead.
         """
         chunks = self._opened.chunk_sequences.size
         window = 0
@@ -465,7 +466,8 @@ class MinibatchSource:
             window = int(min(chunks, self.num_lanes * self.block_chunks) * largest)
         size = min(minibatch_size_in_samples, self._corpus.num_samples)
         minibatch = int(size * self._opened.sample_bytes)
-        return window + (self._prefetch + self._num_threads + 1) * minibatch
+        ahead = self._prefetch if self._num_threads else 0
+        return window + (ahead + 2) * minibatch
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as what makes the same source again, at the same place."""
@@ -518,18 +520,19 @@ class MinibatchSource:
         padded = self._layout if isinstance(self._layout, Padded) else Padded()
         specs = []
         for (member, column), info in zip(self._opened.places, self._infos, strict=True):
-            pad_value = self._layout.pad_value_of(info.name)
+            dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
+            pad_value = 0 if info.is_bytes else self._layout.pad_value_of(info.name)
             specs.append(
                 _core.StreamSpec(
                     name=info.name,
                     member=member,
                     column=column,
-                    type=element_type(info.dtype),
-                    element_bytes=info.dtype.itemsize,
-                    variable=info.is_sparse,
+                    type=element_type(dtype),
+                    element_bytes=dtype.itemsize,
+                    variable=info.is_variable,
                     sample_elements=int(np.prod(info.shape, dtype=np.int64)),
                     broadcast=info.broadcast,
-                    pad_value=pad_element(info.name, info.dtype, pad_value).tobytes(),
+                    pad_value=pad_element(info.name, dtype, pad_value).tobytes(),
                 )
             )
         assembler = _core.Assembler(
@@ -591,24 +594,22 @@ class MinibatchSource:
             keys[key] = self._keys[name]
         return keys
 
-    def _state_at(self, position: int) -> State:
-        if self._order_state is None:
-            one_block = self._window.chunks == 0 and self._window.samples == 0
-            depends_on_chunks = (self._randomize and not one_block) or not self._sizes_known
-            self._order_state = State(
-                position=0,
-                order_version=ORDER_VERSION,
-                names=fingerprint_text(self._opened.names),
-                streams=fingerprint_text([info.describe() for info in self._infos]),
-                sizes=self._corpus.fingerprint_sizes() if self._sizes_known else "",
-                chunks=self._corpus.fingerprint_chunks() if depends_on_chunks else "",
-                randomize=self._randomize,
-                seed=self._seed,
-                window=str(self._window),
-                num_lanes=self._num_lanes,
-                layout=self._layout.describe(),
-            )
-        return replace(self._order_state, position=position)
+    def _state_at_start(self) -> State:
+        one_block = self._window.chunks == 0 and self._window.samples == 0
+        depends_on_chunks = (self._randomize and not one_block) or not self._sizes_known
+        return State(
+            position=0,
+            order_version=ORDER_VERSION,
+            names=fingerprint_text(self._opened.names),
+            streams=fingerprint_text([info.describe() for info in self._infos]),
+            sizes=self._corpus.fingerprint_sizes() if self._sizes_known else "",
+            chunks=self._corpus.fingerprint_chunks() if depends_on_chunks else "",
+            randomize=self._randomize,
+            seed=self._seed,
+            window=str(self._window),
+            num_lanes=self._num_lanes,
+            layout=self._layout.describe(),
+        )
 
 
 def _remake(

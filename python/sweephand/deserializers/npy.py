@@ -16,8 +16,15 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.columns import ColumnData, check_dtype, describe_stream
 from sweephand.deserializers.array import check_same_sequences
-from sweephand.deserializers.base import Deserializer, Opened, chunk_starts, size_columns
+from sweephand.deserializers.base import (
+    Deserializer,
+    Opened,
+    chunk_starts,
+    make_chunk,
+    size_columns,
+)
 from sweephand.errors import DataError
+from sweephand.files import stat_file
 from sweephand.ids import SequenceIds, ShardIds
 from sweephand.streams import StreamDef, StreamDefs
 
@@ -108,12 +115,7 @@ class NpyDeserializer(Deserializer):
         starts = chunk_starts(
             num_sequences, self._chunk_size or max(1, _CHUNK_BYTES // mean_bytes)
         )
-        chunk = _core.Chunk(
-            columns=[column.to_core() for column in columns.values()],
-            num_sequences=num_sequences,
-            bytes=0,
-            owner=tuple(columns.values()),
-        )
+        chunk = make_chunk(list(columns.values()), owned=False)
         return Opened(
             core=_core.ResidentDeserializer(chunk),
             streams=self._infos,
@@ -195,7 +197,8 @@ def read_header(path: Path_) -> NpyHeader:
 def open_column(stream: str, values: Path_, offsets: Path_ | None) -> ColumnData:
     """Open one stream of ``.npy`` files; see `NpyDeserializer`."""
     header = read_header(values)
-    name = os.fspath(values)
+    file = stat_file(values)
+    name = file.path
     if not header.shape:
         raise DataError("the file holds a single number, not an array of samples", name)
     check_dtype(stream, header.dtype)
@@ -211,8 +214,12 @@ def open_column(stream: str, values: Path_, offsets: Path_ | None) -> ColumnData
         sample_offsets=None
         if offsets is None
         else _read_offsets(stream, offsets, header.shape[0]),
-        file=_core.File(name),
-        file_offset=header.offset,
+        extents=_core.Extents(
+            files=[file.listed()],
+            numbers=np.zeros(1, np.uint64),
+            offsets=np.array([header.offset], np.uint64),
+            bytes=np.array([file.size - header.offset], np.uint64),
+        ),
     )
 
 
