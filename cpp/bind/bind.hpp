@@ -2,11 +2,14 @@
 // NumPy.
 #pragma once
 
+#include "base/error.hpp"
+
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
+#include <exception>
 #include <memory>
 #include <span>
 #include <utility>
@@ -52,6 +55,18 @@ std::shared_ptr<const T> hold(T object) {
             const py::gil_scoped_acquire gil;
             delete held;
           }};
+}
+
+// Calls Python code for the core. What is no Exception, such as KeyboardInterrupt, is told at
+// once to whoever waits. REQUIRES: the GIL is held
+template <class... Arguments>
+py::object call(const py::function& function, Arguments... arguments) {
+  try {
+    return function(arguments...);
+  } catch (const py::error_already_set& error) {
+    if (error.matches(PyExc_Exception)) throw;
+    throw Interruption(std::current_exception());
+  }
 }
 
 void bind_base(py::module_& module);

@@ -4,6 +4,7 @@
 #include "bind/bind.hpp"
 #include "compose/fit.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,17 +29,19 @@ py::object wrap(const std::shared_ptr<Buffer>& buffer, const py::dtype& dtype,
 py::ssize_t extent(std::uint64_t size) { return static_cast<py::ssize_t>(size); }
 
 // Threads are joined without the GIL, which they may need. In a forked child there is nothing
-// to join, and locks may be held forever: what the parent had is left alone. A garbage
-// collection may run in one of the engine's own threads, which cannot wait for itself: then
-// another one does.
+// to join, and locks may be held forever: what the parent had is left alone. Code that makes a
+// chunk may take its time, or be what drops the engine, in a garbage collection: then nobody
+// waits here, but a thread of its own.
+constexpr auto kPatience = std::chrono::milliseconds(100);
+
 struct EngineDeleter {
   void operator()(Engine* engine) const {
     if (engine->forked()) return;
     const py::gil_scoped_release nogil;
-    if (engine->runs_here()) {
-      std::thread([engine] { delete engine; }).detach();
-    } else {
+    if (engine->close(kPatience) && !engine->runs_here()) {
       delete engine;
+    } else {
+      std::thread([engine] { delete engine; }).detach();
     }
   }
 };
@@ -196,7 +199,12 @@ void bind_engine(py::module_& module) {
       .def_property_readonly("time", &Engine::time)
       .def_property_readonly("forked", &Engine::forked)
       .def("stats", &Engine::stats, NoGil())
-      .def("close", &Engine::close, NoGil());
+      .def(
+          "close",
+          [](Engine& self, double seconds) {
+            return self.close(std::chrono::duration<double>(seconds));
+          },
+          "seconds"_a, NoGil());
 }
 
 }  // namespace sweephand

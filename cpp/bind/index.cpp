@@ -20,7 +20,7 @@ class CallbackSizes final : public Sizes {
 
   void read(std::uint64_t first, std::span<std::uint32_t> out) const override {
     const py::gil_scoped_acquire gil;
-    const auto sizes = (*read_)(first, out.size()).cast<Array<std::uint32_t>>();
+    const auto sizes = call(*read_, first, out.size()).cast<Array<std::uint32_t>>();
     std::ranges::copy(view(sizes), out.begin());
   }
 

@@ -47,7 +47,7 @@ class CallbackDeserializer final : public Deserializer {
 
   std::shared_ptr<const Chunk> load(std::uint64_t chunk) override {
     const py::gil_scoped_acquire gil;
-    return (*load_)(chunk).cast<std::shared_ptr<Chunk>>();
+    return call(*load_, chunk).cast<std::shared_ptr<Chunk>>();
   }
 
  private:

@@ -51,7 +51,7 @@ std::shared_ptr<const Chunk> ChunkCache::get(std::uint64_t chunk) {
 
 void ChunkCache::load_ahead(std::span<const std::uint64_t> chunks) {
   const Lock lock(mutex_);
-  if (closed_) return;
+  if (closed_ || num_threads_ == 0) return;
   for (const std::uint64_t chunk : chunks) {
     const bool known =
         entries_.contains(chunk) || std::find(ahead_.begin(), ahead_.end(), chunk) != ahead_.end();

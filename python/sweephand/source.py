@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
+import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -474,8 +476,14 @@ class MinibatchSource:
     def close(self) -> None:
         """End the threads and give back memory; arrays that were handed out stay valid."""
         self._closed = True
+        while not (self._engine.forked or self._engine.close(0.1)):
+            pass  # a chunk is being made; here Ctrl-C is heard
+
+    def close_for_exit(self) -> None:
+        """Close without waiting long for code that makes a chunk; the process ends anyway."""
+        self._closed = True
         if not self._engine.forked:
-            self._engine.close()
+            self._engine.close(_EXIT_SECONDS)
 
     def __enter__(self) -> Self:
         """Return the source."""
@@ -673,6 +681,8 @@ def _default_threads() -> int:
     return max(1, (os.cpu_count() or 2) // 2)
 
 
+_EXIT_SECONDS = 1.0
+
 _open_sources: weakref.WeakSet[MinibatchSource] = weakref.WeakSet()
 
 
@@ -686,4 +696,6 @@ def _close_at_exit(source: MinibatchSource) -> None:
 
 def _close_all() -> None:
     for source in list(_open_sources):
-        source.close()
+        source.close_for_exit()
+    if threading.active_count() > 1:
+        time.sleep(0.05)  # daemon threads that were in a call leave it while they can

@@ -239,13 +239,14 @@ def test_closing_ends_the_waits_of_other_threads() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_source_that_is_dropped_lets_go_of_everything(engine: dict[str, int]) -> None:
     deserializer = Gated(100)
-    dropped = weakref.ref(deserializer)
+    gone = threading.Event()
+    weakref.finalize(deserializer, gone.set)
     source = sh.MinibatchSource(deserializer, **engine)
     values = source.next_minibatch(8)["x"].values
     copy = values.copy()
     del deserializer, source
     gc.collect()
-    assert dropped() is None
+    assert gone.wait(TIMEOUT)
     assert np.array_equal(values, copy)
 
 
