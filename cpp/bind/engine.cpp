@@ -28,12 +28,18 @@ py::object wrap(const std::shared_ptr<Buffer>& buffer, const py::dtype& dtype,
 py::ssize_t extent(std::uint64_t size) { return static_cast<py::ssize_t>(size); }
 
 // Threads are joined without the GIL, which they may need. In a forked child there is nothing
-// to join, and locks may be held forever: what the parent had is left alone.
+// to join, and locks may be held forever: what the parent had is left alone. A garbage
+// collection may run in one of the engine's own threads, which cannot wait for itself: then
+// another one does.
 struct EngineDeleter {
   void operator()(Engine* engine) const {
     if (engine->forked()) return;
     const py::gil_scoped_release nogil;
-    delete engine;
+    if (engine->runs_here()) {
+      std::thread([engine] { delete engine; }).detach();
+    } else {
+      delete engine;
+    }
   }
 };
 

@@ -85,18 +85,6 @@ void bind_files(py::module_& module) {
              return std::make_shared<File>(path.string(), tag);
            }),
            "path"_a, "tag"_a)
-      .def(py::pickle(
-          [](const File& self) {
-            const FileTag& tag = self.tag();
-            return py::make_tuple(std::filesystem::path(self.path()), tag.size, tag.mtime_ns,
-                                  tag.inode);
-          },
-          [](const py::tuple& state) {
-            return std::make_shared<File>(state[0].cast<std::filesystem::path>().string(),
-                                          FileTag{.size = state[1].cast<std::uint64_t>(),
-                                                  .mtime_ns = state[2].cast<std::int64_t>(),
-                                                  .inode = state[3].cast<std::uint64_t>()});
-          }))
       .def_property_readonly("path", &File::path)
       .def_property_readonly("tag", &File::tag)
       .def(

@@ -60,7 +60,16 @@ Engine::~Engine() { close(); }
 
 bool Engine::forked() const noexcept { return process_ != ::getpid(); }
 
+bool Engine::runs_here() const {
+  const std::scoped_lock lock(mutex_);
+  return assembler_->runs_here() ||
+         std::ranges::any_of(threads_, [](const std::jthread& thread) {
+           return thread.get_id() == std::this_thread::get_id();
+         });
+}
+
 void Engine::close() {
+  const bool can_join = !runs_here();
   {
     std::vector<std::jthread> joined;
     const std::scoped_lock lock(mutex_);
@@ -68,7 +77,7 @@ void Engine::close() {
     slots_.clear();
     progress_.notify_all();
     room_.notify_all();
-    joined.swap(threads_);
+    if (can_join) joined.swap(threads_);
   }
   assembler_->close();
 }

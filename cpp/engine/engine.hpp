@@ -55,8 +55,11 @@ class Engine {
   void seek(std::uint64_t time, const Poll& poll);
 
   // Ends the threads and drops what was made ahead; next and seek then throw. May be called
-  // again.
+  // again. One of the threads only asks the others to end, as it cannot wait for itself.
   void close();
+
+  // The caller is one of the engine's threads: its end must be left to another one.
+  bool runs_here() const;
 
   // This process is a child of the one that made the engine: the threads are not here, and
   // locks may be held forever.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -59,12 +59,10 @@ def open_all(
         If stream names repeat, keys repeat, or a sequence is missing somewhere and that is an
         error.
     """
-    given = deserializers if isinstance(deserializers, list | tuple) else [deserializers]
-    wanted: list[Deserializer] = []
-    for deserializer in given:
+    wanted = list(deserializers) if isinstance(deserializers, Sequence) else [deserializers]
+    for deserializer in wanted:
         if not isinstance(deserializer, Deserializer):
             raise TypeError(f"deserializers must be Deserializer objects, got {deserializer!r}")
-        wanted.append(deserializer)
     if not wanted:
         raise ValueError("give at least one deserializer")
     opened: list[Opened] = []

@@ -1,4 +1,4 @@
-"""Objects of a store, read by ranges through fsspec, or through obstore where it is installed."""
+"""Objects of a store, read by ranges through fsspec, or obstore where it is installed."""
 
 from __future__ import annotations
 

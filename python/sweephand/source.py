@@ -187,7 +187,7 @@ class MinibatchSource:
         self._limit = limits.in_samples(self._corpus.num_samples)
         self._end = min(self._limit, END_OF_TIME)
         self._last_request: tuple[tuple[int, int, int], _core.Request] | None = None
-        self._order_state: State | None = None
+        self._state = self._state_at_start()
         self._closed = False
         self._engine = self._make_engine()
         _close_at_exit(self)
@@ -285,7 +285,7 @@ class MinibatchSource:
 
     def get_checkpoint_state(self) -> dict[str, Any]:
         """Return where the source stands: JSON of under 1 kB, for any number of workers."""
-        return self._state_at(self.current_position).to_dict()
+        return replace(self._state, position=self.current_position).to_dict()
 
     def restore_from_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Go to where a state was taken, in this or in another process.
@@ -297,7 +297,7 @@ class MinibatchSource:
             the source is unchanged.
         """
         found = State.from_dict(state)
-        found.check_same_order(self._state_at(0))
+        found.check_same_order(self._state)
         self.current_position = found.position
 
     state_dict = get_checkpoint_state
@@ -454,7 +454,8 @@ class MinibatchSource:
         """Return how many bytes the source holds at most.
 
         It is the window, ``min(chunks, lanes * chunks per block)`` of the largest chunks unless
-        the data are resident, plus ``prefetch + num_threads + 1`` minibatches.
+        the data are resident, and ``prefetch + 2`` minibatches: those ahead of the caller, the
+        one that is asked for, and the one before it. Without threads none is ahead.
         """
         chunks = self._opened.chunk_sequences.size
         window = 0
@@ -463,7 +464,8 @@ class MinibatchSource:
             window = int(min(chunks, self.num_lanes * self.block_chunks) * largest)
         size = min(minibatch_size_in_samples, self._corpus.num_samples)
         minibatch = int(size * self._opened.sample_bytes)
-        return window + (self._prefetch + self._num_threads + 1) * minibatch
+        ahead = self._prefetch if self._num_threads else 0
+        return window + (ahead + 2) * minibatch
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as what makes the same source again, at the same place."""
@@ -584,24 +586,22 @@ class MinibatchSource:
             keys[key] = self._keys[name]
         return keys
 
-    def _state_at(self, position: int) -> State:
-        if self._order_state is None:
-            one_block = self._window.chunks == 0 and self._window.samples == 0
-            depends_on_chunks = (self._randomize and not one_block) or not self._sizes_known
-            self._order_state = State(
-                position=0,
-                order_version=ORDER_VERSION,
-                names=fingerprint_text(self._opened.names),
-                streams=fingerprint_text([info.describe() for info in self._infos]),
-                sizes=self._corpus.fingerprint_sizes() if self._sizes_known else "",
-                chunks=self._corpus.fingerprint_chunks() if depends_on_chunks else "",
-                randomize=self._randomize,
-                seed=self._seed,
-                window=str(self._window),
-                num_lanes=self._num_lanes,
-                layout=self._layout.describe(),
-            )
-        return replace(self._order_state, position=position)
+    def _state_at_start(self) -> State:
+        one_block = self._window.chunks == 0 and self._window.samples == 0
+        depends_on_chunks = (self._randomize and not one_block) or not self._sizes_known
+        return State(
+            position=0,
+            order_version=ORDER_VERSION,
+            names=fingerprint_text(self._opened.names),
+            streams=fingerprint_text([info.describe() for info in self._infos]),
+            sizes=self._corpus.fingerprint_sizes() if self._sizes_known else "",
+            chunks=self._corpus.fingerprint_chunks() if depends_on_chunks else "",
+            randomize=self._randomize,
+            seed=self._seed,
+            window=str(self._window),
+            num_lanes=self._num_lanes,
+            layout=self._layout.describe(),
+        )
 
 
 def _remake(

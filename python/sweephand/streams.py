@@ -73,7 +73,7 @@ class StreamDefs(Mapping[str, StreamDef]):
     'L'
     """
 
-    def __init__(self, **streams: StreamDef) -> None:
+    def __init__(self, /, **streams: StreamDef) -> None:
         for name, definition in streams.items():
             if not isinstance(definition, StreamDef):
                 raise TypeError(f"stream {name!r} must be a StreamDef, got {definition!r}")
