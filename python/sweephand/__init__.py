@@ -22,7 +22,17 @@ from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.minibatch import Minibatch, MinibatchData
 from sweephand.source import MinibatchSource, MinibatchSourceFromData
 from sweephand.streams import StreamDef, StreamDefs, StreamInfo, Streams
+from sweephand.train.learning_rate_control import LearningRateControl
 from sweephand.train.loss_scale import LossScaleOptimizer
+from sweephand.train.minibatch_scaling import MinibatchScaling
+from sweephand.train.preemption import PREEMPTED_EXIT_CODE
+from sweephand.train.printer import ProgressBar, ProgressPrinter
+from sweephand.train.progress import PeriodicWriter, ProgressWriter, Record, Step
+from sweephand.train.progress_files import (
+    CSVProgressWriter,
+    JSONLProgressWriter,
+    TensorBoardProgressWriter,
+)
 from sweephand.train.schedules import (
     learning_parameter_schedule,
     learning_parameter_schedule_per_sample,
@@ -31,7 +41,14 @@ from sweephand.train.schedules import (
     momentum_schedule,
     momentum_schedule_per_sample,
 )
+from sweephand.train.session import TrainingSession
+from sweephand.train.session_configs import (
+    CheckpointConfig,
+    CrossValidationConfig,
+    TestConfig,
+)
 from sweephand.train.step_result import StepResult
+from sweephand.train.trainer import Trainer
 from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
 if TYPE_CHECKING:
@@ -41,38 +58,57 @@ if TYPE_CHECKING:
 
 __version__ = version("sweephand")
 
+training_session = TrainingSession  # as CNTK spells it
+
 __all__ = [
     "DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS",
     "FULL_DATA_SWEEP",
     "INFINITELY_REPEAT",
+    "PREEMPTED_EXIT_CODE",
     "ArrayDeserializer",
     "ArrowDeserializer",
+    "CSVProgressWriter",
     "CTFDeserializer",
+    "CheckpointConfig",
+    "CrossValidationConfig",
     "DataError",
     "Deserializer",
     "Frames",
     "JSONLDeserializer",
+    "JSONLProgressWriter",
     "Layout",
+    "LearningRateControl",
     "LossScaleError",
     "LossScaleOptimizer",
     "MapDeserializer",
     "MegatronDeserializer",
     "Minibatch",
     "MinibatchData",
+    "MinibatchScaling",
     "MinibatchSource",
     "MinibatchSourceFromData",
     "NpyDeserializer",
     "Padded",
     "ParquetDeserializer",
+    "PeriodicWriter",
+    "ProgressBar",
+    "ProgressPrinter",
+    "ProgressWriter",
     "Ragged",
     "RawTokensDeserializer",
+    "Record",
     "StaleError",
     "StateError",
+    "Step",
     "StepResult",
     "StreamDef",
     "StreamDefs",
     "StreamInfo",
     "Streams",
+    "TensorBoardProgressWriter",
+    "TestConfig",
+    "Trainer",
+    "TrainingSession",
     "UserDeserializer",
     "__version__",
     "learning_parameter_schedule",
@@ -82,6 +118,7 @@ __all__ = [
     "momentum_schedule",
     "momentum_schedule_per_sample",
     "numpy",
+    "training_session",
 ]
 
 # Names that need an optional package, which is imported when they are first used.
