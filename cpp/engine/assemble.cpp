@@ -240,6 +240,11 @@ void Assembler::close() {
   }
 }
 
+bool Assembler::runs_here() const {
+  return std::any_of(caches_.begin(), caches_.end(),
+                     [](const auto& cache) { return cache && cache->runs_here(); });
+}
+
 AssembleStats Assembler::stats() const {
   AssembleStats stats;
   for (const auto& cache : caches_) {

@@ -69,8 +69,11 @@ class Assembler {
   // Sequences that a deserializer skips as damaged are left out of the plan's share.
   std::shared_ptr<const Batch> assemble(Plan plan);
 
-  // Ends the threads that load ahead.
+  // Ends the threads that load ahead; one of them only asks the others to end.
   void close();
+
+  // The caller is one of these threads.
+  bool runs_here() const;
 
   AssembleStats stats() const;
 

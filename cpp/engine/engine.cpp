@@ -81,7 +81,7 @@ bool Engine::is_own_thread() const {
 
 bool Engine::runs_here() const {
   const std::scoped_lock lock(mutex_);
-  return is_own_thread();
+  return is_own_thread() || assembler_->runs_here();
 }
 
 bool Engine::close(std::chrono::duration<double> limit) {

@@ -107,12 +107,20 @@ void ChunkCache::keep_recent(std::size_t count) {
 }
 
 void ChunkCache::close() {
-  std::vector<std::jthread> ended;  // joined without the lock, which they need
+  const bool can_join = !runs_here();
+  std::vector<std::jthread> joined;  // without the lock, which they need
   const Lock lock(mutex_);
   closed_ = true;
   ahead_.clear();
-  ended.swap(threads_);
-  for (std::jthread& thread : ended) thread.request_stop();
+  for (std::jthread& thread : threads_) thread.request_stop();
+  if (can_join) joined.swap(threads_);
+}
+
+bool ChunkCache::runs_here() const {
+  const Lock lock(mutex_);
+  return std::any_of(threads_.begin(), threads_.end(), [](const std::jthread& thread) {
+    return thread.get_id() == std::this_thread::get_id();
+  });
 }
 
 ChunkCacheStats ChunkCache::stats() const {

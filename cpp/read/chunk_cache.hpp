@@ -49,8 +49,12 @@ class ChunkCache {
   // Forgets all but the `count` chunks that were asked for last.
   void keep_recent(std::size_t count);
 
-  // Ends the threads. Chunks are loaded by get() alone from here on.
+  // Ends the threads; one of them only asks the others to end, as it cannot wait for itself.
+  // Chunks are loaded by get() alone from here on.
   void close();
+
+  // The caller is one of the threads.
+  bool runs_here() const;
 
   ChunkCacheStats stats() const;
 

@@ -67,6 +67,11 @@ class ColumnData:
         return self.indices is not None
 
     @property
+    def sample_bytes(self) -> int:
+        """Bytes of a sample that is neither sparse nor bytes."""
+        return self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
+
+    @property
     def is_bytes(self) -> bool:
         """Whether samples are byte strings: elements of one byte, any number per sample."""
         return self.element_offsets is not None and self.indices is None

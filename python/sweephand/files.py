@@ -9,7 +9,6 @@ import stat
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +84,7 @@ class LocalFile(SourceFile):
     device: int
     inode: int
 
-    @cached_property
+    @property
     def core_tag(self) -> _core.FileTag:
         """What the core compares whenever it reads."""
         return _core.FileTag(self.size, int(self.tag), self.inode)
@@ -150,6 +149,18 @@ def find_files(files: Files) -> FileList:
         leftovers += listed.leftovers
     _refuse_twice(found)
     return FileList(_name(found), leftovers)
+
+
+def join_pieces(files: Sequence[LocalFile], pieces: NDArray[np.uint64]) -> _core.Extents:
+    """Return pieces of files as one run of bytes that the core reads.
+
+    Parameters
+    ----------
+    pieces : ndarray of uint64, shape (pieces, 3)
+        File number, byte where it begins, and size in bytes.
+    """
+    numbers, offsets, sizes = np.ascontiguousarray(pieces.T)
+    return _core.Extents([file.listed() for file in files], numbers, offsets, sizes)
 
 
 def is_url(spec: str) -> bool:

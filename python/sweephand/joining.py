@@ -59,12 +59,10 @@ def open_all(
         If stream names repeat, keys repeat, or a sequence is missing somewhere and that is an
         error.
     """
-    given = list(deserializers) if isinstance(deserializers, Sequence) else [deserializers]
-    wanted: list[Deserializer] = []
-    for deserializer in given:
+    wanted = list(deserializers) if isinstance(deserializers, Sequence) else [deserializers]
+    for deserializer in wanted:
         if not isinstance(deserializer, Deserializer):
             raise TypeError(f"deserializers must be Deserializer objects, got {deserializer!r}")
-        wanted.append(deserializer)
     if not wanted:
         raise ValueError("give at least one deserializer")
     opened: list[Opened] = []

@@ -46,6 +46,7 @@ class MapItems:
 
     def __init__(self, dataset: MapDataset, streams: StreamDefs, name: str) -> None:
         self._dataset = dataset
+        self._streams = streams
         self._lock = threading.Lock()
         self._fields = {stream: one.field or stream for stream, one in streams.items()}
         self._shapes = {stream: one.sample_shape for stream, one in streams.items()}
@@ -63,6 +64,9 @@ class MapItems:
         for stream, samples in self.first.items():
             if isinstance(samples, np.ndarray):
                 self._shapes[stream] = samples.shape[1:]
+
+    def __reduce__(self) -> tuple[type[MapItems], tuple[object, ...]]:
+        return type(self), (self._dataset, self._streams, self.name)
 
     def read(self, numbers: list[int]) -> list[Samples | DataError]:
         """Return the samples of items; in place of one that cannot be served the reason."""

@@ -58,36 +58,53 @@ class ArrowDeserializer(Deserializer):
     """
 
     def __init__(self, source: Any, streams: StreamDefs) -> None:
+        self._made_of = source, streams
         self._inner: Deserializer
         if isinstance(source, str | os.PathLike):
             self._inner = ArrowFiles(_files_of(os.fspath(source)), streams)
         elif isinstance(source, Sequence):
             self._inner = ArrowFiles(source, streams)
         else:
-            table, order = _in_memory(source)
-            self._inner = ArrowTable(table, streams, order)
+            if not isinstance(source, pa.Table) and not _is_dataset(source):
+                source = _read_stream(source)
+                self._made_of = source, streams  # a stream is read only once
+            self._inner = ArrowTable(_table_of(source), streams, _order_of(source))
+
+    def __reduce__(self) -> tuple[type[ArrowDeserializer], tuple[Any, StreamDefs]]:
+        """Pickle as what it was made of: a dataset knows its files."""
+        return type(self), self._made_of
 
     def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read."""
         return self._inner.open(max_errors=max_errors)
 
 
-def _in_memory(source: Any) -> tuple[Any, NDArray[np.int64] | None]:
-    """Return a table, and the row that each sequence is; None: one after the other."""
-    if isinstance(source, pa.Table):
-        return source, None
-    if type(source).__module__.partition(".")[0] == "datasets" and hasattr(source, "_indices"):
-        # Not through its own stream, which would copy what an indices mapping picks.
-        order = None
-        if source._indices is not None:
-            order = source._indices.column(0).to_numpy().astype(np.int64)
-        return source.data.table, order
-    if hasattr(source, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(source).read_all(), None
-    raise TypeError(
-        "give a table, a Hugging Face Dataset, an Arrow stream or paths of IPC files, got "
-        f"{type(source).__name__}"
+def _is_dataset(source: object) -> bool:
+    # Without importing datasets: who passes one has it imported.
+    return type(source).__module__.partition(".")[0] == "datasets" and hasattr(
+        source, "_indices"
     )
+
+
+def _table_of(source: Any) -> Any:
+    # Not a dataset's own Arrow stream, which would copy what an indices mapping picks.
+    return source.data.table if _is_dataset(source) else source
+
+
+def _order_of(source: Any) -> NDArray[np.int64] | None:
+    """Return the row that each sequence of a dataset is; None: one after the other."""
+    if not _is_dataset(source) or source._indices is None:
+        return None
+    return np.asarray(source._indices.column(0).to_numpy(), np.int64)
+
+
+def _read_stream(source: Any) -> Any:
+    if not hasattr(source, "__arrow_c_stream__"):
+        raise TypeError(
+            "give a table, a Hugging Face Dataset, an Arrow stream or paths of IPC files, got "
+            f"{type(source).__name__}"
+        )
+    return pa.RecordBatchReader.from_stream(source).read_all()
 
 
 def _files_of(path: str) -> str | list[str]:

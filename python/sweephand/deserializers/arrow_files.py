@@ -50,7 +50,6 @@ class ArrowFiles(ArrowUnits):
 
     def __init__(self, files: Files, streams: StreamDefs) -> None:
         super().__init__(find_files(files), streams)
-        self._prefix = lru_cache(_PREFIXES)(_read_prefix)
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Read every record batch once."""
@@ -88,7 +87,7 @@ class ArrowFiles(ArrowUnits):
         """Read record batches."""
         first, stop = facts["record batch"][begin][0], facts["record batch"][end - 1][1]
         before = [one for one in facts["dictionary"] if one[0] < first]
-        prefix = self._prefix(file, tuple(map(tuple, facts["schema"] + before)))
+        prefix = _read_prefix(file, tuple(map(tuple, facts["schema"] + before)))
         content = np.empty(len(prefix) + stop - first, np.uint8)
         content[: len(prefix)] = prefix
         file.read_into(first, content[len(prefix) :])
@@ -132,6 +131,7 @@ class ArrowFiles(ArrowUnits):
         return batches
 
 
+@lru_cache(_PREFIXES)
 def _read_prefix(file: SourceFile, places: Sequence[Place]) -> NDArray[np.uint8]:
     return np.concatenate([file.read(begin, end - begin) for begin, end in places])
 

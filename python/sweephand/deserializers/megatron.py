@@ -23,8 +23,7 @@ class MegatronDeserializer(Deserializer):
     """Serve tokens that Megatron's tools prepared, without converting or mapping them.
 
     Local files are read sequence by sequence, where they lie, in any order; remote ones in
-    chunks of about 8 MiB. The index of lengths and offsets is read whole: 12 bytes per
-    sequence.
+    chunks of about 8 MiB. Where sequences begin is kept in memory: 8 bytes for each.
 
     Parameters
     ----------

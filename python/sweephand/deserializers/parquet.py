@@ -70,12 +70,11 @@ class ParquetDeserializer(ArrowUnits):
 
     def __init__(self, files: Files, streams: StreamDefs) -> None:
         super().__init__(find_files(files), streams)
-        self._footer = lru_cache(_FOOTERS)(_read_footer)
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Learn the row groups; read the columns of lists, and those that may have nulls."""
         scan = UnitScan()
-        footer = self._footer(file)
+        footer = _read_footer(file)
         with data_errors(file.path, "the schema"):
             schema = footer.schema.to_arrow_schema()
         self.add_kinds(scan, schema, file.path)
@@ -110,7 +109,7 @@ class ParquetDeserializer(ArrowUnits):
         self, file: SourceFile, groups: Sequence[int], streams: Sequence[str]
     ) -> list[Any]:
         what = f"row group {groups[0]}" + (f" to {groups[-1]}" if len(groups) > 1 else "")
-        footer = self._footer(file)
+        footer = _read_footer(file)
         with (
             data_errors(file.path, what),
             open_source(file) as source,
@@ -128,6 +127,7 @@ class ParquetDeserializer(ArrowUnits):
             return batches or [empty_batch(table.schema)]
 
 
+@lru_cache(_FOOTERS)
 def _read_footer(file: SourceFile) -> Any:
     if file.size < 2 * len(_MAGIC) + 4:
         raise DataError(f"no Parquet file: it has {file.size} bytes", file.path)
@@ -177,8 +177,7 @@ def _check_group(
         if column.num_values < max(0, group.num_rows) or column.total_uncompressed_size < 0:
             raise DataError(
                 f"row group {number} of {group.num_rows} rows has {column.num_values} values "
-                f"in "
-                f"{column.path_in_schema!r}",
+                f"in {column.path_in_schema!r}",
                 file.path,
             )
         width = _WIDTHS.get(column.physical_type)

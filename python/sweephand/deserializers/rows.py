@@ -115,7 +115,7 @@ class Rows:
         return slice(int(self.unit_rows[begin]), int(self.unit_rows[end]))
 
     def lengths_of(self, stream: str, rows: slice) -> NDArray[np.uint32]:
-        """Return the samples of some rows, 0 for those of a ragged stream left out."""
+        """Return the samples of some rows; 0 for ragged ones that are not served."""
         lengths = self.lengths[stream]
         return np.ones(rows.stop - rows.start, np.uint32) if lengths is None else lengths[rows]
 

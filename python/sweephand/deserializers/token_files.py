@@ -13,7 +13,7 @@ from sweephand import _core
 from sweephand.columns import ColumnData, describe_stream, offsets_of
 from sweephand.deserializers.base import Opened, make_chunk, size_columns
 from sweephand.errors import DataError
-from sweephand.files import LocalFile, SourceFile
+from sweephand.files import LocalFile, SourceFile, join_pieces
 from sweephand.ids import SequenceIds
 from sweephand.streams import StreamDef, StreamDefs
 
@@ -78,9 +78,8 @@ class TokenFiles:
         return np.unique(np.append(starts, len(begins)))
 
     def _resident(self, column: ColumnData) -> _core.Deserializer:
-        listed = [file.listed() for file in self.files if isinstance(file, LocalFile)]
-        numbers, offsets, sizes = np.ascontiguousarray(self.pieces.T)
-        extents = _core.Extents(listed, numbers, offsets, sizes)
+        local = [file for file in self.files if isinstance(file, LocalFile)]
+        extents = join_pieces(local, self.pieces)
         return _core.ResidentDeserializer(
             make_chunk([replace(column, extents=extents)], owned=False)
         )
