@@ -136,7 +136,7 @@ Assembler::Share Assembler::locate(std::size_t number, const Plan& plan) {
   if (resident_[number]) {
     const Chunk* chunk = resident_[number].get();
     for (const std::uint64_t sequence : sequences) share.sequences.push_back({chunk, sequence});
-  } else {
+  } else if (!sequences.empty()) {
     share.chunks.push_back(member.deserializer->fetch(sequences));
     const Chunk* chunk = share.chunks.back().get();
     for (std::uint64_t j = 0; j < sequences.size(); ++j) share.sequences.push_back({chunk, j});

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.read.format_corpora import EVERY_FORMAT, Make, arrays, corpus_for
 
 import sweephand as sh
 from sweephand.deserializers import rows, token_files
-from tests.read.format_corpora import EVERY_FORMAT, Make, arrays, corpus_for
 
 pytestmark = pytest.mark.parametrize("make", EVERY_FORMAT, ids=lambda make: make.__name__)
 
