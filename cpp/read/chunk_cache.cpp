@@ -53,8 +53,8 @@ void ChunkCache::load_ahead(std::span<const std::uint64_t> chunks) {
   const Lock lock(mutex_);
   if (closed_ || num_threads_ == 0) return;
   for (const std::uint64_t chunk : chunks) {
-    const bool known =
-        entries_.contains(chunk) || std::find(ahead_.begin(), ahead_.end(), chunk) != ahead_.end();
+    const bool known = entries_.contains(chunk) ||
+                       std::find(ahead_.begin(), ahead_.end(), chunk) != ahead_.end();
     if (!known) ahead_.push_back(chunk);
   }
   if (ahead_.empty()) return;
@@ -96,8 +96,8 @@ void ChunkCache::keep_recent(std::size_t count) {
   std::vector<std::shared_ptr<const Chunk>> dropped;  // as above
   const Lock lock(mutex_);
   while (entries_.size() > count) {
-    const auto oldest = std::min_element(
-        entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
+    const auto oldest =
+        std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
           return std::pair(a.second.is_loading(), a.second.last_wanted) <
                  std::pair(b.second.is_loading(), b.second.last_wanted);
         });

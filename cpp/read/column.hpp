@@ -47,8 +47,8 @@ struct Chunk {
   std::vector<Column> columns;  // one per stream, in the order of the deserializer's streams
   std::uint64_t num_sequences = 0;
   std::vector<std::uint64_t> skipped;  // ascending: damaged, to be left out of minibatches
-  std::uint64_t bytes = 0;            // memory held by the owner, for the limit and for stats
-  std::shared_ptr<const void> owner;  // keeps what the columns point to
+  std::uint64_t bytes = 0;             // memory held by the owner, for the limit and for stats
+  std::shared_ptr<const void> owner;   // keeps what the columns point to
 };
 
 }  // namespace sweephand

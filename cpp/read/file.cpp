@@ -74,9 +74,7 @@ void File::read(std::uint64_t offset, std::span<std::byte> out) const {
   check_unchanged();
 }
 
-void File::check_unchanged() const {
-  expect(tag_, to_tag(look_at(descriptor_, path_)), path_);
-}
+void File::check_unchanged() const { expect(tag_, to_tag(look_at(descriptor_, path_)), path_); }
 
 void File::read_unchecked(std::uint64_t offset, std::span<std::byte> out) const {
   if (offset > size() || out.size() > size() - offset)

