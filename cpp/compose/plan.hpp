@@ -31,9 +31,10 @@ struct Cell {
 };
 
 struct Plan {
-  std::uint64_t nominal_time = 0;  // where the global minibatch begins
-  std::uint64_t next_time = 0;     // where the next one will
-  std::uint64_t num_samples = 0;   // of the global minibatch, in the size-defining stream
+  std::uint64_t nominal_time = 0;       // where the global minibatch begins
+  std::uint64_t next_time = 0;          // where the next one will
+  std::vector<std::uint64_t> progress;  // what a layout needs besides next_time to go on there
+  std::uint64_t num_samples = 0;        // of the global minibatch, in the size-defining stream
   std::uint64_t num_sequences = 0;
   std::uint32_t sweeps_ended = 0;
   bool end_of_data = false;            // nothing was left before the limit
@@ -43,6 +44,7 @@ struct Plan {
   std::vector<Cell> cells;
   std::uint32_t num_rows = 0;  // of the worker who asked
   std::uint32_t row_length = 0;
+  std::uint64_t global_rows = 0;  // of all workers, without those that only make shares equal
   std::vector<std::shared_ptr<const Block>> blocks;  // those open before it or after it
 };
 
