@@ -53,6 +53,7 @@ class Piece:
     sequence: int
     first: int  # sample of the sequence
     size: int
+    goes_on: bool = False  # the sequence has more samples
 
 
 @dataclass(frozen=True)
@@ -100,10 +101,11 @@ def packed_sweep(
     placed = []  # offset in the lane, lane, pieces
     for lane, begin, end in pack_ranges(corpus, settings, length, sweep):
         pieces = [
-            Piece(sequence, first, min(length, corpus.sizes[sequence] - first))
+            Piece(sequence, first, min(length, size - first), first + length < size)
             for sequence, start in zip(order, starts[:-1], strict=True)
             if begin <= start < end
-            for first in range(0, corpus.sizes[sequence], length)
+            for size in [corpus.sizes[sequence]]
+            for first in range(0, size, length)
         ]
         if not pieces:
             continue
@@ -315,7 +317,7 @@ def _take(row: deque[tuple[Entry, int]], length: int) -> list[Piece]:
     while row and length:
         entry, done = row.popleft()
         size = min(length, entry.size - done)
-        pieces.append(Piece(entry.sequence, done, size))
+        pieces.append(Piece(entry.sequence, done, size, done + size < entry.size))
         length -= size
         if done + size < entry.size:
             row.appendleft((entry, done + size))

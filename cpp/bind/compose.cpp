@@ -69,10 +69,6 @@ void bind_plan(py::module_& module) {
                             .num_skipped = num_skipped};
            }),
            "num_samples"_a, "num_workers"_a, "rank"_a, "num_skipped"_a);
-  py::class_<Cell>(module, "Cell")
-      .def_readonly("row", &Cell::row)
-      .def_readonly("column", &Cell::column)
-      .def_readonly("first", &Cell::first);
   py::class_<Plan>(module, "Plan")
       .def_readonly("nominal_time", &Plan::nominal_time)
       .def_readonly("next_time", &Plan::next_time)
@@ -81,7 +77,7 @@ void bind_plan(py::module_& module) {
       .def_readonly("num_sequences", &Plan::num_sequences)
       .def_readonly("sweeps_ended", &Plan::sweeps_ended)
       .def_readonly("end_of_data", &Plan::end_of_data)
-      .def_readonly("cells", &Plan::cells)
+      .def("cells", [](const Plan& plan) { return to_numpy(cell_table(plan)); })
       .def_readonly("num_rows", &Plan::num_rows)
       .def_readonly("row_length", &Plan::row_length)
       .def_readonly("global_rows", &Plan::global_rows)

@@ -38,7 +38,8 @@ void PackedPlanner::add_row(const Request& request, Plan& plan) const {
     std::uint32_t column = 0;
     for (const Piece& piece : pieces) {
       plan.share.push_back({.sequence = piece.sequence, .size = piece.size, .lane = 0});
-      plan.cells.push_back({.row = row, .column = column, .first = piece.first});
+      plan.cells.push_back(
+          {.row = row, .column = column, .first = piece.first, .goes_on = piece.goes_on != 0});
       column += piece.size;
     }
   }

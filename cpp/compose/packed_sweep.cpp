@@ -31,7 +31,10 @@ class Pieces {
     }
     for (std::uint32_t first = 0; first < planned.size;) {
       const std::uint32_t size = std::min(planned.size - first, packing_.row_length);
-      pieces_.push_back({.sequence = planned.sequence, .first = first, .size = size});
+      pieces_.push_back({.sequence = planned.sequence,
+                         .goes_on = first + size < planned.size,
+                         .first = first,
+                         .size = size});
       sizes_.push_back(size);
       first += size;
     }

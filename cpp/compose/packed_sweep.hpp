@@ -25,8 +25,9 @@ void check(const Packing& packing);
 
 // A part of a sequence that stands in one row; mostly the whole.
 struct Piece {
-  std::uint64_t sequence;
-  std::uint32_t first;  // sample of the sequence
+  std::uint64_t sequence : 63;
+  std::uint64_t goes_on : 1;  // 1: the sequence has more samples behind the piece
+  std::uint32_t first;        // sample of the sequence
   std::uint32_t size;
 };
 

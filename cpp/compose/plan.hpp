@@ -28,6 +28,7 @@ struct Cell {
   std::uint32_t row;
   std::uint32_t column;
   std::uint32_t first;  // sample of the sequence that the piece begins with
+  bool goes_on;         // the sequence has more samples behind the piece
 };
 
 struct Plan {
@@ -53,5 +54,8 @@ std::vector<std::uint64_t> sequence_numbers(const Plan& plan);
 
 // Of each sequence of the share: its size in samples.
 std::vector<std::uint32_t> sequence_sizes(const Plan& plan);
+
+// Of each piece of the share four numbers: row, column, first, and 1 if it goes on.
+std::vector<std::uint32_t> cell_table(const Plan& plan);
 
 }  // namespace sweephand

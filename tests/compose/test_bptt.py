@@ -29,12 +29,13 @@ def planner(
 def rows_of(plan: _core.Plan) -> list[list[Piece]]:
     """The rows of a share; checks that pieces stand side by side, a continued one first."""
     rows: list[list[Piece]] = [[] for _ in range(plan.num_rows)]
-    placed = zip(plan.sequences().tolist(), plan.sizes().tolist(), plan.cells, strict=True)
-    for sequence, size, cell in placed:
-        row = rows[cell.row]
-        assert cell.column == sum(piece.size for piece in row)
-        assert cell.first == 0 or cell.column == 0
-        row.append(Piece(sequence, cell.first, size))
+    cells = plan.cells().reshape(-1, 4).tolist()
+    pieces = zip(plan.sequences().tolist(), plan.sizes().tolist(), cells, strict=True)
+    for sequence, size, cell in pieces:
+        row, column, first, goes_on = cell
+        assert column == sum(piece.size for piece in rows[row])
+        assert first == 0 or column == 0
+        rows[row].append(Piece(sequence, first, size, bool(goes_on)))
     return rows
 
 
@@ -179,7 +180,7 @@ def test_the_worked_example_of_cntk() -> None:
     corpus, settings = ModelCorpus.of([[5, 2, 4]]), ModelSettings(randomize=False)
     core = planner(corpus, settings, 3, limit=11)
     assert list(core_minibatches(core, [6] * 3)) == [
-        (0, [[Piece(0, 0, 3)], [Piece(1, 0, 2), Piece(2, 0, 1)]], 0),
+        (0, [[Piece(0, 0, 3, True)], [Piece(1, 0, 2), Piece(2, 0, 1, True)]], 0),
         (6, [[Piece(0, 3, 2)], [Piece(2, 1, 3)]], 1),
     ]
     assert core.time == 11

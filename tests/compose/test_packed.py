@@ -33,11 +33,12 @@ def planner(
 def rows_of(plan: _core.Plan) -> list[tuple[Piece, ...]]:
     """The rows of a share; checks that members stand one behind the other."""
     rows: list[list[Piece]] = [[] for _ in range(plan.num_rows)]
-    placed = zip(plan.sequences().tolist(), plan.sizes().tolist(), plan.cells, strict=True)
-    for sequence, size, cell in placed:
-        row = rows[cell.row]
-        assert cell.column == sum(piece.size for piece in row)
-        row.append(Piece(sequence, cell.first, size))
+    cells = plan.cells().reshape(-1, 4).tolist()
+    pieces = zip(plan.sequences().tolist(), plan.sizes().tolist(), cells, strict=True)
+    for sequence, size, cell in pieces:
+        row, column, first, goes_on = cell
+        assert column == sum(piece.size for piece in rows[row])
+        rows[row].append(Piece(sequence, first, size, bool(goes_on)))
     return [tuple(row) for row in rows]
 
 
@@ -246,8 +247,8 @@ def test_sequences_longer_than_a_row_are_refused_or_split() -> None:
     rows = next_rows(planner(corpus, settings, 10), TO_SWEEP_END)
     assert rows == [
         (Piece(0, 0, 3), Piece(1, 20, 5)),
-        (Piece(1, 0, 10),),
-        (Piece(1, 10, 10),),
+        (Piece(1, 0, 10, True),),
+        (Piece(1, 10, 10, True),),
         (Piece(2, 0, 4),),
     ]
 
