@@ -40,6 +40,7 @@ std::shared_ptr<const Chunk> ChunkCache::get(std::uint64_t chunk) {
     } else if (found->second.error) {
       const std::exception_ptr error = found->second.error;
       entries_.erase(found);
+      if (is_hit) continue;  // met by a thread before: its cause may be gone, so load again
       std::rethrow_exception(error);
     } else {
       stats_.hits += is_hit ? 1 : 0;
