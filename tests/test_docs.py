@@ -31,9 +31,10 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_the_commands_of_a_page_are_understood(page: Path) -> None:
-    for block in blocks(page, "sh") + blocks(page, "console"):
-        for words in re.findall(r"^(?:\$ )?sweephand (.*)$", block, re.MULTILINE):
-            parser().parse_args(shlex.split(words, comments=True))
+    for language, prompt in (("sh", ""), ("console", r"\$ ")):
+        for block in blocks(page, language):
+            for words in re.findall(rf"^{prompt}sweephand (.*)$", block, re.MULTILINE):
+                parser().parse_args(shlex.split(words, comments=True))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)

@@ -2,24 +2,27 @@
 
 #include "base/error.hpp"
 #include "engine/convert.hpp"
-#include "read/file.hpp"
+#include "read/extents.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace sweephand {
 namespace {
 
-constexpr std::size_t kAhead =
-    16;  // runs between the one that is copied and the one that is fetched
+constexpr std::size_t kRunsAhead = 4;   // of the run that is copied, the one that is fetched
+constexpr std::size_t kRowsAhead = 16;  // the same for rows of a table
 constexpr std::uint64_t kCacheLine = 64;
 
-// Asks for the beginning of a run; the processor follows from there by itself.
-[[gnu::always_inline]] inline void prefetch(const std::byte* data, std::uint64_t bytes) {
-  const std::uint64_t fetched = std::min<std::uint64_t>(bytes, 2 * kCacheLine);
+// Asks for the beginning of some bytes; the processor follows from there by itself. Inlined by
+// force, as a call without effect is dropped.
+[[gnu::always_inline]] inline void prefetch(const std::byte* data, std::uint64_t bytes,
+                                            std::uint64_t most_lines) {
+  const std::uint64_t fetched = std::min(bytes, most_lines * kCacheLine);
   for (std::uint64_t at = 0; at < fetched; at += kCacheLine) __builtin_prefetch(data + at);
 }
 
@@ -41,12 +44,8 @@ class ElementCopier {
 
   void operator()(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
     const Column& column = *run.column;
-    if (column.file != nullptr) {
-      buffer_.resize(count * column.element_bytes);
-      const bool direct = column.type == stream_.type;
-      column.file->read(column.file_offset + first * column.element_bytes,
-                        direct ? std::span(to, buffer_.size()) : std::span(buffer_));
-      if (!direct) convert_from(buffer_.data(), run, count, to);
+    if (column.extents != nullptr) {
+      read(run, first, count, to);
     } else if (column.type == stream_.type) {
       copy(column.values + first * column.element_bytes, to, count * column.element_bytes);
     } else {
@@ -54,7 +53,23 @@ class ElementCopier {
     }
   }
 
+  // To be called in the end: throws when a file changed while it was read.
+  void check_unchanged() {
+    for (auto& [extents, reader] : readers_) reader.check_unchanged();
+  }
+
  private:
+  void read(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
+    const Column& column = *run.column;
+    const std::uint64_t bytes = count * column.element_bytes;
+    const bool direct = column.type == stream_.type;
+    if (!direct) buffer_.resize(bytes);
+    Extents::Reader& reader =
+        readers_.try_emplace(column.extents, *column.extents).first->second;
+    reader.read(first * column.element_bytes, {direct ? to : buffer_.data(), bytes});
+    if (!direct) convert_from(buffer_.data(), run, count, to);
+  }
+
   void convert_from(const std::byte* from, const Run& run, std::uint64_t count,
                     std::byte* to) const {
     const auto refused = convert(run.column->type, from, stream_.type, to, count);
@@ -67,6 +82,7 @@ class ElementCopier {
 
   const StreamSpec& stream_;
   std::vector<std::byte> buffer_;
+  std::map<const Extents*, Extents::Reader> readers_;
 };
 
 // Repeats one element, whatever its bytes.
@@ -127,9 +143,9 @@ void write_run(ElementCopier& copy_elements, const Run& run, std::uint64_t eleme
 
 [[gnu::always_inline]] inline void prefetch_run(const Run& run, std::uint64_t elements) {
   const Column& column = *run.column;
-  if (column.file != nullptr) return;
+  if (column.extents != nullptr) return;
   const std::uint64_t bytes = elements * column.element_bytes;
-  prefetch(column.values + run.begin * bytes, run.samples * bytes);
+  prefetch(column.values + run.begin * bytes, run.samples * bytes, 8);
 }
 
 void write_ragged(std::span<const Run> runs, const StreamSpec& stream, BufferPool& pool,
@@ -139,10 +155,12 @@ void write_ragged(std::span<const Run> runs, const StreamSpec& stream, BufferPoo
   ElementCopier copy_elements(stream);
   std::byte* to = batch.values->data();
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    if (j + kAhead < runs.size()) prefetch_run(runs[j + kAhead], stream.sample_elements);
+    if (j + kRunsAhead < runs.size())
+      prefetch_run(runs[j + kRunsAhead], stream.sample_elements);
     write_run(copy_elements, runs[j], stream.sample_elements, sample_bytes, to);
     to += runs[j].length * sample_bytes;
   }
+  copy_elements.check_unchanged();
 }
 
 void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid& grid,
@@ -164,7 +182,8 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
     filled = cell;
   };
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    if (j + kAhead < runs.size()) prefetch_run(runs[j + kAhead], stream.sample_elements);
+    if (j + kRunsAhead < runs.size())
+      prefetch_run(runs[j + kRunsAhead], stream.sample_elements);
     pad_to(grid.cell(j));
     write_run(copy_elements, runs[j], stream.sample_elements, sample_bytes,
               values + filled * sample_bytes);
@@ -173,6 +192,7 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
     filled += runs[j].length;
   }
   pad_to(cells);
+  copy_elements.check_unchanged();
 }
 
 // Samples of several elements each: the elements, where each sample's begin, and what they are
@@ -205,6 +225,7 @@ void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferP
     }
     element_offset += run.samples;
   }
+  copy_elements.check_unchanged();
 }
 
 }  // namespace
@@ -244,7 +265,7 @@ StreamBatch write_rows(const Column& table, std::span<const PlannedSequence> sha
   batch.values = pool.take(share.size() * row_bytes);
   std::byte* to = batch.values->data();
   for (std::size_t j = 0; j < share.size(); ++j) {
-    if (j + kAhead < share.size()) prefetch(row(j + kAhead), row_bytes);
+    if (j + kRowsAhead < share.size()) prefetch(row(j + kRowsAhead), row_bytes, 2);
     copy(row(j), to, row_bytes);
     to += row_bytes;
   }

@@ -8,7 +8,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 T = TypeVar("T")
 
 
-class lazy(Generic[T]):  # noqa: N801 - it reads as a decorator
+class lazy(Generic[T]):
     """Make a method an attribute that is computed once, as `functools.cached_property` does.
 
     That one takes a lock up to Python 3.11, at more than a microsecond a time. Without it two

@@ -76,7 +76,7 @@ class MinibatchData:
     @lazy
     def offsets(self) -> NDArray[np.int64]:
         """Where sequences begin in `values`, and the end: int64, shape (sequences + 1,)."""
-        offsets = self._stream.sample_offsets(self.num_sequences)
+        offsets: NDArray[np.int64] | None = self._stream.sample_offsets(self.num_sequences)
         if offsets is None:  # one sample each
             return np.arange(self.num_sequences + 1)
         return offsets
@@ -106,10 +106,13 @@ class MinibatchData:
         Returns
         -------
         ndarray of `info.dtype`, shape (samples, *sample shape)
-            For a sparse stream a SciPy CSR matrix of shape (samples, dimension).
+            For a sparse stream a SciPy CSR matrix of shape (samples, dimension); for bytes an
+            array of ``bytes`` objects.
         """
         if self.is_sparse:
             return self._apply_transforms(self._csr())
+        if self.info.is_bytes:
+            return self._apply_transforms(self._bytes_objects())
         if self._is_grid:
             return self._apply_transforms(self._grid[self._stream.mask() != GAP])
         shape = (self.num_samples, *self.info.shape)
@@ -198,9 +201,10 @@ class MinibatchData:
 
     @property
     def _exported(self) -> NDArray[Any]:
-        if self.is_sparse:
+        if self.info.is_variable:
+            kind = "sparse" if self.is_sparse else "bytes"
             raise TypeError(
-                f"stream {self.info.name!r} is sparse; use asarray() or as_sequences()"
+                f"stream {self.info.name!r} is {kind}; use asarray() or as_sequences()"
             )
         return self.asarray() if self._is_grid else self.values
 
@@ -224,6 +228,13 @@ class MinibatchData:
                     f"samples, it made {values.shape[0]} of {count}"
                 )
         return values
+
+    def _bytes_objects(self) -> NDArray[Any]:
+        data = self._stream.values(np.dtype(np.uint8), (self._stream.num_elements,)).tobytes()
+        starts = self._stream.element_offsets().tolist()
+        objects = np.empty(self.num_samples, object)
+        objects[:] = [data[begin:end] for begin, end in pairwise(starts)]
+        return objects
 
     def _csr(self) -> Any:
         try:
@@ -252,11 +263,13 @@ class MinibatchData:
             if pad_value == self._layout.pad_value_of(self.info.name):
                 return self._grid
             mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))
-            pad = pad_element(self.info.name, self.info.dtype, pad_value)
-            return np.where(mask != GAP, self._grid, pad)
+            fill = pad_element(self.info.name, self.info.dtype, pad_value)
+            return np.where(mask != GAP, self._grid, fill)
         valid = self.mask != GAP
         values = self._dense_values()
-        pad = pad_element(self.info.name, values.dtype, pad_value)
+        pad: NDArray[Any] | bytes = b""
+        if values.dtype != object:
+            pad = pad_element(self.info.name, values.dtype, pad_value)
         dense = np.full(valid.shape + values.shape[1:], pad, values.dtype)
         dense[valid] = values
         return dense

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
+import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,13 @@ from sweephand.deserializers.base import Deserializer
 from sweephand.errors import DataError
 from sweephand.joining import open_all
 from sweephand.layouts import Frames, Layout, Padded, Ragged, pad_element
-from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME, Limits
+from sweephand.limits import (
+    END_OF_TIME,
+    FULL_DATA_SWEEP,
+    INFINITELY_REPEAT,
+    MAX_TIME,
+    Limits,
+)
 from sweephand.minibatch import Minibatch
 from sweephand.planned import PlannedMinibatch
 from sweephand.state import ORDER_VERSION, State, fingerprint_text
@@ -179,8 +187,9 @@ class MinibatchSource:
         )
         self._sizes_known = sizing.fingerprinted
         self._limit = limits.in_samples(self._corpus.num_samples)
+        self._end = min(self._limit, END_OF_TIME)
         self._last_request: tuple[tuple[int, int, int], _core.Request] | None = None
-        self._order_state: State | None = None
+        self._state = self._state_at_start()
         self._closed = False
         self._engine = self._make_engine()
         _close_at_exit(self)
@@ -248,10 +257,8 @@ class MinibatchSource:
             As in `next_minibatch`.
         """
         while True:
-            fixed = isinstance(size, int | float | np.generic)
-            wanted = size if fixed else size[self.current_position]
             minibatch = self.next_minibatch(
-                wanted,
+                _size_at(size, self.current_position),
                 num_data_partitions=num_data_partitions,
                 partition_index=partition_index,
             )
@@ -280,7 +287,7 @@ class MinibatchSource:
 
     def get_checkpoint_state(self) -> dict[str, Any]:
         """Return where the source stands: JSON of under 1 kB, for any number of workers."""
-        return self._state_at(self.current_position).to_dict()
+        return replace(self._state, position=self.current_position).to_dict()
 
     def restore_from_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Go to where a state was taken, in this or in another process.
@@ -292,7 +299,7 @@ class MinibatchSource:
             the source is unchanged.
         """
         found = State.from_dict(state)
-        found.check_same_order(self._state_at(0))
+        found.check_same_order(self._state)
         self.current_position = found.position
 
     state_dict = get_checkpoint_state
@@ -371,7 +378,7 @@ class MinibatchSource:
         """
         check_int("start", start, 0, MAX_TIME)
         check_int("stop", stop, 0, MAX_TIME)
-        numbers = self._timeline.sequences(start, min(stop, self._limit))
+        numbers = self._timeline.sequences(start, min(stop, self._end))
         return self._opened.ids.names(numbers)
 
     def find(self, sequence_id: str, sweep: int = 0) -> int:
@@ -409,7 +416,7 @@ class MinibatchSource:
         planner = self._make_planner()
         planner.seek(time)
         while True:
-            wanted = size if isinstance(size, int) else size[planner.time]
+            wanted = _size_at(size, planner.time)
             request = self._check_request(wanted, num_data_partitions, partition_index)
             plan = planner.next(request)
             if plan.end_of_data:
@@ -419,7 +426,7 @@ class MinibatchSource:
     @property
     def errors(self) -> list[DataError]:
         """Damaged items that were skipped, within the budget of ``max_errors``."""
-        return list(self._opened.errors)
+        return [error for errors in self._opened.errors for error in errors]
 
     def stats(self) -> dict[str, float]:
         """Return counts since the source was made.
@@ -449,7 +456,8 @@ class MinibatchSource:
         """Return how many bytes the source holds at most.
 
         It is the window, ``min(chunks, lanes * chunks per block)`` of the largest chunks unless
-        the data are resident, plus ``prefetch + num_threads + 1`` minibatches.
+        the data are resident, and ``prefetch + 2`` minibatches: those ahead of the caller, the
+        one that is asked for, and the one before it. Without threads none is ahead.
         """
         chunks = self._opened.chunk_sequences.size
         window = 0
@@ -458,7 +466,8 @@ class MinibatchSource:
             window = int(min(chunks, self.num_lanes * self.block_chunks) * largest)
         size = min(minibatch_size_in_samples, self._corpus.num_samples)
         minibatch = int(size * self._opened.sample_bytes)
-        return window + (self._prefetch + self._num_threads + 1) * minibatch
+        ahead = self._prefetch if self._num_threads else 0
+        return window + (ahead + 2) * minibatch
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as what makes the same source again, at the same place."""
@@ -467,8 +476,14 @@ class MinibatchSource:
     def close(self) -> None:
         """End the threads and give back memory; arrays that were handed out stay valid."""
         self._closed = True
+        while not (self._engine.forked or self._engine.close(0.1)):
+            pass  # a chunk is being made; here Ctrl-C is heard
+
+    def close_for_exit(self) -> None:
+        """Close without waiting long for code that makes a chunk; the process ends anyway."""
+        self._closed = True
         if not self._engine.forked:
-            self._engine.close()
+            self._engine.close(_EXIT_SECONDS)
 
     def __enter__(self) -> Self:
         """Return the source."""
@@ -496,7 +511,7 @@ class MinibatchSource:
     def _make_planner(self) -> _core.Planner:
         return _core.FitPlanner(
             timeline=self._timeline,
-            limit=self._limit,
+            limit=self._end,
             cross_sweeps=self._crosses_sweeps,
             balance_samples=self._balance == "samples",
         )
@@ -505,18 +520,19 @@ class MinibatchSource:
         padded = self._layout if isinstance(self._layout, Padded) else Padded()
         specs = []
         for (member, column), info in zip(self._opened.places, self._infos, strict=True):
-            pad_value = self._layout.pad_value_of(info.name)
+            dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
+            pad_value = 0 if info.is_bytes else self._layout.pad_value_of(info.name)
             specs.append(
                 _core.StreamSpec(
                     name=info.name,
                     member=member,
                     column=column,
-                    type=element_type(info.dtype),
-                    element_bytes=info.dtype.itemsize,
-                    variable=info.is_sparse,
+                    type=element_type(dtype),
+                    element_bytes=dtype.itemsize,
+                    variable=info.is_variable,
                     sample_elements=int(np.prod(info.shape, dtype=np.int64)),
                     broadcast=info.broadcast,
-                    pad_value=pad_element(info.name, info.dtype, pad_value).tobytes(),
+                    pad_value=pad_element(info.name, dtype, pad_value).tobytes(),
                 )
             )
         assembler = _core.Assembler(
@@ -528,7 +544,7 @@ class MinibatchSource:
         )
         return _core.Engine(
             timeline=self._timeline,
-            limit=self._limit,
+            limit=self._end,
             cross_sweeps=self._crosses_sweeps,
             balance_samples=self._balance == "samples",
             assembler=assembler,
@@ -578,24 +594,22 @@ class MinibatchSource:
             keys[key] = self._keys[name]
         return keys
 
-    def _state_at(self, position: int) -> State:
-        if self._order_state is None:
-            one_block = self._window.chunks == 0 and self._window.samples == 0
-            depends_on_chunks = (self._randomize and not one_block) or not self._sizes_known
-            self._order_state = State(
-                position=0,
-                order_version=ORDER_VERSION,
-                names=fingerprint_text(self._opened.names),
-                streams=fingerprint_text([info.describe() for info in self._infos]),
-                sizes=self._corpus.fingerprint_sizes() if self._sizes_known else "",
-                chunks=self._corpus.fingerprint_chunks() if depends_on_chunks else "",
-                randomize=self._randomize,
-                seed=self._seed,
-                window=str(self._window),
-                num_lanes=self._num_lanes,
-                layout=self._layout.describe(),
-            )
-        return replace(self._order_state, position=position)
+    def _state_at_start(self) -> State:
+        one_block = self._window.chunks == 0 and self._window.samples == 0
+        depends_on_chunks = (self._randomize and not one_block) or not self._sizes_known
+        return State(
+            position=0,
+            order_version=ORDER_VERSION,
+            names=fingerprint_text(self._opened.names),
+            streams=fingerprint_text([info.describe() for info in self._infos]),
+            sizes=self._corpus.fingerprint_sizes() if self._sizes_known else "",
+            chunks=self._corpus.fingerprint_chunks() if depends_on_chunks else "",
+            randomize=self._randomize,
+            seed=self._seed,
+            window=str(self._window),
+            num_lanes=self._num_lanes,
+            layout=self._layout.describe(),
+        )
 
 
 def _remake(
@@ -648,6 +662,12 @@ def _choose_layout(layout: Layout | None, frame_mode: bool, truncation_length: i
     return Frames() if frame_mode else Ragged()
 
 
+def _size_at(size: int | SizeSchedule, time: int) -> int:
+    """Return a size as it is, or what a schedule says of a time."""
+    is_schedule = hasattr(size, "__getitem__") and not isinstance(size, np.generic)
+    return cast(SizeSchedule, size)[time] if is_schedule else cast(int, size)
+
+
 def _size_stream(infos: Sequence[StreamInfo]) -> str | None:
     chosen = [info.name for info in infos if info.defines_mb_size]
     if len(chosen) > 1:
@@ -660,6 +680,8 @@ def _size_stream(infos: Sequence[StreamInfo]) -> str | None:
 def _default_threads() -> int:
     return max(1, (os.cpu_count() or 2) // 2)
 
+
+_EXIT_SECONDS = 1.0
 
 _open_sources: weakref.WeakSet[MinibatchSource] = weakref.WeakSet()
 
@@ -674,4 +696,6 @@ def _close_at_exit(source: MinibatchSource) -> None:
 
 def _close_all() -> None:
     for source in list(_open_sources):
-        source.close()
+        source.close_for_exit()
+    if threading.active_count() > 1:
+        time.sleep(0.05)  # daemon threads that were in a call leave it while they can

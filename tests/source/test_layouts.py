@@ -286,12 +286,30 @@ def entries_of(share: list[int], taken: list[model.Entry]) -> list[model.Entry]:
     return [next(entry for entry in rest if entry.sequence == number) for number in share]
 
 
-def test_frames_refuse_streams_of_unequal_lengths() -> None:
-    corpus = sh.ArrayDeserializer(
-        {"x": (np.arange(5), [0, 2, 5]), "y": (np.arange(5), [0, 3, 5])}
-    )
-    with pytest.raises(ValueError, match=r"sequence 0 has 2 samples in 'x' and 3 in 'y'"):
-        sh.MinibatchSource(corpus, layout=sh.Frames())
+def test_frames_refuse_streams_of_unequal_lengths_where_they_are_met() -> None:
+    class Unequal(sh.UserDeserializer):
+        def stream_infos(self) -> sh.StreamDefs:
+            return sh.StreamDefs(x=sh.StreamDef(), y=sh.StreamDef())
+
+        def num_chunks(self) -> int:
+            return 2
+
+        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+            values = np.arange(5)
+            return {"x": (values, [0, 2, 5]), "y": (values, [0, 2 + chunk_id, 5])}
+
+    message = "frames need streams of equal lengths: here are 3 samples, and 2 in stream 'x'"
+    arrays = sh.ArrayDeserializer(Unequal().get_chunk(1))
+    with pytest.raises(sh.DataError, match=message) as caught:
+        sh.MinibatchSource(arrays, layout=sh.Frames())
+    assert (caught.value.stream, caught.value.sequence) == ("y", 0)
+    with sh.MinibatchSource(Unequal(), layout=sh.Frames(), randomize=False) as source:
+        assert source.next_minibatch(5)["y"].num_samples == 5
+        with pytest.raises(sh.DataError, match=message) as caught:
+            source.next_minibatch(5)
+        assert (caught.value.chunk, caught.value.stream) == (1, "y")
+        source.current_position = 0
+        assert source.next_minibatch(3)["y"].num_samples == 3
 
 
 @pytest.mark.parametrize(
