@@ -4,7 +4,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from sweephand import numpy
+from sweephand import numpy, tfds, tfrecord
 from sweephand.deserializers import (
     ArrayDeserializer,
     CTFDeserializer,
@@ -14,6 +14,7 @@ from sweephand.deserializers import (
     MegatronDeserializer,
     NpyDeserializer,
     RawTokensDeserializer,
+    TFRecordDeserializer,
     UserDeserializer,
 )
 from sweephand.errors import DataError, LossScaleError, StaleError, StateError
@@ -105,6 +106,7 @@ __all__ = [
     "StreamDefs",
     "StreamInfo",
     "Streams",
+    "TFRecordDeserializer",
     "TensorBoardProgressWriter",
     "TestConfig",
     "Trainer",
@@ -118,6 +120,8 @@ __all__ = [
     "momentum_schedule",
     "momentum_schedule_per_sample",
     "numpy",
+    "tfds",
+    "tfrecord",
     "training_session",
 ]
 
