@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.deserializers.base import Deserializer, Opened, Sizing
+from sweephand.deserializers.base import Deserializer, Opened, Sizing, SweepOrder
 from sweephand.errors import DataError
 from sweephand.frames import as_frames
 from sweephand.ids import KeptIds, SequenceIds
@@ -41,6 +41,7 @@ class Joined:
     sample_bytes: float
     num_dropped: int = 0
     errors: Sequence[Sequence[DataError]] = ()
+    order: SweepOrder | None = None
 
 
 def open_all(
@@ -82,6 +83,8 @@ def open_all(
         raise ValueError(
             "frames of several joined deserializers are not possible; join sequences"
         )
+    if any(one.order is not None for one in opened):
+        raise ValueError("data that have an order of their own, as TFDS', cannot be joined")
     return _join(opened, streams, missing)
 
 
@@ -97,6 +100,7 @@ def _alone(one: Opened) -> Joined:
         resident=one.resident,
         sample_bytes=one.sample_bytes,
         errors=[one.errors],
+        order=one.order,
     )
 
 

@@ -173,6 +173,10 @@ class MinibatchSource:
             chunk_samples=sizing.chunk_samples,
             sizes=sizing.sizes,
         )
+        order = self._opened.order
+        if order is not None:
+            given = _core.CallbackOrder(fill=order.numbers, place=order.place)
+            self._corpus = self._corpus.ordered_by(given)
         self._window = window.for_corpus(self._opened.resident)
         self._largest_chunk_samples = int(sizing.chunk_samples.max())
         self._timeline = _core.Timeline(

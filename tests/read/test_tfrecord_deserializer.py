@@ -159,12 +159,9 @@ def test_a_compressed_file_cut_anywhere_is_an_error(path: Path, compression: str
         with pytest.raises(sh.DataError) as caught:
             open_all(path, compression=compression)
         assert caught.value.file == str(path)
-        try:
-            num_served.add(
-                len(sequences(open_all(path, max_errors=1, compression=compression)))
-            )
-        except sh.DataError as error:
-            assert "empty" in str(error) or "no row has" in str(error)
+        with suppress(sh.DataError):  # nothing is left
+            source = open_all(path, max_errors=1, compression=compression)
+            num_served.add(len(sequences(source)))
     assert max(num_served) >= 4
 
 
