@@ -90,9 +90,7 @@ void bind_base(py::module_& module) {
       .def(py::init<>())
       .def(
           "update",
-          [](Digest& self, const py::buffer& bytes) {
-            self.update(to_bytes(bytes.request()));
-          },
+          [](Digest& self, const py::buffer& bytes) { self.update(to_bytes(bytes.request())); },
           "bytes"_a)
       .def("hex", &Digest::hex);
 

@@ -109,9 +109,11 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
   for (const Member& member : members_) {
     const Access access = member.deserializer->access();
     resident_.push_back(access == Access::kResident ? member.deserializer->load(0) : nullptr);
-    caches_.push_back(access == Access::kChunks ? std::make_unique<ChunkCache>(
-                                                      member.deserializer, member.load_threads)
-                                                : nullptr);
+    caches_.push_back(
+        access != Access::kChunks
+            ? nullptr
+            : std::make_unique<ChunkCache>(member.deserializer,
+                                           options.load_ahead ? member.load_threads : 0));
     any_cached_ = any_cached_ || access == Access::kChunks;
   }
   for (const StreamSpec& stream : streams_) {
@@ -122,7 +124,7 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
   }
 }
 
-Assembler::Share Assembler::locate(std::size_t number, const Plan& plan) {
+Assembler::Share Assembler::locate(std::size_t number, const Plan& plan, const Poll& poll) {
   const Member& member = members_[number];
   std::vector<std::uint64_t> sequences;
   sequences.reserve(plan.share.size());
@@ -130,7 +132,7 @@ Assembler::Share Assembler::locate(std::size_t number, const Plan& plan) {
     sequences.push_back(member.joined.empty() ? planned.sequence
                                               : member.joined[planned.sequence]);
   }
-  if (caches_[number]) return locate_in_chunks(number, sequences);
+  if (caches_[number]) return locate_in_chunks(number, sequences, poll);
   Share share;
   share.sequences.reserve(sequences.size());
   if (resident_[number]) {
@@ -145,7 +147,8 @@ Assembler::Share Assembler::locate(std::size_t number, const Plan& plan) {
 }
 
 Assembler::Share Assembler::locate_in_chunks(std::size_t number,
-                                             std::span<const std::uint64_t> sequences) {
+                                             std::span<const std::uint64_t> sequences,
+                                             const Poll& poll) {
   const ChunkTable& table = *members_[number].chunks;
   ChunkCache& cache = *caches_[number];
   std::vector<std::uint64_t> chunk_of(sequences.size());
@@ -159,7 +162,7 @@ Assembler::Share Assembler::locate_in_chunks(std::size_t number,
   Share share;
   for (const std::uint64_t chunk : wanted) {
     try {
-      share.chunks.push_back(cache.get(chunk));
+      share.chunks.push_back(cache.get(chunk, poll));
     } catch (const DataError& error) {
       throw error.within({.chunk = chunk});
     }
@@ -204,11 +207,12 @@ void Assembler::close_chunks(const Plan& plan) {
   }
 }
 
-std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
+std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
   std::vector<std::optional<Share>> shares(members_.size());
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     const std::size_t member = streams_[number].member;
-    if (tables_[number] == nullptr && !shares[member]) shares[member] = locate(member, plan);
+    if (tables_[number] == nullptr && !shares[member])
+      shares[member] = locate(member, plan, poll);
   }
   leave_out_skipped(shares, plan);
   auto batch = std::make_shared<Batch>();
@@ -234,10 +238,17 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
   return batch;
 }
 
-void Assembler::close() {
+bool Assembler::close(std::chrono::duration<double> limit) {
+  bool ended = true;
   for (const auto& cache : caches_) {
-    if (cache) cache->close();
+    if (cache) ended = cache->close(limit) && ended;
   }
+  return ended;
+}
+
+bool Assembler::runs_here() const {
+  return std::ranges::any_of(caches_,
+                             [](const auto& cache) { return cache && cache->runs_here(); });
 }
 
 AssembleStats Assembler::stats() const {

@@ -8,6 +8,7 @@
 #include "read/chunk_cache.hpp"
 #include "read/deserializer.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -50,6 +51,7 @@ struct AssembleOptions {
   Form form = Form::kRagged;
   bool pad_left = false;          // padding stands before the sequence
   std::uint32_t multiple_of = 1;  // widths are rounded up to a multiple of it
+  bool load_ahead = true;         // by threads, as many as each member says
 };
 
 struct AssembleStats {
@@ -67,10 +69,14 @@ class Assembler {
 
   // Safe for several threads. Throws DataError with its place when the data are wrong.
   // Sequences that a deserializer skips as damaged are left out of the plan's share.
-  std::shared_ptr<const Batch> assemble(Plan plan);
+  std::shared_ptr<const Batch> assemble(Plan plan, const Poll& poll);
 
-  // Ends the threads that load ahead.
-  void close();
+  // Waits so long for each of the threads that load ahead to end, and returns whether they
+  // have, but for the caller itself.
+  bool close(std::chrono::duration<double> limit);
+
+  // The caller is one of those threads.
+  bool runs_here() const;
 
   AssembleStats stats() const;
 
@@ -86,8 +92,9 @@ class Assembler {
     std::vector<std::shared_ptr<const Chunk>> chunks;  // keeps them
   };
 
-  Share locate(std::size_t number, const Plan& plan);
-  Share locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences);
+  Share locate(std::size_t number, const Plan& plan, const Poll& poll);
+  Share locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences,
+                         const Poll& poll);
   void close_chunks(const Plan& plan);
 
   std::vector<Member> members_;

@@ -5,71 +5,76 @@
 
 namespace sweephand {
 
-// Makes an entry, and fills it with the chunk or with the error. REQUIRES: there is none yet
-void ChunkCache::load(Lock& lock, std::uint64_t chunk) {
+// Makes an entry and fills it with the chunk; what went wrong is returned. REQUIRES: there is
+// no entry yet
+std::exception_ptr ChunkCache::load(Lock& lock, std::uint64_t chunk) {
   entries_[chunk].last_wanted = ++clock_;
-  lock.unlock();
-  Entry made;
-  try {
-    made.chunk = deserializer_->load(chunk);
-  } catch (...) {
-    made.error = std::current_exception();
-  }
-  lock.lock();
-  if (made.chunk) {
-    ++stats_.chunks_loaded;
-    stats_.bytes_loaded += made.chunk->bytes;
-    stats_.bytes_held += made.chunk->bytes;
-  }
-  Entry& entry = entries_[chunk];
-  entry.chunk = std::move(made.chunk);
-  entry.error = std::move(made.error);
-  changed_.notify_all();
-}
-
-std::shared_ptr<const Chunk> ChunkCache::get(std::uint64_t chunk) {
-  Lock lock(mutex_);
-  bool is_hit = true;
-  while (true) {
-    const auto found = entries_.find(chunk);
-    if (found == entries_.end()) {
-      is_hit = false;
-      load(lock, chunk);
-    } else if (found->second.is_loading()) {
-      changed_.wait(lock);
-    } else if (found->second.error) {
-      const std::exception_ptr error = found->second.error;
-      entries_.erase(found);
-      std::rethrow_exception(error);
-    } else {
-      stats_.hits += is_hit ? 1 : 0;
-      found->second.last_wanted = ++clock_;
-      return found->second.chunk;
+  std::shared_ptr<const Chunk> made;
+  std::exception_ptr error;
+  {
+    const Unlocked unlocked(lock);
+    try {
+      made = deserializer_->load(chunk);
+    } catch (...) {
+      error = std::current_exception();
     }
   }
+  changed_.notify_all();
+  if (error) return error;
+  ++stats_.chunks_loaded;
+  stats_.bytes_loaded += made->bytes;
+  stats_.bytes_held += made->bytes;
+  entries_[chunk].chunk = std::move(made);
+  return nullptr;
+}
+
+std::shared_ptr<const Chunk> ChunkCache::get(std::uint64_t chunk, const Poll& poll) {
+  Lock lock(mutex_);
+  auto found = entries_.end();
+  wait_until(changed_, lock, poll, [&] {
+    found = entries_.find(chunk);
+    return found == entries_.end() || !found->second.is_loading();
+  });
+  std::exception_ptr error;
+  if (found == entries_.end()) {
+    error = load(lock, chunk);
+    found = entries_.find(chunk);
+  } else {
+    error = found->second.error;
+    stats_.hits += error ? 0 : 1;
+  }
+  if (error) {
+    entries_.erase(found);  // so that the next one who wants it tries again
+    std::rethrow_exception(error);
+  }
+  found->second.last_wanted = ++clock_;
+  return found->second.chunk;
 }
 
 void ChunkCache::load_ahead(std::span<const std::uint64_t> chunks) {
   const Lock lock(mutex_);
   if (closed_ || num_threads_ == 0) return;
   for (const std::uint64_t chunk : chunks) {
-    const bool known =
-        entries_.contains(chunk) || std::find(ahead_.begin(), ahead_.end(), chunk) != ahead_.end();
+    const bool known = entries_.contains(chunk) ||
+                       std::find(ahead_.begin(), ahead_.end(), chunk) != ahead_.end();
     if (!known) ahead_.push_back(chunk);
   }
   if (ahead_.empty()) return;
-  while (threads_.size() < num_threads_) {
-    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
-  }
+  while (threads_.size() < num_threads_) threads_.start([this] { work(); });
   changed_.notify_all();
 }
 
-void ChunkCache::work(const std::stop_token& stop) {
+void ChunkCache::work() {
   Lock lock(mutex_);
-  while (changed_.wait(lock, stop, [&] { return !ahead_.empty(); })) {
+  while (true) {
+    changed_.wait(lock, [&] { return closed_ || !ahead_.empty(); });
+    if (closed_) return;
     const std::uint64_t chunk = ahead_.front();
     ahead_.pop_front();
-    if (!entries_.contains(chunk)) load(lock, chunk);
+    if (!entries_.contains(chunk)) {
+      std::exception_ptr error = load(lock, chunk);
+      entries_[chunk].error = std::move(error);
+    }
   }
 }
 
@@ -96,8 +101,8 @@ void ChunkCache::keep_recent(std::size_t count) {
   std::vector<std::shared_ptr<const Chunk>> dropped;  // as above
   const Lock lock(mutex_);
   while (entries_.size() > count) {
-    const auto oldest = std::min_element(
-        entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
+    const auto oldest =
+        std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
           return std::pair(a.second.is_loading(), a.second.last_wanted) <
                  std::pair(b.second.is_loading(), b.second.last_wanted);
         });
@@ -106,13 +111,14 @@ void ChunkCache::keep_recent(std::size_t count) {
   }
 }
 
-void ChunkCache::close() {
-  std::vector<std::jthread> ended;  // joined without the lock, which they need
-  const Lock lock(mutex_);
-  closed_ = true;
-  ahead_.clear();
-  ended.swap(threads_);
-  for (std::jthread& thread : ended) thread.request_stop();
+bool ChunkCache::close(std::chrono::duration<double> limit) {
+  {
+    const Lock lock(mutex_);
+    closed_ = true;
+    ahead_.clear();
+    changed_.notify_all();
+  }
+  return threads_.end(limit);
 }
 
 ChunkCacheStats ChunkCache::stats() const {
