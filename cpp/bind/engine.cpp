@@ -48,7 +48,8 @@ struct EngineDeleter {
 
 void check_signals() {
   const py::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  if (PyErr_CheckSignals() == 0) return;
+  throw Interruption(std::make_exception_ptr(py::error_already_set()));
 }
 
 using NoGil = py::call_guard<py::gil_scoped_release>;
@@ -148,13 +149,14 @@ void bind_engine(py::module_& module) {
 
   py::class_<Assembler, std::shared_ptr<Assembler>>(module, "Assembler")
       .def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams, Form form,
-                       bool pad_left, std::uint32_t multiple_of) {
-             return std::make_shared<Assembler>(
-                 std::move(members), std::move(streams),
-                 AssembleOptions{
-                     .form = form, .pad_left = pad_left, .multiple_of = multiple_of});
+                       bool pad_left, std::uint32_t multiple_of, bool load_ahead) {
+             return std::make_shared<Assembler>(std::move(members), std::move(streams),
+                                                AssembleOptions{.form = form,
+                                                                .pad_left = pad_left,
+                                                                .multiple_of = multiple_of,
+                                                                .load_ahead = load_ahead});
            }),
-           "members"_a, "streams"_a, "form"_a, "pad_left"_a, "multiple_of"_a);
+           "members"_a, "streams"_a, "form"_a, "pad_left"_a, "multiple_of"_a, "load_ahead"_a);
 
   py::class_<EngineStats>(module, "EngineStats")
       .def_readonly("minibatches", &EngineStats::minibatches)

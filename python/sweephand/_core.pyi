@@ -555,7 +555,7 @@ class StreamSpec:
     def __init__(self, name: str, member: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, type: ElementType, element_bytes: typing.SupportsInt | typing.SupportsIndex, variable: bool, sample_elements: typing.SupportsInt | typing.SupportsIndex, broadcast: bool, pad_value: bytes) -> None:
         ...
 class Assembler:
-    def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], form: Form, pad_left: bool, multiple_of: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], form: Form, pad_left: bool, multiple_of: typing.SupportsInt | typing.SupportsIndex, load_ahead: bool) -> None:
         ...
 class EngineStats:
     @property

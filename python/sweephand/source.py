@@ -541,6 +541,7 @@ class MinibatchSource:
             form=_core.Form.PADDED if isinstance(self._layout, Padded) else _core.Form.RAGGED,
             pad_left=padded.side == "left",
             multiple_of=padded.multiple_of,
+            load_ahead=self._num_threads > 0,
         )
         return _core.Engine(
             timeline=self._timeline,

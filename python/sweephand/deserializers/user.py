@@ -198,6 +198,7 @@ class _Opening:
             names=[self._name],
             resident=False,
             sample_bytes=self._sample_bytes,
+            load_threads=0,
         )
 
     def _told(self, num_chunks: int) -> NDArray[np.int64] | None:
