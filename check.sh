@@ -9,7 +9,8 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-cpp_files() { git ls-files --cached --others --exclude-standard -- 'cpp/*.[ch]pp' 'tests/cpp/*.[ch]pp'; }
+cpp_files() { git ls-files --cached --others --exclude-standard -- 'cpp/*.[ch]pp' 'tests/cpp/*.[ch]pp' \
+  'tests/fuzz/*.[ch]pp'; }
 
 formats() {
   cpp_files | xargs clang-format --dry-run -Werror

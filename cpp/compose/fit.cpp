@@ -13,15 +13,7 @@ Sharing sharing_of(const Timeline& timeline, const FitOptions& options) {
   return options.balance_samples ? Sharing::kEvenSamples : Sharing::kLanes;
 }
 
-void check(const Request& request, const Timeline& timeline) {
-  if (request.num_samples == 0) {
-    throw std::invalid_argument("minibatch_size_in_samples must be positive, got 0");
-  }
-  if (request.num_workers == 0 || request.rank >= request.num_workers) {
-    throw std::invalid_argument(
-        "partition_index must be below num_data_partitions, which is at least 1, got " +
-        std::to_string(request.rank) + " of " + std::to_string(request.num_workers));
-  }
+void check_lanes(const Request& request, const Timeline& timeline) {
   if (timeline.settings().randomize && request.num_workers > timeline.settings().num_lanes) {
     throw std::invalid_argument(
         "num_data_partitions must be at most the number of lanes, " +
@@ -61,7 +53,8 @@ void FitPlanner::take(const Request& request, Plan& plan) {
 }
 
 Plan FitPlanner::next(const Request& request) {
-  check(request, *timeline_);
+  check(request);
+  check_lanes(request, *timeline_);
   Plan plan;
   plan.nominal_time = time();
   cursor_->open_blocks(plan.blocks);
@@ -72,15 +65,18 @@ Plan FitPlanner::next(const Request& request) {
   plan.num_samples = plan.next_time - plan.nominal_time;
   plan.num_sequences = minibatch_.size();
   plan.end_of_data = minibatch_.empty();
-  if (request.num_workers == 1) {
-    plan.share = minibatch_;
-    return plan;
-  }
-  const std::vector<std::uint32_t> owner = owners(minibatch_, request.num_workers, sharing_);
-  for (std::size_t j = 0; j < owner.size(); ++j) {
-    if (owner[j] == request.rank) plan.share.push_back(minibatch_[j]);
-  }
+  plan.share = share_of(minibatch_, request.num_workers, request.rank, sharing_);
   return plan;
+}
+
+std::uint64_t FitPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
+                               std::uint64_t /*num_samples*/) const {
+  return timeline_->find(sequence, sweep);
+}
+
+std::vector<std::uint64_t> FitPlanner::sequences_in(std::uint64_t start, std::uint64_t stop,
+                                                    std::uint64_t /*num_samples*/) const {
+  return sequences_between(timeline_, start, stop);
 }
 
 }  // namespace sweephand

@@ -25,6 +25,10 @@ class FitPlanner final : public Planner {
   void seek(std::uint64_t time) override;
   std::uint64_t time() const override { return cursor_->time(); }
   Plan next(const Request& request) override;
+  std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep,
+                     std::uint64_t num_samples) const override;
+  std::vector<std::uint64_t> sequences_in(std::uint64_t start, std::uint64_t stop,
+                                          std::uint64_t num_samples) const override;
 
  private:
   bool at_end() const { return time() >= options_.limit; }

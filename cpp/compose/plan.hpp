@@ -18,6 +18,7 @@ struct Request {
       0;  // over all workers; kToSweepEnd takes what is left of the sweep
   std::uint32_t num_workers = 1;
   std::uint32_t rank = 0;
+  std::uint32_t num_skipped = 0;  // minibatches that are left out after the one that is wanted
 
   bool operator==(const Request&) const = default;
 };
@@ -27,12 +28,14 @@ struct Cell {
   std::uint32_t row;
   std::uint32_t column;
   std::uint32_t first;  // sample of the sequence that the piece begins with
+  bool goes_on;         // the sequence has more samples behind the piece
 };
 
 struct Plan {
-  std::uint64_t nominal_time = 0;  // where the global minibatch begins
-  std::uint64_t next_time = 0;     // where the next one will
-  std::uint64_t num_samples = 0;   // of the global minibatch, in the size-defining stream
+  std::uint64_t nominal_time = 0;       // where the global minibatch begins
+  std::uint64_t next_time = 0;          // where the next one will
+  std::vector<std::uint64_t> progress;  // what a layout needs besides next_time to go on there
+  std::uint64_t num_samples = 0;        // of the global minibatch, in the size-defining stream
   std::uint64_t num_sequences = 0;
   std::uint32_t sweeps_ended = 0;
   bool end_of_data = false;            // nothing was left before the limit
@@ -42,6 +45,7 @@ struct Plan {
   std::vector<Cell> cells;
   std::uint32_t num_rows = 0;  // of the worker who asked
   std::uint32_t row_length = 0;
+  std::uint64_t global_rows = 0;  // of all workers, without those that only make shares equal
   std::vector<std::shared_ptr<const Block>> blocks;  // those open before it or after it
 };
 
@@ -50,5 +54,8 @@ std::vector<std::uint64_t> sequence_numbers(const Plan& plan);
 
 // Of each sequence of the share: its size in samples.
 std::vector<std::uint32_t> sequence_sizes(const Plan& plan);
+
+// Of each piece of the share four numbers: row, column, first, and 1 if it goes on.
+std::vector<std::uint32_t> cell_table(const Plan& plan);
 
 }  // namespace sweephand

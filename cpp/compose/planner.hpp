@@ -4,11 +4,13 @@
 #include "compose/plan.hpp"
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace sweephand {
 
 // One layout's way of composing minibatches. A place is one integer: seek(t) and next() again
-// and again give the same as planning from 0.
+// and again give the same as planning from 0 with the same requests.
 class Planner {
  public:
   Planner() = default;
@@ -19,11 +21,35 @@ class Planner {
   // Goes to the first place at or after `time`.
   virtual void seek(std::uint64_t time) = 0;
 
-  // Where the next minibatch begins.
+  // Goes to where the plan of next_time `time` and this `progress` ended.
+  // Throws std::invalid_argument when no plan ends so.
+  virtual void resume(std::uint64_t time, std::span<const std::uint64_t> progress);
+
+  // Where the next minibatch begins. After seek in a layout whose minibatches depend on the
+  // size, the first place at or after it, which the size will tell.
   virtual std::uint64_t time() const = 0;
 
   // Throws std::invalid_argument when the request cannot be shared as asked; the place stays.
   virtual Plan next(const Request& request) = 0;
+
+  // Nominal time at which `sequence` begins in sweep `sweep`, when all minibatches are of
+  // `num_samples` samples; most layouts do not depend on that. May be called while another
+  // thread plans. REQUIRES: the corpus has it
+  virtual std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep,
+                             std::uint64_t num_samples) const = 0;
+
+  // The numbers of the sequences that begin in [start, stop) of nominal time, in that order.
+  // As find.
+  virtual std::vector<std::uint64_t> sequences_in(std::uint64_t start, std::uint64_t stop,
+                                                  std::uint64_t num_samples) const = 0;
 };
+
+// What sequences_in returns, found by planning on and on. REQUIRES: the planner stands at or
+// before the minibatch of the first of them
+std::vector<std::uint64_t> plan_sequences_in(Planner& planner, std::uint64_t start,
+                                             std::uint64_t stop, std::uint64_t num_samples);
+
+// Throws std::invalid_argument when a request makes no sense in any layout.
+void check(const Request& request);
 
 }  // namespace sweephand

@@ -22,4 +22,9 @@ enum class Sharing : std::uint8_t {
 std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
                                   std::uint32_t num_workers, Sharing sharing);
 
+// The sequences of one of them, in the order of the minibatch. REQUIRES: rank < num_workers
+std::vector<PlannedSequence> share_of(std::span<const PlannedSequence> minibatch,
+                                      std::uint32_t num_workers, std::uint32_t rank,
+                                      Sharing sharing);
+
 }  // namespace sweephand

@@ -9,8 +9,36 @@
 namespace sweephand {
 namespace {
 
-// The samples of the share that one stream holds. `cells` are empty unless the plan cuts
-// sequences into pieces.
+// A broadcast stream has as many samples in the minibatch as the sequence is long.
+void repeat(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    if (runs[j].samples != 1) {
+      throw DataError("a broadcast stream has one sample per sequence, here are " +
+                          std::to_string(runs[j].samples),
+                      {.stream = stream.name, .sequence = runs[j].sequence});
+    }
+    runs[j].length = plan.share[j].size;
+  }
+}
+
+// Cuts each run down to the piece that its cell holds.
+void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    const std::uint64_t first = plan.cells[j].first;
+    const std::uint64_t size = plan.share[j].size;
+    if (runs[j].samples < first || runs[j].samples - first < size) {
+      throw DataError("the stream has " + std::to_string(runs[j].samples) +
+                          " samples where the size-defining stream has at least " +
+                          std::to_string(first + size) + "; rows need streams of equal lengths",
+                      {.stream = stream.name, .sequence = runs[j].sequence});
+    }
+    runs[j].begin += first;
+    runs[j].samples = size;
+    runs[j].length = size;
+  }
+}
+
+// The samples of the share that one stream holds.
 template <class Sequences>
 std::vector<Run> runs_of(const Sequences& located, const Plan& plan, const StreamSpec& stream) {
   constexpr std::size_t kAhead = 16;
@@ -25,25 +53,51 @@ std::vector<Run> runs_of(const Sequences& located, const Plan& plan, const Strea
     const Column& column = located[j].chunk->columns[stream.column];
     const auto begin = static_cast<std::uint64_t>(column.begin(located[j].index));
     const auto end = static_cast<std::uint64_t>(column.end(located[j].index));
-    runs[j] = {&column, begin, end - begin, plan.share[j].sequence};
+    runs[j] = {&column, begin, plan.share[j].sequence, end - begin, end - begin};
+  }
+  if (stream.broadcast) {
+    repeat(runs, plan, stream);
+  } else if (!plan.cells.empty()) {
+    cut_to_pieces(runs, plan, stream);
   }
   return runs;
 }
 
-// Cuts each run down to the piece that its cell holds.
-void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
-  for (std::size_t j = 0; j < runs.size(); ++j) {
-    const std::uint64_t first = plan.cells[j].first;
-    const std::uint64_t size = plan.share[j].size;
-    if (stream.broadcast) continue;
-    if (runs[j].samples < first || runs[j].samples - first < size) {
-      throw DataError("the stream has " + std::to_string(runs[j].samples) +
-                          " samples where the size-defining stream has at least " +
-                          std::to_string(first + size) + "; rows need streams of equal lengths",
-                      {.stream = stream.name, .sequence = runs[j].sequence});
+bool is_table(const Column& column, const StreamSpec& stream, const AssembleOptions& options) {
+  return options.form == Form::kRagged && column.extents == nullptr &&
+         column.sample_offsets == nullptr && column.type == stream.type && !stream.variable &&
+         !stream.broadcast;
+}
+
+// Takes the sequences out of the plan's share, and of what each member gives to it, that one
+// of them skips.
+template <class Shares>
+void leave_out_skipped(Shares& shares, Plan& plan) {
+  const auto has_skipped = [](const auto& chunk) { return !chunk->skipped.empty(); };
+  if (std::none_of(shares.begin(), shares.end(), [&](const auto& share) {
+        return share && std::any_of(share->chunks.begin(), share->chunks.end(), has_skipped);
+      })) {
+    return;
+  }
+  std::size_t kept = 0;
+  for (std::size_t j = 0; j < plan.share.size(); ++j) {
+    const bool skipped = std::any_of(shares.begin(), shares.end(), [&](const auto& share) {
+      if (!share) return false;
+      const auto [chunk, index] = share->sequences[j];
+      return std::binary_search(chunk->skipped.begin(), chunk->skipped.end(), index);
+    });
+    if (skipped) continue;
+    plan.share[kept] = plan.share[j];
+    if (!plan.cells.empty()) plan.cells[kept] = plan.cells[j];
+    for (auto& share : shares) {
+      if (share) share->sequences[kept] = share->sequences[j];
     }
-    runs[j].begin += first;
-    runs[j].samples = size;
+    ++kept;
+  }
+  plan.share.resize(kept);
+  if (!plan.cells.empty()) plan.cells.resize(kept);
+  for (auto& share : shares) {
+    if (share) share->sequences.resize(kept);
   }
 }
 
@@ -53,41 +107,68 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
                      const AssembleOptions& options)
     : members_(std::move(members)), streams_(std::move(streams)), options_(options) {
   for (const Member& member : members_) {
-    const bool resident = member.deserializer->resident();
-    resident_.push_back(resident ? member.deserializer->load(0) : nullptr);
-    caches_.push_back(resident ? nullptr : std::make_unique<ChunkCache>(member.deserializer));
-    any_cached_ = any_cached_ || !resident;
+    const Access access = member.deserializer->access();
+    resident_.push_back(access == Access::kResident ? member.deserializer->load(0) : nullptr);
+    caches_.push_back(access == Access::kChunks ? std::make_unique<ChunkCache>(
+                                                      member.deserializer, member.load_threads)
+                                                : nullptr);
+    any_cached_ = any_cached_ || access == Access::kChunks;
+  }
+  for (const StreamSpec& stream : streams_) {
+    const Chunk* chunk = resident_[stream.member].get();
+    const Column* column = chunk == nullptr ? nullptr : &chunk->columns[stream.column];
+    const bool table = column != nullptr && is_table(*column, stream, options_);
+    tables_.push_back(table ? column : nullptr);
   }
 }
 
 Assembler::Share Assembler::locate(std::size_t number, const Plan& plan) {
   const Member& member = members_[number];
+  std::vector<std::uint64_t> sequences;
+  sequences.reserve(plan.share.size());
+  for (const PlannedSequence& planned : plan.share) {
+    sequences.push_back(member.joined.empty() ? planned.sequence
+                                              : member.joined[planned.sequence]);
+  }
+  if (caches_[number]) return locate_in_chunks(number, sequences);
   Share share;
-  share.sequences.reserve(plan.share.size());
-  const auto joined = [&](std::uint64_t sequence) {
-    return member.joined.empty() ? sequence : member.joined[sequence];
-  };
+  share.sequences.reserve(sequences.size());
   if (resident_[number]) {
     const Chunk* chunk = resident_[number].get();
-    for (const PlannedSequence& planned : plan.share) {
-      share.sequences.push_back({chunk, joined(planned.sequence)});
-    }
-    return share;
+    for (const std::uint64_t sequence : sequences) share.sequences.push_back({chunk, sequence});
+  } else if (!sequences.empty()) {
+    share.chunks.push_back(member.deserializer->fetch(sequences));
+    const Chunk* chunk = share.chunks.back().get();
+    for (std::uint64_t j = 0; j < sequences.size(); ++j) share.sequences.push_back({chunk, j});
   }
-  std::map<std::uint64_t, const Chunk*> known;
-  for (const PlannedSequence& planned : plan.share) {
-    const std::uint64_t sequence = joined(planned.sequence);
-    const std::uint64_t chunk = member.chunks->chunk_of(sequence);
-    const Chunk*& loaded = known[chunk];
-    if (loaded == nullptr) {
-      try {
-        share.chunks.push_back(caches_[number]->get(chunk));
-      } catch (const DataError& error) {
-        throw error.within({.chunk = chunk});
-      }
-      loaded = share.chunks.back().get();
+  return share;
+}
+
+Assembler::Share Assembler::locate_in_chunks(std::size_t number,
+                                             std::span<const std::uint64_t> sequences) {
+  const ChunkTable& table = *members_[number].chunks;
+  ChunkCache& cache = *caches_[number];
+  std::vector<std::uint64_t> chunk_of(sequences.size());
+  std::vector<std::uint64_t> wanted;  // chunks, as they are first needed
+  std::map<std::uint64_t, const Chunk*> loaded;
+  for (std::size_t j = 0; j < sequences.size(); ++j) {
+    chunk_of[j] = table.chunk_of(sequences[j]);
+    if (loaded.emplace(chunk_of[j], nullptr).second) wanted.push_back(chunk_of[j]);
+  }
+  cache.load_ahead(wanted);
+  Share share;
+  for (const std::uint64_t chunk : wanted) {
+    try {
+      share.chunks.push_back(cache.get(chunk));
+    } catch (const DataError& error) {
+      throw error.within({.chunk = chunk});
     }
-    share.sequences.push_back({loaded, sequence - member.chunks->first_sequence(chunk)});
+    loaded[chunk] = share.chunks.back().get();
+  }
+  share.sequences.reserve(sequences.size());
+  for (std::size_t j = 0; j < sequences.size(); ++j) {
+    share.sequences.push_back(
+        {loaded[chunk_of[j]], sequences[j] - table.first_sequence(chunk_of[j])});
   }
   return share;
 }
@@ -110,25 +191,38 @@ void Assembler::close_chunks(const Plan& plan) {
   for (const auto& block : plan.blocks) add(block);
   open_blocks_ = std::move(open);
   if (all) return;
-  // Blocks are made of the first member's chunks; the others follow by their sequences, chunk
-  // by chunk.
-  for (std::size_t number = 0; number < members_.size(); ++number) {
+  if (caches_[0]) {
+    caches_[0]->keep_only([&](std::uint64_t chunk) { return chunks.contains(chunk); });
+  }
+  // Blocks are made of the first member's chunks. The others may lie in any order; they get
+  // twice the room that they need if they lie in the same one.
+  const std::uint64_t num_chunks = members_[0].chunks->num_chunks();
+  for (std::size_t number = 1; number < members_.size(); ++number) {
     if (!caches_[number]) continue;
-    caches_[number]->keep_only([&](std::uint64_t chunk) { return chunks.contains(chunk); });
+    const std::uint64_t own = members_[number].chunks->num_chunks();
+    caches_[number]->keep_recent(2 * (chunks.size() * own / num_chunks + chunks.size()));
   }
 }
 
 std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
-  std::vector<Share> shares;
-  for (std::size_t number = 0; number < members_.size(); ++number) {
-    shares.push_back(locate(number, plan));
+  std::vector<std::optional<Share>> shares(members_.size());
+  for (std::size_t number = 0; number < streams_.size(); ++number) {
+    const std::size_t member = streams_[number].member;
+    if (tables_[number] == nullptr && !shares[member]) shares[member] = locate(member, plan);
   }
+  leave_out_skipped(shares, plan);
   auto batch = std::make_shared<Batch>();
   std::uint64_t bytes = 0;
-  for (const StreamSpec& stream : streams_) {
-    std::vector<Run> runs = runs_of(shares[stream.member].sequences, plan, stream);
-    if (!plan.cells.empty()) cut_to_pieces(runs, plan, stream);
-    batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
+  for (std::size_t number = 0; number < streams_.size(); ++number) {
+    const StreamSpec& stream = streams_[number];
+    const Member& member = members_[stream.member];
+    if (tables_[number] != nullptr) {
+      batch->streams.push_back(
+          write_rows(*tables_[number], plan.share, member.joined, stream, *pool_));
+    } else {
+      const std::vector<Run> runs = runs_of(shares[stream.member]->sequences, plan, stream);
+      batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
+    }
     bytes += batch->streams.back().values->capacity();
   }
   if (any_cached_) close_chunks(plan);
@@ -138,6 +232,17 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
   const std::scoped_lock lock(mutex_);
   bytes_assembled_ += bytes;
   return batch;
+}
+
+void Assembler::close() {
+  for (const auto& cache : caches_) {
+    if (cache) cache->close();
+  }
+}
+
+bool Assembler::runs_here() const {
+  return std::any_of(caches_.begin(), caches_.end(),
+                     [](const auto& cache) { return cache && cache->runs_here(); });
 }
 
 AssembleStats Assembler::stats() const {

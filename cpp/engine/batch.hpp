@@ -18,8 +18,9 @@ namespace sweephand {
 //   1), indices (num_elements)
 struct StreamBatch {
   std::shared_ptr<Buffer> values;
-  std::shared_ptr<Buffer> mask;             // uint8
-  std::shared_ptr<Buffer> sample_offsets;   // int64, one more than there are sequences
+  std::shared_ptr<Buffer> mask;  // uint8
+  std::shared_ptr<Buffer>
+      sample_offsets;  // int64, one more than there are sequences; null: one sample each
   std::shared_ptr<Buffer> element_offsets;  // int64
   std::shared_ptr<Buffer> indices;          // int32
   std::uint64_t num_samples = 0;

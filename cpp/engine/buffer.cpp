@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 constexpr std::size_t kSmallest = 256;
+constexpr std::size_t kLooseness = 4;  // a buffer serves requests of down to a fourth of it
 
 std::byte* allocate(std::size_t capacity) {
   return static_cast<std::byte*>(::operator new(capacity, kAlignment));
@@ -20,11 +21,11 @@ std::byte* allocate(std::size_t capacity) {
 
 void release(std::byte* data) noexcept { ::operator delete(data, kAlignment); }
 
-// Rounded up to one of four sizes per power of two, so that minibatches of nearly equal sizes
+// Rounded up to one of eight sizes per power of two, so that minibatches of nearly equal sizes
 // share buffers.
 std::size_t round_up(std::size_t bytes) {
   const std::size_t step =
-      std::max(kSmallest, std::bit_floor(std::max<std::size_t>(bytes, 1))) / 4;
+      std::max(kSmallest, std::bit_floor(std::max<std::size_t>(bytes, 1))) / 8;
   return std::max(kSmallest, (bytes + step - 1) / step * step);
 }
 
@@ -37,6 +38,17 @@ struct BufferPool::State {
   std::size_t used_bytes = 0;
   std::size_t most_used_bytes = 0;
   pid_t process = ::getpid();
+
+  // Small ones go first: they are made anew in no time, and large ones serve small requests
+  // too.
+  void trim() noexcept {
+    while (!free.empty() && used_bytes + free_bytes > most_used_bytes) {
+      const auto smallest = free.begin();
+      free_bytes -= smallest->first;
+      release(smallest->second);
+      free.erase(smallest);
+    }
+  }
 };
 
 Buffer::~Buffer() {
@@ -63,7 +75,7 @@ std::shared_ptr<Buffer> BufferPool::take(std::size_t bytes) {
   std::byte* data = nullptr;
   std::unique_lock lock(state_->mutex);
   const auto found = state_->free.lower_bound(capacity);
-  if (found != state_->free.end() && found->first / 2 <= capacity) {
+  if (found != state_->free.end() && found->first / kLooseness <= capacity) {
     std::tie(capacity, data) = *found;
     state_->free_bytes -= capacity;
     state_->free.erase(found);
@@ -74,20 +86,20 @@ std::shared_ptr<Buffer> BufferPool::take(std::size_t bytes) {
   }
   state_->used_bytes += capacity;
   state_->most_used_bytes = std::max(state_->most_used_bytes, state_->used_bytes);
+  state_->trim();
   return std::make_shared<Buffer>(data, capacity, weak_from_this());
 }
 
 void BufferPool::give_back(std::byte* data, std::size_t capacity) noexcept {
-  if (state_->process == ::getpid()) {
-    const std::scoped_lock lock(state_->mutex);
-    state_->used_bytes -= capacity;
-    if (state_->free_bytes + capacity <= state_->most_used_bytes) {
-      state_->free.emplace(capacity, data);
-      state_->free_bytes += capacity;
-      return;
-    }
+  if (state_->process != ::getpid()) {
+    release(data);
+    return;
   }
-  release(data);
+  const std::scoped_lock lock(state_->mutex);
+  state_->used_bytes -= capacity;
+  state_->free.emplace(capacity, data);
+  state_->free_bytes += capacity;
+  state_->trim();
 }
 
 }  // namespace sweephand

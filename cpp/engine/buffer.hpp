@@ -32,9 +32,9 @@ class Buffer {
   std::weak_ptr<BufferPool> pool_;
 };
 
-// Keeps at most as many free bytes as were in use at once. Safe for several threads; after a
-// fork, a child frees and allocates without the pool, whose lock a thread of the parent may
-// have held.
+// Holds at most as many bytes, free ones included, as were in use at once. Safe for several
+// threads; after a fork, a child frees and allocates without the pool, whose lock a thread of
+// the parent may have held.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
   static std::shared_ptr<BufferPool> make();

@@ -2,24 +2,27 @@
 
 #include "base/error.hpp"
 #include "engine/convert.hpp"
-#include "read/file.hpp"
+#include "read/extents.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace sweephand {
 namespace {
 
-constexpr std::size_t kAhead =
-    8;  // runs between the one that is copied and the one that is fetched
+constexpr std::size_t kRunsAhead = 4;   // of the run that is copied, the one that is fetched
+constexpr std::size_t kRowsAhead = 16;  // the same for rows of a table
 constexpr std::uint64_t kCacheLine = 64;
 
-// Asks for the beginning of a run; the processor follows from there by itself.
-void prefetch(const std::byte* data, std::uint64_t bytes) {
-  const std::uint64_t fetched = std::min<std::uint64_t>(bytes, 4 * kCacheLine);
+// Asks for the beginning of some bytes; the processor follows from there by itself. Inlined by
+// force, as a call without effect is dropped.
+[[gnu::always_inline]] inline void prefetch(const std::byte* data, std::uint64_t bytes,
+                                            std::uint64_t most_lines) {
+  const std::uint64_t fetched = std::min(bytes, most_lines * kCacheLine);
   for (std::uint64_t at = 0; at < fetched; at += kCacheLine) __builtin_prefetch(data + at);
 }
 
@@ -41,12 +44,8 @@ class ElementCopier {
 
   void operator()(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
     const Column& column = *run.column;
-    if (column.file != nullptr) {
-      buffer_.resize(count * column.element_bytes);
-      const bool direct = column.type == stream_.type;
-      column.file->read(column.file_offset + first * column.element_bytes,
-                        direct ? std::span(to, buffer_.size()) : std::span(buffer_));
-      if (!direct) convert_from(buffer_.data(), run, count, to);
+    if (column.extents != nullptr) {
+      read(run, first, count, to);
     } else if (column.type == stream_.type) {
       copy(column.values + first * column.element_bytes, to, count * column.element_bytes);
     } else {
@@ -54,7 +53,23 @@ class ElementCopier {
     }
   }
 
+  // To be called in the end: throws when a file changed while it was read.
+  void check_unchanged() {
+    for (auto& [extents, reader] : readers_) reader.check_unchanged();
+  }
+
  private:
+  void read(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
+    const Column& column = *run.column;
+    const std::uint64_t bytes = count * column.element_bytes;
+    const bool direct = column.type == stream_.type;
+    if (!direct) buffer_.resize(bytes);
+    Extents::Reader& reader =
+        readers_.try_emplace(column.extents, *column.extents).first->second;
+    reader.read(first * column.element_bytes, {direct ? to : buffer_.data(), bytes});
+    if (!direct) convert_from(buffer_.data(), run, count, to);
+  }
+
   void convert_from(const std::byte* from, const Run& run, std::uint64_t count,
                     std::byte* to) const {
     const auto refused = convert(run.column->type, from, stream_.type, to, count);
@@ -67,6 +82,7 @@ class ElementCopier {
 
   const StreamSpec& stream_;
   std::vector<std::byte> buffer_;
+  std::map<const Extents*, Extents::Reader> readers_;
 };
 
 // Repeats one element, whatever its bytes.
@@ -84,16 +100,14 @@ void fill(std::byte* to, std::uint64_t count, std::span<const std::byte> element
 // Where each run goes: the cell of a grid, or simply behind the run before it.
 class Grid {
  public:
-  Grid(std::span<const Run> runs, std::span<const std::uint64_t> lengths, const Plan& plan,
+  Grid(std::span<const Run> runs, std::uint64_t longest, const Plan& plan,
        const AssembleOptions& options)
-      : lengths_(lengths), plan_(plan), options_(options) {
+      : runs_(runs), plan_(plan), options_(options) {
     if (options.form == Form::kRows) {
       rows = plan.num_rows;
       width = plan.row_length;
     } else {
       rows = runs.size();
-      const std::uint64_t longest =
-          lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
       width = (longest + options.multiple_of - 1) / options.multiple_of * options.multiple_of;
     }
   }
@@ -102,7 +116,7 @@ class Grid {
     if (options_.form == Form::kRows) {
       return plan_.cells[j].row * width + plan_.cells[j].column;
     }
-    return j * width + (options_.pad_left ? width - lengths_[j] : 0);
+    return j * width + (options_.pad_left ? width - runs_[j].length : 0);
   }
 
   bool continued(std::size_t j) const {
@@ -113,43 +127,44 @@ class Grid {
   std::uint64_t width = 0;
 
  private:
-  std::span<const std::uint64_t> lengths_;
+  std::span<const Run> runs_;
   const Plan& plan_;
   const AssembleOptions& options_;
 };
 
-// Copies one run to `to`, `length` samples long: as it is, or its one sample again and again.
-void write_run(ElementCopier& copy_elements, const Run& run, std::uint64_t length,
-               std::uint64_t elements, std::uint64_t sample_bytes, std::byte* to) {
+// Copies one run: as it is, or its one sample again and again.
+void write_run(ElementCopier& copy_elements, const Run& run, std::uint64_t elements,
+               std::uint64_t sample_bytes, std::byte* to) {
   copy_elements(run, run.begin * elements, run.samples * elements, to);
-  for (std::uint64_t i = run.samples; i < length; ++i) {
+  for (std::uint64_t i = run.samples; i < run.length; ++i) {
     std::memcpy(to + i * sample_bytes, to, sample_bytes);
   }
 }
 
-void prefetch_run(const Run& run, std::uint64_t elements) {
+[[gnu::always_inline]] inline void prefetch_run(const Run& run, std::uint64_t elements) {
   const Column& column = *run.column;
-  if (column.file != nullptr) return;
+  if (column.extents != nullptr) return;
   const std::uint64_t bytes = elements * column.element_bytes;
-  prefetch(column.values + run.begin * bytes, run.samples * bytes);
+  prefetch(column.values + run.begin * bytes, run.samples * bytes, 8);
 }
 
-void write_ragged(std::span<const Run> runs, std::span<const std::uint64_t> lengths,
-                  const StreamSpec& stream, BufferPool& pool, StreamBatch& batch) {
+void write_ragged(std::span<const Run> runs, const StreamSpec& stream, BufferPool& pool,
+                  StreamBatch& batch) {
   const std::uint64_t sample_bytes = stream.sample_elements * stream.element_bytes;
   batch.values = pool.take(batch.num_samples * sample_bytes);
   ElementCopier copy_elements(stream);
   std::byte* to = batch.values->data();
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    if (j + kAhead < runs.size()) prefetch_run(runs[j + kAhead], stream.sample_elements);
-    write_run(copy_elements, runs[j], lengths[j], stream.sample_elements, sample_bytes, to);
-    to += lengths[j] * sample_bytes;
+    if (j + kRunsAhead < runs.size())
+      prefetch_run(runs[j + kRunsAhead], stream.sample_elements);
+    write_run(copy_elements, runs[j], stream.sample_elements, sample_bytes, to);
+    to += runs[j].length * sample_bytes;
   }
+  copy_elements.check_unchanged();
 }
 
-void write_grid(std::span<const Run> runs, std::span<const std::uint64_t> lengths,
-                const StreamSpec& stream, const Grid& grid, BufferPool& pool,
-                StreamBatch& batch) {
+void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid& grid,
+                BufferPool& pool, StreamBatch& batch) {
   const std::uint64_t sample_bytes = stream.sample_elements * stream.element_bytes;
   const std::uint64_t cells = grid.rows * grid.width;
   batch.rows = grid.rows;
@@ -167,15 +182,17 @@ void write_grid(std::span<const Run> runs, std::span<const std::uint64_t> length
     filled = cell;
   };
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    if (j + kAhead < runs.size()) prefetch_run(runs[j + kAhead], stream.sample_elements);
+    if (j + kRunsAhead < runs.size())
+      prefetch_run(runs[j + kRunsAhead], stream.sample_elements);
     pad_to(grid.cell(j));
-    write_run(copy_elements, runs[j], lengths[j], stream.sample_elements, sample_bytes,
+    write_run(copy_elements, runs[j], stream.sample_elements, sample_bytes,
               values + filled * sample_bytes);
-    std::memset(mask + filled, 1, lengths[j]);
-    if (lengths[j] != 0 && !grid.continued(j)) mask[filled] = std::byte{2};
-    filled += lengths[j];
+    std::memset(mask + filled, 1, runs[j].length);
+    if (runs[j].length != 0 && !grid.continued(j)) mask[filled] = std::byte{2};
+    filled += runs[j].length;
   }
   pad_to(cells);
+  copy_elements.check_unchanged();
 }
 
 // Samples of several elements each: the elements, where each sample's begin, and what they are
@@ -208,46 +225,49 @@ void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferP
     }
     element_offset += run.samples;
   }
-}
-
-// Samples that each sequence has in the minibatch: those of the run, or of the whole sequence
-// for a stream that is repeated.
-std::vector<std::uint64_t> lengths_of(std::span<const Run> runs, const Plan& plan,
-                                      const StreamSpec& stream) {
-  std::vector<std::uint64_t> lengths(runs.size());
-  for (std::size_t j = 0; j < runs.size(); ++j) {
-    lengths[j] = runs[j].samples;
-    if (!stream.broadcast) continue;
-    if (runs[j].samples != 1) {
-      throw DataError("a broadcast stream has one sample per sequence, here are " +
-                          std::to_string(runs[j].samples),
-                      {.stream = stream.name, .sequence = runs[j].sequence});
-    }
-    lengths[j] = plan.share[j].size;
-  }
-  return lengths;
+  copy_elements.check_unchanged();
 }
 
 }  // namespace
 
 StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
                          const AssembleOptions& options, BufferPool& pool) {
-  const std::vector<std::uint64_t> lengths = lengths_of(runs, plan, stream);
   StreamBatch batch;
   batch.sample_offsets = pool.take((runs.size() + 1) * sizeof(std::int64_t));
   std::int64_t* offset = batch.sample_offsets->as<std::int64_t>();
   offset[0] = 0;
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    offset[j + 1] = offset[j] + static_cast<std::int64_t>(lengths[j]);
-    batch.longest = std::max(batch.longest, lengths[j]);
+    offset[j + 1] = offset[j] + runs[j].length;
+    batch.longest = std::max<std::uint64_t>(batch.longest, runs[j].length);
   }
   batch.num_samples = static_cast<std::uint64_t>(offset[runs.size()]);
   if (stream.variable) {
     write_variable(runs, stream, pool, batch);
   } else if (options.form == Form::kRagged) {
-    write_ragged(runs, lengths, stream, pool, batch);
+    write_ragged(runs, stream, pool, batch);
   } else {
-    write_grid(runs, lengths, stream, Grid(runs, lengths, plan, options), pool, batch);
+    write_grid(runs, stream, Grid(runs, batch.longest, plan, options), pool, batch);
+  }
+  return batch;
+}
+
+StreamBatch write_rows(const Column& table, std::span<const PlannedSequence> share,
+                       std::span<const std::uint64_t> joined, const StreamSpec& stream,
+                       BufferPool& pool) {
+  const std::uint64_t row_bytes = stream.sample_elements * stream.element_bytes;
+  const auto row = [&](std::size_t j) {
+    const std::uint64_t number = share[j].sequence;
+    return table.values + (joined.empty() ? number : joined[number]) * row_bytes;
+  };
+  StreamBatch batch;
+  batch.num_samples = share.size();
+  batch.longest = share.empty() ? 0 : 1;
+  batch.values = pool.take(share.size() * row_bytes);
+  std::byte* to = batch.values->data();
+  for (std::size_t j = 0; j < share.size(); ++j) {
+    if (j + kRowsAhead < share.size()) prefetch(row(j + kRowsAhead), row_bytes, 2);
+    copy(row(j), to, row_bytes);
+    to += row_bytes;
   }
   return batch;
 }

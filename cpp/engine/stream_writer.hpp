@@ -11,14 +11,21 @@ namespace sweephand {
 // Samples that lie one behind the other in a column, and where they came from.
 struct Run {
   const Column* column;
-  std::uint64_t begin;  // sample of the column
-  std::uint64_t samples;
+  std::uint64_t begin;     // sample of the column
   std::uint64_t sequence;  // for errors
+  std::uint64_t samples;   // in the column
+  std::uint64_t length;    // in the minibatch: more than in the column where one is repeated
 };
 
 // `runs` has one entry per sequence of the share; `plan` says where they go if the form is
 // kRows.
 StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
                          const AssembleOptions& options, BufferPool& pool);
+
+// The same for the simplest of streams: a table in memory that gives each sequence one row, the
+// row of its number or of what `joined` calls it. One loop, at the speed of memory.
+StreamBatch write_rows(const Column& table, std::span<const PlannedSequence> share,
+                       std::span<const std::uint64_t> joined, const StreamSpec& stream,
+                       BufferPool& pool);
 
 }  // namespace sweephand

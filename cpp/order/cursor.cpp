@@ -85,11 +85,18 @@ void Cursor::pop() {
       lane.block = nullptr;  // the lane has ended: its chunks may be closed
     }
   }
+  set_key(number);
+}
+
+// Only siblings are read on the way up, so that no step waits for the one before to be stored.
+void Cursor::set_key(std::uint32_t number) {
   std::size_t node = leaves_ + number;
-  tree_[node] = key(number);
+  std::uint64_t least = key(number);
+  tree_[node] = least;
   while (node > 1) {
+    least = std::min(least, tree_[node ^ 1]);
     node /= 2;
-    tree_[node] = std::min(tree_[2 * node], tree_[2 * node + 1]);
+    tree_[node] = least;
   }
 }
 

@@ -33,6 +33,11 @@ class Cursor {
     return lane.buffer[lane.head];
   }
 
+  // The block that the next sequence comes from. REQUIRES: !sweep_done()
+  const std::shared_ptr<const Block>& front_block() const noexcept {
+    return lanes_[lane_of(tree_[1])].block;
+  }
+
   // Goes on by one sequence; costs one comparison per doubling of the lanes. REQUIRES:
   // !sweep_done()
   void pop();
@@ -67,6 +72,7 @@ class Cursor {
   void place_lane(std::uint32_t number, std::uint64_t offset);
   void refill(std::uint32_t number);
   std::uint64_t key(std::uint32_t number) const noexcept;
+  void set_key(std::uint32_t number);
 
   std::shared_ptr<const Timeline> timeline_;
   Sweep sweep_;

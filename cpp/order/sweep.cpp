@@ -1,6 +1,7 @@
 #include "order/sweep.hpp"
 
 #include "base/mix.hpp"
+#include "order/search.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -85,11 +86,15 @@ std::shared_ptr<const Block> Sweep::block(std::uint64_t block) {
   return made;
 }
 
-ListPlace Sweep::first_at_or_after(std::uint64_t sample) {
+std::uint64_t Sweep::block_at(std::uint64_t sample) const noexcept {
   // The last block that begins at or before `sample`: blocks without sequences share a
   // beginning and are passed.
   const auto after = std::upper_bound(starts_.begin(), starts_.end(), sample);
-  const auto index = static_cast<std::uint64_t>(after - starts_.begin()) - 1;
+  return static_cast<std::uint64_t>(after - starts_.begin()) - 1;
+}
+
+ListPlace Sweep::first_at_or_after(std::uint64_t sample) {
+  const std::uint64_t index = block_at(sample);
   if (index == num_blocks()) return {.block = index, .place = 0, .start = num_samples()};
   const std::shared_ptr<const Block> held = block(index);
   const BlockPlace found = held->first_at_or_after(sample - starts_[index]);
@@ -130,26 +135,9 @@ std::uint64_t Sweep::samples_before(std::uint64_t offset, std::uint32_t lane) {
 }
 
 std::uint64_t Sweep::offset_at(std::uint64_t samples) {
-  // All lanes are read at the same rate, so the place is near samples / lanes: gallop from
-  // there, then halve. Far places are not looked at, as each would open a block per lane.
-  const auto at_or_before = [&](std::uint64_t offset) {
-    return samples_before(offset, 0) <= samples;
-  };
-  std::uint64_t low = samples / num_lanes_;
-  std::uint64_t high = low;
-  for (std::uint64_t step = 1; !at_or_before(low); step *= 2) {
-    high = low;
-    low -= std::min(low, step);
-  }
-  for (std::uint64_t step = 1; high == low || at_or_before(high); step *= 2) {
-    low = high;
-    high += step;
-  }
-  while (high - low > 1) {
-    const std::uint64_t middle = low + (high - low) / 2;
-    (at_or_before(middle) ? low : high) = middle;
-  }
-  return low;
+  // All lanes are read at the same rate, so the place is near samples / lanes.
+  return last_offset(samples / num_lanes_, samples,
+                     [&](std::uint64_t offset) { return samples_before(offset, 0); });
 }
 
 }  // namespace sweephand

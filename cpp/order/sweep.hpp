@@ -37,6 +37,12 @@ class Sweep {
   // Where lane `lane` begins to own the sequences that start; `lane` may be num_lanes().
   std::uint64_t cut(std::uint32_t lane) const noexcept;
 
+  // Where a block begins in the list; `block` may be num_blocks().
+  std::uint64_t block_begin(std::uint64_t block) const noexcept { return starts_[block]; }
+
+  // The block that holds `sample`; num_blocks() beyond the end.
+  std::uint64_t block_at(std::uint64_t sample) const noexcept;
+
   // REQUIRES: block < num_blocks()
   std::shared_ptr<const Block> block(std::uint64_t block);
   void let_go() noexcept { held_.clear(); }
@@ -44,6 +50,9 @@ class Sweep {
   // The first sequence of the list that starts at or after `sample`; block num_blocks() if
   // there is none.
   ListPlace first_at_or_after(std::uint64_t sample);
+
+  // The first sequence of a lane, by its start; num_samples() for num_lanes().
+  std::uint64_t first_start(std::uint32_t lane);
 
   // Where `sequence` stands in the list. REQUIRES: the corpus has it
   ListPlace find(std::uint64_t sequence);
@@ -58,7 +67,6 @@ class Sweep {
 
  private:
   std::vector<std::uint64_t> chunks_of(std::uint64_t block) const;
-  std::uint64_t first_start(std::uint32_t lane);
 
   std::shared_ptr<const Corpus> corpus_;
   OrderSettings settings_;

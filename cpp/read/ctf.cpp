@@ -11,33 +11,11 @@
 #include <stdexcept>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 namespace sweephand {
 namespace {
 
-Column borrow(const CtfColumn& column, const CtfStream& stream) {
-  Column result{.sample_offsets = column.sample_offsets.data(),
-                .sample_elements = stream.dimension,
-                .type = stream.type};
-  std::visit(
-      [&result](const auto& values) {
-        result.values = reinterpret_cast<const std::byte*>(values.data());
-        result.element_bytes = sizeof(values[0]);
-      },
-      column.values);
-  if (stream.is_sparse) {
-    result.element_offsets = column.element_offsets.data();
-    result.indices = column.indices.data();
-  }
-  return result;
-}
-
-std::uint64_t num_bytes(const CtfColumn& column) {
-  const auto bytes = [](const auto& values) { return values.capacity() * sizeof(values[0]); };
-  return std::visit(bytes, column.values) + bytes(column.indices) +
-         bytes(column.element_offsets) + bytes(column.sample_offsets);
-}
+constexpr std::size_t kSampledBytes = std::size_t{1} << 18;
 
 }  // namespace
 
@@ -65,7 +43,14 @@ std::shared_ptr<const Chunk> CtfDeserializer::load(std::uint64_t number) {
   CtfScanner scanner(
       format_, ledger,
       {.file = source.path, .ignore_ids = source.ignore_ids, .first_line = chunk.first_line});
-  scanner.scan({text.get(), chunk.bytes}, chunk.offset);
+  // The first lines tell how much room all will take: growing step by step costs as much as
+  // reading.
+  const std::string_view lines(text.get(), chunk.bytes);
+  const std::size_t first = lines.rfind('\n', kSampledBytes) + 1;  // 0 when there is none
+  scanner.scan(lines.substr(0, first), chunk.offset);
+  if (first > 0)
+    scanner.reserve(1.1 * static_cast<double>(chunk.bytes) / static_cast<double>(first));
+  scanner.scan(lines.substr(first), chunk.offset + first);
   scanner.finish();
   const std::uint64_t num_sequences = scanner.sequences().keys.size();
   const std::uint64_t num_items = ledger.offsets().size();
@@ -76,13 +61,13 @@ std::shared_ptr<const Chunk> CtfDeserializer::load(std::uint64_t number) {
                          std::to_string(num_items) + "; build the index again",
                      place);
 
-  const auto columns = std::make_shared<std::vector<CtfColumn>>(std::move(scanner.columns()));
+  const auto columns = std::make_shared<CtfScanner::Columns>(std::move(scanner.columns()));
   const auto result = std::make_shared<Chunk>();
   result->num_sequences = num_sequences;
   result->owner = columns;
-  for (std::size_t i = 0; i < columns->size(); ++i) {
-    result->columns.push_back(borrow((*columns)[i], format_.streams[i]));
-    result->bytes += num_bytes((*columns)[i]);
+  for (const auto& column : *columns) {
+    result->columns.push_back(column->borrow());
+    result->bytes += column->num_bytes();
   }
   return result;
 }

@@ -37,11 +37,11 @@ std::uint64_t find_part(const File& file, const CtfFormat& format, const CtfStar
     const char* text = lines.data();
     const char* const end = text + lines.size();
     for (; text < end; text = std::find(text, end, '\n') + 1) {
-      const std::optional<std::uint64_t> id = read_id(text).id;
-      const bool begins = start.ignore_ids || (id && last_id && *id != *last_id);
+      const CtfId id = read_id(text);
+      const bool begins = start.ignore_ids || (id.is_there && last_id && id.id != *last_id);
       if (is_whole && begins)
         return blocks.offset() + static_cast<std::uint64_t>(text - lines.data());
-      if (is_whole && id) last_id = id;
+      if (is_whole && id.is_there) last_id = id.id;
       is_whole = true;
     }
   }

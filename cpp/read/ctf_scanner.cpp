@@ -14,8 +14,6 @@
 namespace sweephand {
 namespace {
 
-static_assert(kCtfPadding >= kDecimalPadding + 16);
-
 // The bytes from `at` on up to `size`, readable in a message.
 std::string excerpt(const char* at, const char* end, std::ptrdiff_t size) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
@@ -38,33 +36,31 @@ std::string describe_found(const char* at, const char* line_end) {
   return at == line_end ? "the end of the line" : "'" + excerpt(at, end, 24) + "'";
 }
 
-std::string describe_expected(CtfFault fault, const CtfStream& stream) {
+std::string describe_expected(CtfFault::Kind kind, const CtfStream& stream) {
   const std::string dimension = std::to_string(stream.dimension);
-  switch (fault) {
-    case CtfFault::kNumber:
+  switch (kind) {
+    case CtfFault::Kind::kNumber:
       return "a number like 5, -0.5 or 3e8";
-    case CtfFault::kNumberRange:
+    case CtfFault::Kind::kNumberRange:
       return "a number within the range of its type";
-    case CtfFault::kFraction:
+    case CtfFault::Kind::kFraction:
       return "an integer";
-    case CtfFault::kDelimiter:
+    case CtfFault::Kind::kDelimiter:
       return "a blank, '|' or the end of the line behind a number";
-    case CtfFault::kIndex:
+    case CtfFault::Kind::kIndex:
       return "an index and a number like 7:0.5";
-    case CtfFault::kIndexRange:
-      return "an index below " + dimension;
-    case CtfFault::kColon:
+    case CtfFault::Kind::kIndexRange:
+      return "an index below " + dimension + " (is the declared shape right?)";
+    case CtfFault::Kind::kColon:
       return "':' behind the index";
-    case CtfFault::kTooMany:
-      return "no number beyond the " + dimension + " of its shape";
-    case CtfFault::kTooFew:
+    case CtfFault::Kind::kTooMany:
+      return "no number beyond the " + dimension + " of its shape (is it right?)";
+    case CtfFault::Kind::kTooFew:
       return dimension + " numbers";
-    case CtfFault::kRepeated:
+    case CtfFault::Kind::kRepeated:
       return "every index once";
-    case CtfFault::kNone:
-      break;
   }
-  return "no error";
+  return {};
 }
 
 }  // namespace
@@ -94,14 +90,6 @@ void check(const CtfFormat& format) {
   if (num_sizes > 1) throw std::invalid_argument("only one stream may say defines_mb_size");
 }
 
-CtfId read_id(const char* line) noexcept {
-  std::uint64_t id = 0;
-  const char* const end = read_digits(line, id);
-  if (end == line) return {.end = line};
-  if (end - line > 19 && std::from_chars(line, end, id).ec != std::errc{}) return {.end = end};
-  return {.end = end, .id = id};
-}
-
 CtfScanner::CtfScanner(const CtfFormat& format, Ledger& ledger, Options options)
     : format_(format),
       ledger_(ledger),
@@ -109,7 +97,7 @@ CtfScanner::CtfScanner(const CtfFormat& format, Ledger& ledger, Options options)
       line_(options_.first_line) {
   check(format);
   for (const CtfStream& stream : format.streams) {
-    columns_.push_back(make_column(stream));
+    columns_.push_back(make_column(stream, format.allow_nonfinite));
     if (stream.defines_mb_size) size_stream_ = &stream;
   }
 }
@@ -120,6 +108,10 @@ void CtfScanner::scan(std::string_view lines, std::uint64_t offset) {
   const char* const end = lines.data() + lines.size();
   const char* text = lines.data();
   while (text < end && !ledger_.is_exhausted()) text = scan_line(text) + 1;
+}
+
+void CtfScanner::reserve(double times) {
+  for (const auto& column : columns_) column->reserve(times);
 }
 
 void CtfScanner::finish() { end_sequence(); }
@@ -154,8 +146,8 @@ const char* CtfScanner::scan_id(const char* text) {
     return text;
   }
   const CtfId found = read_id(text);
-  if (!found.id) return text;
-  if (!sequence_ || sequence_->key != *found.id) begin_sequence(*found.id);
+  if (!found.is_there) return text;
+  if (!sequence_ || sequence_->key != found.id) begin_sequence(found.id);
   row_.is_blank = false;
   return found.end;
 }
@@ -164,56 +156,51 @@ const char* CtfScanner::scan_id(const char* text) {
 const char* CtfScanner::scan_item(const char* text) {
   const char* const name = text + 1;
   if (*name == '#') return find_pipe_or_line_feed(name);
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const std::size_t stream = next_stream_;
+    next_stream_ = stream + 1 == columns_.size() ? 0 : stream + 1;
+    if (const char* const values = columns_[stream]->match(name))
+      return scan_sample(values, stream);
+  }
   const char* end = name;
   while (static_cast<unsigned char>(*end) > ' ' && *end != '|') ++end;
-  if (end == name) {
-    report_row(name, "the name of a stream behind '|'", nullptr);
-    return find_pipe_or_line_feed(name);
-  }
-  const std::size_t stream = find_stream({name, end});
-  if (stream < columns_.size()) return scan_sample(end, stream);
+  if (end != name) return skip_undeclared({name, end});
+  report_row(name, "the name of a stream behind '|'", nullptr);
+  return find_pipe_or_line_feed(name);
+}
 
+const char* CtfScanner::skip_undeclared(std::string_view name) {
   row_.is_blank = false;
-  const auto known = undeclared_.find(std::string_view(name, end));
+  const auto known = undeclared_.find(name);
   if (known != undeclared_.end()) {
     ++known->second;
   } else {
-    undeclared_.emplace(std::string(name, end), 1);
+    undeclared_.emplace(name, 1);
   }
-  const char* const stop = find_pipe_or_control(end);
+  const char* const stop = find_pipe_or_control(name.data() + name.size());
   if (*stop == '|' || is_line_end(stop, text_.data() + text_.size())) return stop;
   report_row(stop, "no control character", nullptr);
   return find_pipe_or_line_feed(stop);
 }
 
-std::size_t CtfScanner::find_stream(std::string_view name) noexcept {
-  const std::size_t size = format_.streams.size();
-  for (std::size_t i = 0; i < size; ++i) {
-    const std::size_t stream = next_stream_;
-    next_stream_ = stream + 1 == size ? 0 : stream + 1;
-    if (format_.streams[stream].field == name) return stream;
-  }
-  return size;
-}
-
 // From behind the name on.
 const char* CtfScanner::scan_sample(const char* text, std::size_t stream) {
-  const char* const text_end = text_.data() + text_.size();
   const CtfStream& definition = format_.streams[stream];
-  CtfColumn& column = columns_[stream];
-  const CtfSample sample =
-      read_sample(text, text_end, definition, format_.allow_nonfinite, column);
+  CtfColumn& column = *columns_[stream];
   row_.is_blank = false;
   row_.has_size = row_.has_size || &definition == size_stream_;
-  if (sample.fault != CtfFault::kNone) {
-    report_sample(sample, definition);
+  const char* end = column.read(text, text_.data() + text_.size());
+  if (end == nullptr) {
+    const CtfFault& fault = column.fault();
+    report_sample(fault, definition);
     // Padding may take far more memory than the text, so it waits for the verdict.
-    if (sample.lost() || ledger_.is_exhausted()) return find_pipe_or_line_feed(sample.fault_at);
-    if (sample.fault == CtfFault::kTooFew) pad_sample(definition, column);
+    if (fault.end == nullptr || ledger_.is_exhausted()) return find_pipe_or_line_feed(fault.at);
+    if (fault.kind == CtfFault::Kind::kTooFew) column.pad();
+    end = fault.end;
   }
   if (++row_.num_samples == columns_.size() + 1)
     report_row(text, "no more samples in a line than there are streams", &definition);
-  return sample.end;
+  return end;
 }
 
 void CtfScanner::begin_sequence(std::uint64_t key) {
@@ -255,11 +242,11 @@ void CtfScanner::end_sequence() {
   sequences_.offsets.push_back(sequence.offset);
   sequences_.lines.push_back(sequence.line);
   sequences_.sizes.push_back(static_cast<std::uint32_t>(size));
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    if (!options_.keep_values) {
-      truncate(columns_[i], format_.streams[i], 0);
+  for (const auto& column : columns_) {
+    if (options_.keep_values) {
+      column->end_sequence();
     } else {
-      columns_[i].sample_offsets.push_back(static_cast<std::int64_t>(columns_[i].num_samples));
+      column->clear();
     }
   }
   sequence_.reset();
@@ -271,8 +258,7 @@ void CtfScanner::check_sequence() {
   const CtfStream* repeated = nullptr;
   std::uint64_t longest = 0;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    const auto first = static_cast<std::uint64_t>(columns_[i].sample_offsets.back());
-    const std::uint64_t num_samples = columns_[i].num_samples - first;
+    const std::uint64_t num_samples = columns_[i]->num_new_samples();
     if (num_samples == 0 && absent == nullptr) absent = &format_.streams[i];
     if (num_samples > sequence_->num_lines && repeated == nullptr)
       repeated = &format_.streams[i];
@@ -282,9 +268,7 @@ void CtfScanner::check_sequence() {
   if (absent != nullptr) {
     report_sequence("has no sample of this stream", absent);
     sequences_.skipped.push_back(sequences_.keys.size());
-    for (std::size_t i = 0; i < columns_.size(); ++i)
-      truncate(columns_[i], format_.streams[i],
-               static_cast<std::uint64_t>(columns_[i].sample_offsets.back()));
+    for (const auto& column : columns_) column->drop_sequence();
   } else if (repeated != nullptr) {
     report_sequence("has more samples of this stream than its " + lines, repeated);
   } else if (longest < sequence_->num_lines) {
@@ -298,11 +282,8 @@ std::uint64_t CtfScanner::offset_of(const char* at) const noexcept {
   return text_offset_ + static_cast<std::uint64_t>(at - text_.data());
 }
 
-void CtfScanner::report_sample(const CtfSample& sample, const CtfStream& stream) {
-  std::string expected = describe_expected(sample.fault, stream);
-  if (sample.fault == CtfFault::kIndexRange || sample.fault == CtfFault::kTooMany)
-    expected += " (is the declared shape right?)";
-  report_row(sample.fault_at, expected, &stream);
+void CtfScanner::report_sample(const CtfFault& fault, const CtfStream& stream) {
+  report_row(fault.at, describe_expected(fault.kind, stream), &stream);
 }
 
 // `stream` may be null.

@@ -9,27 +9,37 @@
 // The grammar is CNTK's; docs/ctf.md states it with what counts as an error.
 #pragma once
 
+#include "read/ctf_column.hpp"
 #include "read/ctf_format.hpp"
-#include "read/ctf_sample.hpp"
+#include "read/decimal.hpp"
 #include "read/ledger.hpp"
 
+#include <charconv>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace sweephand {
 
-inline constexpr std::uint64_t kCtfPadding = 32;  // bytes behind the text that may be read
-
-// The digits at the beginning of a line.
+// Where the sequence id at the beginning of a line ends, and the id. There is none where there
+// are no digits, or more than 64 bits hold.
 struct CtfId {
-  const char* end = nullptr;        // where the line goes on
-  std::optional<std::uint64_t> id;  // none where there are no digits, or more than 64 bits hold
+  const char* end = nullptr;
+  std::uint64_t id = 0;
+  bool is_there = false;
 };
-CtfId read_id(const char* line) noexcept;
+
+inline CtfId read_id(const char* line) noexcept {
+  auto [end, id] = read_digits(line);
+  bool is_there = end != line;
+  if (end - line > 19) is_there = std::from_chars(line, end, id).ec == std::errc{};
+  return {.end = end, .id = id, .is_there = is_there};
+}
 
 // The sequences of a file or of a part of it, in the order of the file.
 struct CtfSequences {
@@ -43,6 +53,8 @@ struct CtfSequences {
 
 class CtfScanner {
  public:
+  using Columns = std::vector<std::unique_ptr<CtfColumn>>;
+
   struct Options {
     std::string file;              // named in errors
     bool ignore_ids = false;       // every line is a sequence
@@ -60,15 +72,16 @@ class CtfScanner {
   // line feed they are line feeds
   void scan(std::string_view lines, std::uint64_t offset);
 
+  // Makes room for `times` as many values as there are.
+  void reserve(double times);
+
   // Ends the last sequence.
   void finish();
 
   std::uint64_t num_lines() const noexcept { return line_ - options_.first_line; }
   std::uint64_t num_samples() const noexcept { return num_samples_; }  // of all streams
   CtfSequences& sequences() noexcept { return sequences_; }
-  std::vector<CtfColumn>& columns() noexcept {
-    return columns_;
-  }  // in the order of the streams
+  Columns& columns() noexcept { return columns_; }  // in the order of the streams
 
   // How often a stream was met that is not declared.
   const std::map<std::string, std::uint64_t, std::less<>>& undeclared() const noexcept {
@@ -96,7 +109,7 @@ class CtfScanner {
   const char* scan_id(const char* text);
   const char* scan_item(const char* text);
   const char* scan_sample(const char* text, std::size_t stream);
-  std::size_t find_stream(std::string_view name) noexcept;
+  const char* skip_undeclared(std::string_view name);
   void begin_sequence(std::uint64_t key);
   void end_row();
   void end_sequence();
@@ -104,7 +117,7 @@ class CtfScanner {
 
   std::uint64_t offset_of(const char* at) const noexcept;
   void report_row(const char* at, const std::string& expected, const CtfStream* stream);
-  void report_sample(const CtfSample& sample, const CtfStream& stream);
+  void report_sample(const CtfFault& fault, const CtfStream& stream);
   void report_sequence(const std::string& reason, const CtfStream* stream);
 
   const CtfFormat& format_;
@@ -113,7 +126,7 @@ class CtfScanner {
   const CtfStream* size_stream_ = nullptr;
 
   CtfSequences sequences_;
-  std::vector<CtfColumn> columns_;
+  Columns columns_;
   std::map<std::string, std::uint64_t, std::less<>> undeclared_;
   std::uint64_t num_samples_ = 0;
 

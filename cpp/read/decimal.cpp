@@ -4,7 +4,7 @@
 #include <span>
 #include <system_error>
 
-namespace sweephand {
+namespace sweephand::decimal {
 namespace {
 
 // The digits of a number without its exponent, and the exponent of the last of them.
@@ -40,7 +40,9 @@ bool at_least_one(const char* text, const char* end) noexcept {
   return std::count_if(first, digits.end, is_digit) + digits.exponent > 0;
 }
 
-template <class T>
+}  // namespace
+
+template <std::floating_point T>
 Decimal<T> round_text(const char* text, const char* end) noexcept {
   const bool negative = *text == '-';
   if (*text == '+') ++text;  // which from_chars does not know
@@ -53,15 +55,8 @@ Decimal<T> round_text(const char* text, const char* end) noexcept {
   return result;
 }
 
-}  // namespace
-
-Decimal<float> round_to_float(const char* text, const char* end) noexcept {
-  return round_text<float>(text, end);
-}
-
-Decimal<double> round_to_double(const char* text, const char* end) noexcept {
-  return round_text<double>(text, end);
-}
+template Decimal<float> round_text(const char* text, const char* end) noexcept;
+template Decimal<double> round_text(const char* text, const char* end) noexcept;
 
 Decimal<std::uint64_t> round_to_magnitude(const char* text, const char* end) noexcept {
   constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
@@ -84,4 +79,4 @@ Decimal<std::uint64_t> round_to_magnitude(const char* text, const char* end) noe
   return result;
 }
 
-}  // namespace sweephand
+}  // namespace sweephand::decimal

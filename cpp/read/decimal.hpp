@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 namespace sweephand {
 
@@ -55,6 +56,14 @@ class Octet {
     return static_cast<char>((word_ >> (8 * place)) ^ 0x30);
   }
 
+  // 1 if the byte at `place` is `byte`, else 0; by arithmetic, because a compiler makes a
+  // branch of a comparison, and this one is often hard to foretell.
+  int is(int place, char byte) const noexcept {
+    const std::uint64_t difference =
+        ((word_ >> (8 * place)) ^ 0x30 ^ static_cast<unsigned char>(byte)) & 0xff;
+    return static_cast<int>((difference - 1) >> 63);
+  }
+
   // The same without the byte at `place`.
   Octet without(int place) const noexcept {
     const std::uint64_t before = (std::uint64_t{1} << (8 * place)) - 1;
@@ -79,8 +88,8 @@ class Octet {
 
 // Adds the digits from `text` on to `value`, and returns where they end. `value` wraps around
 // beyond 19 digits.
-[[gnu::always_inline]] inline const char* read_digits(const char* text,
-                                                      std::uint64_t& value) noexcept {
+[[gnu::always_inline]] inline const char* add_digits(const char* text,
+                                                     std::uint64_t& value) noexcept {
   static constexpr std::array<std::uint64_t, 9> kPowers = {
       1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
   for (;;) {
@@ -94,12 +103,32 @@ class Octet {
   }
 }
 
-// The slow ways, by std::from_chars on the text of a valid number, whatever its length.
-Decimal<float> round_to_float(const char* text, const char* end) noexcept;
-Decimal<double> round_to_double(const char* text, const char* end) noexcept;
-Decimal<std::uint64_t> round_to_magnitude(const char* text, const char* end) noexcept;
+// An integer without a sign.
+struct Digits {
+  const char* end = nullptr;  // the text itself when it begins with no digit
+  std::uint64_t value = 0;    // wrapped around when there are more than 19 digits
+};
+
+[[gnu::always_inline]] inline Digits read_digits(const char* text) noexcept {
+  const Octet octet(text);
+  const std::uint64_t others = octet.others();
+  if ((others & 0x80) != 0) return {.end = text};
+  if (others != 0) {
+    const int count = std::countr_zero(others) / 8;
+    return {.end = text + count, .value = octet.value(count)};
+  }
+  Digits digits{.value = octet.value(8)};
+  digits.end = add_digits(text + 8, digits.value);
+  return digits;
+}
 
 namespace decimal {
+
+// The slow ways for the text of a valid number, of any length: of a floating-point number, and
+// of an integer without its sign.
+template <std::floating_point T>
+Decimal<T> round_text(const char* text, const char* end) noexcept;
+Decimal<std::uint64_t> round_to_magnitude(const char* text, const char* end) noexcept;
 
 // digits * 10^exponent, with the sign still to come.
 struct Parts {
@@ -111,29 +140,16 @@ struct Parts {
 };
 
 [[gnu::always_inline]] inline Parts read_parts(const char* text) noexcept {
-  // Short numbers, with a point or without, take no branch that depends on their digits.
-  const Octet octet(text);
-  const std::uint64_t others = octet.others();
-  const std::uint64_t rest = others & (others - 1);
-  if (rest != 0 && (others & 0x80) == 0) {
-    const int first = std::countr_zero(others) / 8;
-    const int second = std::countr_zero(rest) / 8;
-    const bool has_point = octet.byte(first) == '.';
-    const int size = has_point ? second : first;
-    if ((octet.byte(size) | 0x20) != 'e')
-      return {text + size, octet.without(first).value(size - (has_point ? 1 : 0)),
-              has_point ? first + 1 - second : 0, true, true};
-  }
   constexpr std::int64_t kMaxExponent = 1000000;  // far out of range
   const char* const first = text;
   std::uint64_t digits = 0;
-  text = read_digits(text, digits);
+  text = add_digits(text, digits);
   std::int64_t num_digits = text - first;
   std::int64_t exponent = 0;
   bool valid = num_digits > 0;
   if (*text == '.' && valid) {
     const char* const fraction = text + 1;
-    text = read_digits(fraction, digits);
+    text = add_digits(fraction, digits);
     exponent = fraction - text;
     num_digits -= exponent;
   }
@@ -168,29 +184,56 @@ inline double do_operation(const Parts& parts) noexcept {
          kPowers[static_cast<std::uint64_t>(std::max(-parts.exponent, zero))];
 }
 
+// A number without sign and exponent, of at most seven characters: without branches that depend
+// on its digits, and without rounding more than once, because float holds seven digits exactly.
+// The end is null for any other text.
+template <std::floating_point T>
+[[gnu::always_inline]] inline Decimal<T> read_short(const char* text) noexcept {
+  static constexpr std::array<T, 8> kPowers = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};
+  const Octet octet(text);
+  const std::uint64_t others = octet.others();
+  if ((others & 0x80) != 0 || others == 0) return {};
+  const int first = std::countr_zero(others) / 8;
+  const int has_point = octet.is(first, '.');
+  const std::uint64_t rest =
+      others ^ (static_cast<std::uint64_t>(has_point) << (8 * first + 7));
+  if (rest == 0) return {};
+  const int size = std::countr_zero(rest) / 8;
+  if ((octet.byte(size) | 0x20) == 'e') return {};
+  const int num_fraction = size - first - has_point;  // without a point size and first are one
+  const std::uint64_t digits = octet.without(first).value(size - has_point);
+  return {.end = text + size,
+          .value = static_cast<T>(static_cast<std::int64_t>(digits)) /
+                   kPowers[static_cast<std::uint64_t>(num_fraction)]};
+}
+
+template <std::floating_point T>
+Decimal<T> read_long(const char* text) noexcept {
+  const bool negative = *text == '-';
+  const Parts parts = read_parts(text + (negative || *text == '+' ? 1 : 0));
+  if (!parts.valid) return {.end = parts.end, .fault = DecimalFault::kShape};
+  if (!is_one_operation(parts)) return round_text<T>(text, parts.end);
+  const double value = do_operation(parts);
+  // Rounding to double and then to float is right unless the double lies exactly between two
+  // floats: rounding keeps order and such midpoints are doubles, so any other double is on the
+  // same side of them as the text. Here the value is a normal float or zero, where the
+  // midpoints end in a one and 28 zeros.
+  const bool is_tie = (std::bit_cast<std::uint64_t>(value) & 0x1fffffff) == 0x10000000;
+  if (std::same_as<T, float> && is_tie) return round_text<T>(text, parts.end);
+  return {.end = parts.end, .value = static_cast<T>(negative ? -value : value)};
+}
+
 }  // namespace decimal
 
 template <std::floating_point T>
 [[gnu::always_inline]] inline Decimal<T> read_number(const char* text) noexcept {
   const bool negative = *text == '-';
-  const bool is_signed = negative || *text == '+';
-  const decimal::Parts parts = decimal::read_parts(text + (is_signed ? 1 : 0));
-  if (!parts.valid) return {.end = parts.end, .fault = DecimalFault::kShape};
-  if constexpr (std::same_as<T, double>) {
-    if (!is_one_operation(parts)) return round_to_double(text, parts.end);
-    const double value = do_operation(parts);
-    return {.end = parts.end, .value = negative ? -value : value};
-  } else {
-    if (!is_one_operation(parts)) return round_to_float(text, parts.end);
-    const double value = do_operation(parts);
-    // Rounding to double and then to float is right unless the double lies exactly between two
-    // floats: rounding keeps order and such midpoints are doubles, so any other double is on
-    // the same side of them as the text. Here the value is a normal float or zero, where the
-    // midpoints end in a one and 28 zeros.
-    if ((std::bit_cast<std::uint64_t>(value) & 0x1fffffff) == 0x10000000)
-      return round_to_float(text, parts.end);
-    return {.end = parts.end, .value = static_cast<float>(negative ? -value : value)};
-  }
+  Decimal<T> number = decimal::read_short<T>(text + (negative ? 1 : 0));
+  if (number.end == nullptr) return decimal::read_long<T>(text);
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  const Bits sign = static_cast<Bits>(negative) << (8 * sizeof(T) - 1);
+  number.value = std::bit_cast<T>(std::bit_cast<Bits>(number.value) ^ sign);
+  return number;
 }
 
 // "1.0" and "1e2" are integers, "1.5" is not.
@@ -203,7 +246,7 @@ Decimal<T> read_number(const char* text) noexcept {
   std::uint64_t magnitude = parts.digits;
   if (!parts.exact || parts.exponent != 0) {
     const Decimal<std::uint64_t> slow =
-        round_to_magnitude(text + (is_signed ? 1 : 0), parts.end);
+        decimal::round_to_magnitude(text + (is_signed ? 1 : 0), parts.end);
     if (slow.fault != DecimalFault::kNone) return {.end = slow.end, .fault = slow.fault};
     magnitude = slow.value;
   }

@@ -2,13 +2,18 @@
 
 from importlib import import_module
 from importlib.metadata import version
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 from sweephand import numpy
 from sweephand.deserializers import (
     ArrayDeserializer,
+    CTFDeserializer,
     Deserializer,
+    JSONLDeserializer,
+    MapDeserializer,
+    MegatronDeserializer,
     NpyDeserializer,
+    RawTokensDeserializer,
     UserDeserializer,
 )
 from sweephand.errors import DataError, LossScaleError, StaleError, StateError
@@ -46,6 +51,11 @@ from sweephand.train.step_result import StepResult
 from sweephand.train.trainer import Trainer
 from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
+if TYPE_CHECKING:
+    from sweephand import torch as torch
+    from sweephand.deserializers.arrow import ArrowDeserializer
+    from sweephand.deserializers.parquet import ParquetDeserializer
+
 __version__ = version("sweephand")
 
 training_session = TrainingSession  # as CNTK spells it
@@ -56,17 +66,22 @@ __all__ = [
     "INFINITELY_REPEAT",
     "PREEMPTED_EXIT_CODE",
     "ArrayDeserializer",
+    "ArrowDeserializer",
     "CSVProgressWriter",
+    "CTFDeserializer",
     "CheckpointConfig",
     "CrossValidationConfig",
     "DataError",
     "Deserializer",
     "Frames",
+    "JSONLDeserializer",
     "JSONLProgressWriter",
     "Layout",
     "LearningRateControl",
     "LossScaleError",
     "LossScaleOptimizer",
+    "MapDeserializer",
+    "MegatronDeserializer",
     "Minibatch",
     "MinibatchData",
     "MinibatchScaling",
@@ -74,11 +89,13 @@ __all__ = [
     "MinibatchSourceFromData",
     "NpyDeserializer",
     "Padded",
+    "ParquetDeserializer",
     "PeriodicWriter",
     "ProgressBar",
     "ProgressPrinter",
     "ProgressWriter",
     "Ragged",
+    "RawTokensDeserializer",
     "Record",
     "StaleError",
     "StateError",
@@ -104,9 +121,24 @@ __all__ = [
     "training_session",
 ]
 
+# Names that need an optional package, which is imported when they are first used.
+_OPTIONAL = {
+    "torch": ("sweephand.torch", "torch"),
+    "ArrowDeserializer": ("sweephand.deserializers.arrow", "parquet"),
+    "ParquetDeserializer": ("sweephand.deserializers.parquet", "parquet"),
+}
 
-def __getattr__(name: str) -> ModuleType:
-    """Import ``sweephand.torch`` at its first use: the package itself needs no torch."""
-    if name != "torch":
-        raise AttributeError(f"module 'sweephand' has no attribute {name!r}")
-    return import_module("sweephand.torch")
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Return one of the optional names, or the module of that name."""
+        if name not in _OPTIONAL:
+            raise AttributeError(f"module 'sweephand' has no attribute {name!r}")
+        path, extra = _OPTIONAL[name]
+        try:
+            module = import_module(path)
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                f"sweephand.{name} needs {error.name}: pip install 'sweephand[{extra}]'"
+            ) from error
+        return getattr(module, name, module)

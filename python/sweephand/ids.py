@@ -116,38 +116,29 @@ class GivenIds(SequenceIds):
             raise KeyError(f"no sequence has the id {name!r}") from None
 
 
-class FrameIds(SequenceIds):
-    """Ids of samples that are sequences of their own: ``<id of the sequence>#<sample in it>``.
+class KeptIds(SequenceIds):
+    """Ids of those sequences that are left when some were taken out; they keep their names.
 
     Parameters
     ----------
-    sequences : SequenceIds
-        Ids of the sequences that the samples come from.
-    offsets : ndarray of int64, or None
-        The first sample of every sequence, and the end; None: one sample each.
+    all_ids : SequenceIds
+        Ids of all sequences.
+    kept : ndarray, shape (sequences,)
+        The number among all of every sequence that is left, ascending.
     """
 
-    def __init__(self, sequences: SequenceIds, offsets: NDArray[np.int64] | None) -> None:
-        self._sequences = sequences
-        self._offsets = offsets
+    def __init__(self, all_ids: SequenceIds, kept: NDArray[np.integer]) -> None:
+        self._all_ids = all_ids
+        self._kept = kept
 
     def names(self, numbers: NDArray[np.integer]) -> list[str]:
-        """Return the ids of the samples with these numbers in the corpus."""
-        signed = numbers.astype(np.int64)
-        if self._offsets is None:
-            return [f"{name}#0" for name in self._sequences.names(signed)]
-        sequence = np.searchsorted(self._offsets, signed, side="right") - 1
-        frame = (signed - self._offsets[sequence]).tolist()
-        return [f"{n}#{f}" for n, f in zip(self._sequences.names(sequence), frame, strict=True)]
+        """Return the ids of the sequences with these numbers in the corpus."""
+        return self._all_ids.names(self._kept[numbers])
 
     def number(self, name: str) -> int:
-        """Return the number in the corpus of the sample with this id."""
-        sequence, _, frame = name.rpartition("#")
-        if frame.isdecimal() and str(int(frame)) == frame:
-            number = self._sequences.number(sequence)
-            first, end = number, number + 1
-            if self._offsets is not None:
-                first, end = int(self._offsets[number]), int(self._offsets[number + 1])
-            if int(frame) < end - first:
-                return first + int(frame)
-        raise KeyError(f"no sample has the id {name!r}")
+        """Return the number in the corpus of the sequence with this id."""
+        number = self._all_ids.number(name)
+        at = int(np.searchsorted(self._kept, number))
+        if at == len(self._kept) or self._kept[at] != number:
+            raise KeyError(f"the sequence {name!r} was left out of the corpus")
+        return at

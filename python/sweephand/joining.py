@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.deserializers.base import Deserializer, Opened, Sizing
 from sweephand.errors import DataError
-from sweephand.ids import SequenceIds
+from sweephand.frames import as_frames
+from sweephand.ids import KeptIds, SequenceIds
 from sweephand.streams import StreamInfo
 
 
@@ -38,13 +40,14 @@ class Joined:
     resident: bool
     sample_bytes: float
     num_dropped: int = 0
-    errors: list[DataError] = field(default_factory=list)
+    errors: Sequence[Sequence[DataError]] = ()
 
 
 def open_all(
     deserializers: Deserializer | Sequence[Deserializer],
     frames: bool,
     missing: Literal["error", "drop"],
+    max_errors: int,
 ) -> Joined:
     """Open deserializers and join them by key; the first one defines chunks and order.
 
@@ -56,13 +59,16 @@ def open_all(
         If stream names repeat, keys repeat, or a sequence is missing somewhere and that is an
         error.
     """
-    wanted = [deserializers] if isinstance(deserializers, Deserializer) else list(deserializers)
+    wanted = list(deserializers) if isinstance(deserializers, Sequence) else [deserializers]
     for deserializer in wanted:
         if not isinstance(deserializer, Deserializer):
             raise TypeError(f"deserializers must be Deserializer objects, got {deserializer!r}")
     if not wanted:
         raise ValueError("give at least one deserializer")
-    opened = [deserializer.open(frames=frames) for deserializer in wanted]
+    opened: list[Opened] = []
+    for deserializer in wanted:
+        left = max_errors - sum(one.num_charged for one in opened)
+        opened.append(deserializer.open(max_errors=left))
     streams = [info for one in opened for info in one.streams]
     names = [info.name for info in streams]
     if len(set(names)) != len(names):
@@ -71,7 +77,7 @@ def open_all(
             f"two deserializers have a stream called {twice!r}; give one another name"
         )
     if len(opened) == 1:
-        return _alone(opened[0])
+        return _alone(as_frames(opened[0]) if frames else opened[0])
     if frames:
         raise ValueError(
             "frames of several joined deserializers are not possible; join sequences"
@@ -81,7 +87,7 @@ def open_all(
 
 def _alone(one: Opened) -> Joined:
     return Joined(
-        members=[_member(one, np.empty(0, np.uint64))],
+        members=[_member(one)],
         places=[(0, column) for column in range(len(one.streams))],
         streams=list(one.streams),
         chunk_sequences=one.chunk_sequences,
@@ -90,31 +96,22 @@ def _alone(one: Opened) -> Joined:
         names=list(one.names),
         resident=one.resident,
         sample_bytes=one.sample_bytes,
+        errors=[one.errors],
     )
 
 
-def _member(one: Opened, joined: NDArray[np.uint64]) -> _core.Member:
+def _member(one: Opened, joined: NDArray[np.uint64] | None = None) -> _core.Member:
+    """Return a member that gives its sequences `joined`; None: all, one after the other."""
+    chunk_sequences = one.chunk_sequences
+    if one.stored is not None:
+        chunk_sequences = one.stored.chunk_sequences
+        joined = one.stored.numbers if joined is None else one.stored.numbers[joined]
     return _core.Member(
-        deserializer=one.core, chunk_sequences=one.chunk_sequences, joined=joined
+        deserializer=one.core,
+        chunk_sequences=chunk_sequences,
+        joined=np.empty(0, np.uint64) if joined is None else joined,
+        load_threads=one.load_threads,
     )
-
-
-class _KeptIds(SequenceIds):
-    """Ids of the sequences of the primary that the join kept."""
-
-    def __init__(self, primary: SequenceIds, kept: NDArray[np.uint64]) -> None:
-        self._primary = primary
-        self._kept = kept
-
-    def names(self, numbers: NDArray[np.integer]) -> list[str]:
-        return self._primary.names(self._kept[numbers])
-
-    def number(self, name: str) -> int:
-        number = self._primary.number(name)
-        at = int(np.searchsorted(self._kept, number))
-        if at == len(self._kept) or self._kept[at] != number:
-            raise KeyError(f"the sequence {name!r} was dropped by the join")
-        return at
 
 
 def _join(
@@ -144,11 +141,12 @@ def _join(
         streams=streams,
         chunk_sequences=chunk_sequences,
         size_by=size_by,
-        ids=_KeptIds(primary.ids, numbers[0]),
+        ids=KeptIds(primary.ids, numbers[0]),
         names=[name for one in opened for name in one.names],
         resident=all(one.resident for one in opened),
         sample_bytes=sum(one.sample_bytes for one in opened),
         num_dropped=int((~kept).sum()),
+        errors=[one.errors for one in opened],
     )
 
 
@@ -167,11 +165,12 @@ def _match(
         raise ValueError(
             "a deserializer with ids cannot be joined with one without: give ids to all or none"
         )
-    primary_keys = _keys_of(opened[0], 0)
+    keys = [_keys_of(one, which) for which, one in enumerate(opened)]
+    primary_keys = keys[0]
     kept = np.ones(len(primary_keys), dtype=np.bool_)
     found = [np.arange(len(primary_keys), dtype=np.uint64)]
-    for which, one in enumerate(opened[1:], 1):
-        places = {key: number for number, key in enumerate(_keys_of(one, which))}
+    for which, others in enumerate(keys[1:], 1):
+        places = {key: number for number, key in enumerate(others)}
         numbers = [places.get(key, -1) for key in primary_keys]
         rows = np.array(numbers, dtype=np.int64)
         lacking = np.flatnonzero(rows < 0)
@@ -188,15 +187,15 @@ def _match(
     return [rows[kept] for rows in found], kept
 
 
-def _keys_of(one: Opened, which: int) -> list[int] | list[str]:
+def _keys_of(one: Opened, which: int) -> list[str]:
+    """Return the keys as text: one deserializer's 7 is another's "7"."""
     if one.keys is None:
-        return list(range(int(one.chunk_sequences.sum())))
+        if one.numbers is not None:
+            return [str(number) for number in one.numbers.tolist()]
+        return [str(number) for number in range(int(one.chunk_sequences.sum()))]
     keys = one.keys()
-    listed = keys if isinstance(keys, list) else keys.tolist()
+    listed = [str(key) for key in (keys if isinstance(keys, list) else keys.tolist())]
     if len(set(listed)) != len(listed):
-        seen: set[object] = set()
-        for key in listed:
-            if key in seen:
-                raise ValueError(f"the key {key!r} is there twice in deserializer {which}")
-            seen.add(key)
+        twice = next(key for key, count in Counter(listed).items() if count > 1)
+        raise ValueError(f"the key {twice!r} is there twice in deserializer {which}")
     return listed

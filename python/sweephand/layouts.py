@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 PadValue = float | Mapping[str, float]
 
@@ -16,6 +19,9 @@ class Layout:
     def describe(self) -> str:
         """Return the layout and its parameters, for fingerprints."""
         return repr(self)
+
+    def check_streams(self, streams: Collection[str]) -> None:
+        """Refuse parameters for streams that are not there, with ValueError."""
 
     def pad_value_of(self, stream: str) -> float:
         """Return what fills the gaps of a stream in a dense array."""
@@ -58,8 +64,39 @@ class Padded(Layout):
         if not 1 <= self.multiple_of < 2**31:
             raise ValueError(f"multiple_of must be in [1, 2^31), got {self.multiple_of}")
 
+    def check_streams(self, streams: Collection[str]) -> None:
+        """Refuse parameters for streams that are not there, with ValueError."""
+        if isinstance(self.pad_value, Mapping):
+            for name in self.pad_value:
+                if name not in streams:
+                    raise ValueError(
+                        f"pad_value names {name!r}, the streams are: {', '.join(streams)}"
+                    )
+
     def pad_value_of(self, stream: str) -> float:
         """Return what fills the gaps of a stream in a dense array."""
         if isinstance(self.pad_value, Mapping):
             return self.pad_value.get(stream, 0)
         return self.pad_value
+
+
+def pad_element(stream: str, dtype: np.dtype[Any], value: float) -> NDArray[Any]:
+    """Return what fills a gap as an element of a stream: an array of shape () and its dtype.
+
+    0 is an element whose bytes are 0, whatever the dtype.
+
+    Raises
+    ------
+    ValueError
+        If the dtype cannot hold the value.
+    """
+    if value == 0:
+        return np.zeros((), dtype)
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            pad = np.asarray(value).astype(dtype)
+    except (TypeError, ValueError, OverflowError, FloatingPointError):
+        pad = None
+    if pad is None or (dtype.kind in "biu" and int(pad) != value):
+        raise ValueError(f"pad_value {value!r} of stream {stream!r} is no {dtype}")
+    return pad

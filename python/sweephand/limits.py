@@ -10,6 +10,7 @@ from sweephand.checks import check_int
 INFINITELY_REPEAT = 2**64 - 1
 FULL_DATA_SWEEP = 2**64 - 2
 MAX_TIME = 2**63 - 1
+END_OF_TIME = MAX_TIME - 2**32  # no sequence is longer, so that none ends after MAX_TIME
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
 from sweephand.ids import SequenceIds
-from sweephand.layouts import Layout
+from sweephand.layouts import Layout, Padded, pad_element
+from sweephand.lazy import lazy
 from sweephand.streams import StreamInfo
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ class MinibatchData:
         return self.info.is_sparse
 
     @property
+    def is_padded(self) -> bool:
+        """Whether the layout made one dense array of it: `asarray` then costs nothing."""
+        return self._is_grid
+
+    @property
     def max_seqlen(self) -> int:
         """Samples of the longest sequence; 0 in an empty share."""
         return self._stream.longest
@@ -68,10 +73,12 @@ class MinibatchData:
         """(sequences, longest sequence, *sample shape)."""
         return (self.num_sequences, self.max_seqlen, *self.info.shape)
 
-    @cached_property
+    @lazy
     def offsets(self) -> NDArray[np.int64]:
         """Where sequences begin in `values`, and the end: int64, shape (sequences + 1,)."""
-        offsets: NDArray[np.int64] = self._stream.sample_offsets(self.num_sequences)
+        offsets: NDArray[np.int64] | None = self._stream.sample_offsets(self.num_sequences)
+        if offsets is None:  # one sample each
+            return np.arange(self.num_sequences + 1)
         return offsets
 
     @property
@@ -92,17 +99,20 @@ class MinibatchData:
             raise OverflowError(f"{self.num_samples} samples do not fit int32 offsets")
         return self.offsets.astype(np.int32)
 
-    @cached_property
+    @lazy
     def values(self) -> Any:
         """All samples one behind the other.
 
         Returns
         -------
         ndarray of `info.dtype`, shape (samples, *sample shape)
-            For a sparse stream a SciPy CSR matrix of shape (samples, dimension).
+            For a sparse stream a SciPy CSR matrix of shape (samples, dimension); for bytes an
+            array of ``bytes`` objects.
         """
         if self.is_sparse:
             return self._apply_transforms(self._csr())
+        if self.info.is_bytes:
+            return self._apply_transforms(self._bytes_objects())
         if self._is_grid:
             return self._apply_transforms(self._grid[self._stream.mask() != GAP])
         shape = (self.num_samples, *self.info.shape)
@@ -139,17 +149,18 @@ class MinibatchData:
         dense = self._dense(wanted)
         return dense if dtype is None else dense.astype(dtype, copy=False)
 
-    @cached_property
+    @lazy
     def mask(self) -> NDArray[np.uint8]:
         """Which cells of `asarray` hold data: uint8; 2 start of a sequence, 1 valid, 0 gap."""
         if self._is_grid:
             cells: NDArray[np.uint8] = self._stream.mask()
             return cells
-        columns = np.arange(self.max_seqlen)
-        mask = (columns < self.lengths[:, None]).astype(np.uint8)
-        if mask.shape[1]:
-            mask[:, 0] *= START
-        return mask
+        padded = self._layout if isinstance(self._layout, Padded) else Padded()
+        width = -(-self.max_seqlen // padded.multiple_of) * padded.multiple_of
+        lengths = self.lengths[:, None]
+        place = np.arange(width) - (width - lengths if padded.side == "left" else 0)
+        valid = (place >= 0) & (place < lengths)
+        return np.where(valid, np.where(place == 0, START, VALID), GAP).astype(np.uint8)
 
     def __array__(
         self, dtype: DTypeLike | None = None, copy: bool | None = None
@@ -190,17 +201,18 @@ class MinibatchData:
 
     @property
     def _exported(self) -> NDArray[Any]:
-        if self.is_sparse:
+        if self.info.is_variable:
+            kind = "sparse" if self.is_sparse else "bytes"
             raise TypeError(
-                f"stream {self.info.name!r} is sparse; use asarray() or as_sequences()"
+                f"stream {self.info.name!r} is {kind}; use asarray() or as_sequences()"
             )
         return self.asarray() if self._is_grid else self.values
 
     @property
     def _is_grid(self) -> bool:
-        return self._stream.mask() is not None
+        return self._stream.is_grid
 
-    @cached_property
+    @lazy
     def _grid(self) -> NDArray[Any]:
         shape = (self._stream.rows, self._stream.width, *self.info.shape)
         grid: NDArray[Any] = self._stream.values(self.info.dtype, shape)
@@ -216,6 +228,13 @@ class MinibatchData:
                     f"samples, it made {values.shape[0]} of {count}"
                 )
         return values
+
+    def _bytes_objects(self) -> NDArray[Any]:
+        data = self._stream.values(np.dtype(np.uint8), (self._stream.num_elements,)).tobytes()
+        starts = self._stream.element_offsets().tolist()
+        objects = np.empty(self.num_samples, object)
+        objects[:] = [data[begin:end] for begin, end in pairwise(starts)]
+        return objects
 
     def _csr(self) -> Any:
         try:
@@ -244,10 +263,14 @@ class MinibatchData:
             if pad_value == self._layout.pad_value_of(self.info.name):
                 return self._grid
             mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))
-            return np.where(mask != GAP, self._grid, np.asarray(pad_value, self.info.dtype))
+            fill = pad_element(self.info.name, self.info.dtype, pad_value)
+            return np.where(mask != GAP, self._grid, fill)
         valid = self.mask != GAP
         values = self._dense_values()
-        dense = np.full(valid.shape + values.shape[1:], pad_value, values.dtype)
+        pad: NDArray[Any] | bytes = b""
+        if values.dtype != object:
+            pad = pad_element(self.info.name, values.dtype, pad_value)
+        dense = np.full(valid.shape + values.shape[1:], pad, values.dtype)
         dense[valid] = values
         return dense
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
+import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +22,14 @@ from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.base import Deserializer
 from sweephand.errors import DataError
 from sweephand.joining import open_all
-from sweephand.layouts import Frames, Layout, Padded, Ragged
-from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME, Limits
+from sweephand.layouts import Frames, Layout, Padded, Ragged, pad_element
+from sweephand.limits import (
+    END_OF_TIME,
+    FULL_DATA_SWEEP,
+    INFINITELY_REPEAT,
+    MAX_TIME,
+    Limits,
+)
 from sweephand.minibatch import Minibatch
 from sweephand.planned import PlannedMinibatch
 from sweephand.state import ORDER_VERSION, State, fingerprint_text
@@ -121,6 +129,8 @@ class MinibatchSource:
         prefetch: int = 2,
         memory_limit: int | None = None,
     ) -> None:
+        # What a copy in another process is made of.
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
         limits = Limits.check(max_samples, max_sweeps)
         window = Window.check(
             randomize, randomization_window_in_chunks, randomization_window_in_samples
@@ -151,9 +161,12 @@ class MinibatchSource:
         self._balance = balance
         self._memory_limit = memory_limit
 
-        self._opened = open_all(deserializers, isinstance(self._layout, Frames), missing)
+        self._opened = open_all(
+            deserializers, isinstance(self._layout, Frames), missing, max_errors
+        )
         self._infos = list(self._opened.streams)
         self._keys = {info.name: (i, info) for i, info in enumerate(self._infos)}
+        self._layout.check_streams(self._keys)
         sizing = self._opened.size_by(_size_stream(self._infos))
         self._corpus = _core.Corpus(
             chunk_sequences=self._opened.chunk_sequences,
@@ -174,9 +187,9 @@ class MinibatchSource:
         )
         self._sizes_known = sizing.fingerprinted
         self._limit = limits.in_samples(self._corpus.num_samples)
-        self._request_key: tuple[int, int, int] | None = None
-        self._request: _core.Request | None = None
-        self._order_state: State | None = None
+        self._end = min(self._limit, END_OF_TIME)
+        self._last_request: tuple[tuple[int, int, int], _core.Request] | None = None
+        self._state = self._state_at_start()
         self._closed = False
         self._engine = self._make_engine()
         _close_at_exit(self)
@@ -218,13 +231,12 @@ class MinibatchSource:
         DataError
             If the data are wrong; the position stays, so that another call tries again.
         """
-        key = (minibatch_size_in_samples, num_data_partitions, partition_index)
-        if key != self._request_key:
-            self._request = self._check_request(*key)
-            self._request_key = key
+        request = self._request(minibatch_size_in_samples, num_data_partitions, partition_index)
         keys = self._keys if input_map is None else self._map_inputs(input_map)
-        assert self._request is not None
-        batch = self._live_engine().next(self._request)
+        engine = self._engine
+        if self._closed or engine.forked:
+            engine = self._live_engine()
+        batch = engine.next(request)
         return Minibatch(batch, keys, self._layout, self._opened.ids, device)
 
     def minibatches(
@@ -245,15 +257,20 @@ class MinibatchSource:
             As in `next_minibatch`.
         """
         while True:
-            wanted = size if isinstance(size, int) else size[self.current_position]
             minibatch = self.next_minibatch(
-                wanted,
+                _size_at(size, self.current_position),
                 num_data_partitions=num_data_partitions,
                 partition_index=partition_index,
             )
             if not minibatch:
                 return
             yield minibatch
+
+    def _next_of(self, size: int, workers: int, rank: int, num_skipped: int) -> Minibatch:
+        """Return the next minibatch, and leave out the `num_skipped` minibatches after it."""
+        request = self._check_request(size, workers, rank, num_skipped)
+        batch = self._live_engine().next(request)
+        return Minibatch(batch, self._keys, self._layout, self._opened.ids)
 
     @property
     def current_position(self) -> int:
@@ -270,7 +287,7 @@ class MinibatchSource:
 
     def get_checkpoint_state(self) -> dict[str, Any]:
         """Return where the source stands: JSON of under 1 kB, for any number of workers."""
-        return self._state_at(self.current_position).to_dict()
+        return replace(self._state, position=self.current_position).to_dict()
 
     def restore_from_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Go to where a state was taken, in this or in another process.
@@ -282,7 +299,7 @@ class MinibatchSource:
             the source is unchanged.
         """
         found = State.from_dict(state)
-        found.check_same_order(self._state_at(0))
+        found.check_same_order(self._state)
         self.current_position = found.position
 
     state_dict = get_checkpoint_state
@@ -324,6 +341,36 @@ class MinibatchSource:
         """Sequences of one sweep."""
         return self._corpus.num_sequences
 
+    @property
+    def chunk_sequences(self) -> NDArray[np.uint64]:
+        """Sequences of every chunk: uint64, shape (chunks,)."""
+        return self._opened.chunk_sequences
+
+    @property
+    def is_randomized(self) -> bool:
+        """Whether sweeps are shuffled."""
+        return self._randomize
+
+    @property
+    def num_lanes(self) -> int:
+        """Lanes that a sweep is read in, side by side."""
+        return self._num_lanes if self._randomize else 1
+
+    @property
+    def block_chunks(self) -> int:
+        """Chunks that are shuffled together; every lane has one such block open."""
+        if not self._randomize:
+            return 1
+        num_chunks = self._corpus.num_chunks
+        if self._window.samples:
+            chunk_lanes = self._num_lanes * self._corpus.num_samples
+            return max(1, self._window.samples * num_chunks // chunk_lanes)
+        return (
+            max(1, self._window.chunks // self._num_lanes)
+            if self._window.chunks
+            else num_chunks
+        )
+
     def sequence_ids(self, start: int, stop: int) -> list[str]:
         """Return the ids of the sequences that start in ``[start, stop)``; nothing is read.
 
@@ -331,7 +378,7 @@ class MinibatchSource:
         """
         check_int("start", start, 0, MAX_TIME)
         check_int("stop", stop, 0, MAX_TIME)
-        numbers = self._timeline.sequences(start, min(stop, self._limit))
+        numbers = self._timeline.sequences(start, min(stop, self._end))
         return self._opened.ids.names(numbers)
 
     def find(self, sequence_id: str, sweep: int = 0) -> int:
@@ -369,7 +416,7 @@ class MinibatchSource:
         planner = self._make_planner()
         planner.seek(time)
         while True:
-            wanted = size if isinstance(size, int) else size[planner.time]
+            wanted = _size_at(size, planner.time)
             request = self._check_request(wanted, num_data_partitions, partition_index)
             plan = planner.next(request)
             if plan.end_of_data:
@@ -379,7 +426,7 @@ class MinibatchSource:
     @property
     def errors(self) -> list[DataError]:
         """Damaged items that were skipped, within the budget of ``max_errors``."""
-        return list(self._opened.errors)
+        return [error for errors in self._opened.errors for error in errors]
 
     def stats(self) -> dict[str, float]:
         """Return counts since the source was made.
@@ -409,24 +456,34 @@ class MinibatchSource:
         """Return how many bytes the source holds at most.
 
         It is the window, ``min(chunks, lanes * chunks per block)`` of the largest chunks unless
-        the data are resident, plus ``prefetch + num_threads + 1`` minibatches.
+        the data are resident, and ``prefetch + 2`` minibatches: those ahead of the caller, the
+        one that is asked for, and the one before it. Without threads none is ahead.
         """
         chunks = self._opened.chunk_sequences.size
         window = 0
         if not self._opened.resident:
-            block = max(1, self._window.chunks // self._num_lanes) if self._randomize else 1
-            lanes = self._num_lanes if self._randomize else 1
             largest = self._largest_chunk_samples * self._opened.sample_bytes
-            window = int(min(chunks, lanes * block) * largest)
+            window = int(min(chunks, self.num_lanes * self.block_chunks) * largest)
         size = min(minibatch_size_in_samples, self._corpus.num_samples)
         minibatch = int(size * self._opened.sample_bytes)
-        return window + (self._prefetch + self._num_threads + 1) * minibatch
+        ahead = self._prefetch if self._num_threads else 0
+        return window + (ahead + 2) * minibatch
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as what makes the same source again, at the same place."""
+        return _remake, (type(self), self._arguments, self.current_position)
 
     def close(self) -> None:
         """End the threads and give back memory; arrays that were handed out stay valid."""
         self._closed = True
+        while not (self._engine.forked or self._engine.close(0.1)):
+            pass  # a chunk is being made; here Ctrl-C is heard
+
+    def close_for_exit(self) -> None:
+        """Close without waiting long for code that makes a chunk; the process ends anyway."""
+        self._closed = True
         if not self._engine.forked:
-            self._engine.close()
+            self._engine.close(_EXIT_SECONDS)
 
     def __enter__(self) -> Self:
         """Return the source."""
@@ -454,7 +511,7 @@ class MinibatchSource:
     def _make_planner(self) -> _core.Planner:
         return _core.FitPlanner(
             timeline=self._timeline,
-            limit=self._limit,
+            limit=self._end,
             cross_sweeps=self._crosses_sweeps,
             balance_samples=self._balance == "samples",
         )
@@ -463,20 +520,19 @@ class MinibatchSource:
         padded = self._layout if isinstance(self._layout, Padded) else Padded()
         specs = []
         for (member, column), info in zip(self._opened.places, self._infos, strict=True):
-            pad = np.zeros((), info.dtype)
-            if isinstance(self._layout, Padded) and not info.is_sparse:
-                pad = _pad_element(info, self._layout)
+            dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
+            pad_value = 0 if info.is_bytes else self._layout.pad_value_of(info.name)
             specs.append(
                 _core.StreamSpec(
                     name=info.name,
                     member=member,
                     column=column,
-                    type=element_type(info.dtype),
-                    element_bytes=info.dtype.itemsize,
-                    variable=info.is_sparse,
+                    type=element_type(dtype),
+                    element_bytes=dtype.itemsize,
+                    variable=info.is_variable,
                     sample_elements=int(np.prod(info.shape, dtype=np.int64)),
                     broadcast=info.broadcast,
-                    pad_value=pad.tobytes(),
+                    pad_value=pad_element(info.name, dtype, pad_value).tobytes(),
                 )
             )
         assembler = _core.Assembler(
@@ -488,7 +544,7 @@ class MinibatchSource:
         )
         return _core.Engine(
             timeline=self._timeline,
-            limit=self._limit,
+            limit=self._end,
             cross_sweeps=self._crosses_sweeps,
             balance_samples=self._balance == "samples",
             assembler=assembler,
@@ -498,7 +554,19 @@ class MinibatchSource:
 
     _crosses_sweeps = True
 
-    def _check_request(self, size: int, workers: int, rank: int) -> _core.Request:
+    def _request(self, size: int, workers: int, rank: int) -> _core.Request:
+        """Return the request, checked if it is not the last one again."""
+        key = (size, workers, rank)
+        last = self._last_request  # read once: another thread may ask too
+        # Known is known: but 4.0 and True are equal to integers, and no sizes or ranks.
+        if last is None or last[0] != key or not all(type(number) is int for number in key):
+            last = (key, self._check_request(*key))
+            self._last_request = last
+        return last[1]
+
+    def _check_request(
+        self, size: int, workers: int, rank: int, num_skipped: int = 0
+    ) -> _core.Request:
         check_int("num_data_partitions", workers, 1, 2**31)
         check_int("partition_index", rank, 0, workers)
         if self._randomize and workers > self._num_lanes:
@@ -506,15 +574,15 @@ class MinibatchSource:
                 f"num_data_partitions must be in [1, {self._num_lanes}], the number of lanes, "
                 f"got {workers}; a larger num_lanes, which is another order, serves more"
             )
-        if size == FULL_DATA_SWEEP:
-            return _core.Request(2**64 - 1, workers, rank)
-        check_int("minibatch_size_in_samples", size, 1, 2**63)
+        if size != FULL_DATA_SWEEP:
+            check_int("minibatch_size_in_samples", size, 1, 2**63)
         if self._memory_limit is not None and self.memory_bound(size) > self._memory_limit:
             raise ValueError(
                 f"minibatches of {size} samples need about {self.memory_bound(size)} bytes, "
                 f"memory_limit is {self._memory_limit}; lower the size, window or prefetch"
             )
-        return _core.Request(size, workers, rank)
+        samples = 2**64 - 1 if size == FULL_DATA_SWEEP else size
+        return _core.Request(samples, workers, rank, num_skipped)
 
     def _map_inputs(
         self, input_map: Mapping[Any, str | StreamInfo]
@@ -526,24 +594,31 @@ class MinibatchSource:
             keys[key] = self._keys[name]
         return keys
 
-    def _state_at(self, position: int) -> State:
-        if self._order_state is None:
-            one_block = self._window.chunks == 0 and self._window.samples == 0
-            depends_on_chunks = (self._randomize and not one_block) or not self._sizes_known
-            self._order_state = State(
-                position=0,
-                order_version=ORDER_VERSION,
-                names=fingerprint_text(self._opened.names),
-                streams=fingerprint_text([info.describe() for info in self._infos]),
-                sizes=self._corpus.fingerprint_sizes() if self._sizes_known else "",
-                chunks=self._corpus.fingerprint_chunks() if depends_on_chunks else "",
-                randomize=self._randomize,
-                seed=self._seed,
-                window=str(self._window),
-                num_lanes=self._num_lanes,
-                layout=self._layout.describe(),
-            )
-        return replace(self._order_state, position=position)
+    def _state_at_start(self) -> State:
+        one_block = self._window.chunks == 0 and self._window.samples == 0
+        depends_on_chunks = (self._randomize and not one_block) or not self._sizes_known
+        return State(
+            position=0,
+            order_version=ORDER_VERSION,
+            names=fingerprint_text(self._opened.names),
+            streams=fingerprint_text([info.describe() for info in self._infos]),
+            sizes=self._corpus.fingerprint_sizes() if self._sizes_known else "",
+            chunks=self._corpus.fingerprint_chunks() if depends_on_chunks else "",
+            randomize=self._randomize,
+            seed=self._seed,
+            window=str(self._window),
+            num_lanes=self._num_lanes,
+            layout=self._layout.describe(),
+        )
+
+
+def _remake(
+    kind: type[MinibatchSource], arguments: dict[str, Any], position: int
+) -> MinibatchSource:
+    source = kind.__new__(kind)
+    MinibatchSource.__init__(source, **arguments)
+    source.current_position = position
+    return source
 
 
 class MinibatchSourceFromData(MinibatchSource):
@@ -587,6 +662,12 @@ def _choose_layout(layout: Layout | None, frame_mode: bool, truncation_length: i
     return Frames() if frame_mode else Ragged()
 
 
+def _size_at(size: int | SizeSchedule, time: int) -> int:
+    """Return a size as it is, or what a schedule says of a time."""
+    is_schedule = hasattr(size, "__getitem__") and not isinstance(size, np.generic)
+    return cast(SizeSchedule, size)[time] if is_schedule else cast(int, size)
+
+
 def _size_stream(infos: Sequence[StreamInfo]) -> str | None:
     chosen = [info.name for info in infos if info.defines_mb_size]
     if len(chosen) > 1:
@@ -596,22 +677,11 @@ def _size_stream(infos: Sequence[StreamInfo]) -> str | None:
     return chosen[0] if chosen else None
 
 
-def _pad_element(info: StreamInfo, layout: Layout) -> NDArray[Any]:
-    wanted = layout.pad_value_of(info.name)
-    try:
-        with np.errstate(over="raise", invalid="raise"):
-            pad = np.asarray(wanted).astype(info.dtype)
-    except (TypeError, ValueError, OverflowError, FloatingPointError):
-        pad = None
-    is_integer = info.dtype.kind in "iu"
-    if pad is None or (is_integer and int(pad) != wanted):
-        raise ValueError(f"pad_value {wanted!r} of stream {info.name!r} is no {info.dtype}")
-    return pad
-
-
 def _default_threads() -> int:
     return max(1, (os.cpu_count() or 2) // 2)
 
+
+_EXIT_SECONDS = 1.0
 
 _open_sources: weakref.WeakSet[MinibatchSource] = weakref.WeakSet()
 
@@ -626,4 +696,6 @@ def _close_at_exit(source: MinibatchSource) -> None:
 
 def _close_all() -> None:
     for source in list(_open_sources):
-        source.close()
+        source.close_for_exit()
+    if threading.active_count() > 1:
+        time.sleep(0.05)  # daemon threads that were in a call leave it while they can

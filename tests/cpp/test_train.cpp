@@ -1,7 +1,7 @@
 // Plain code and the machine's own instructions give the same bits, on any number of threads.
+#include "base/half.hpp"
 #include "base/mix.hpp"
 #include "check.hpp"
-#include "base/half.hpp"
 #include "train/tensor.hpp"
 #include "train/unscale.hpp"
 #include "train/update.hpp"
@@ -17,8 +17,8 @@
 namespace sweephand {
 namespace {
 
-constexpr std::array kTypes{FloatType::kFloat16, FloatType::kBfloat16,
-                            FloatType::kFloat32, FloatType::kFloat64};
+constexpr std::array kTypes{FloatType::kFloat16, FloatType::kBfloat16, FloatType::kFloat32,
+                            FloatType::kFloat64};
 constexpr std::array<std::size_t, 8> kSizes{0, 1, 15, 16, 64, 1000, 65'536, 65'537};
 
 using Bytes = std::vector<std::uint64_t>;

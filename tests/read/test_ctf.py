@@ -360,6 +360,26 @@ def test_a_huge_shape_takes_no_memory_before_the_verdict(path: Path) -> None:
         read_ctf(path, [Stream("A", 2**31 - 1)], max_errors=0)
 
 
+def test_a_chunk_of_many_lines_is_read_whole(path: Path) -> None:
+    num_lines = 60_000  # more text than what is read first to tell how much room all takes
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 30, num_lines)
+    lines = [
+        f"{i} |A {i % 7} |B {' '.join(f'{j}:{j}' for j in range(count))}\n"
+        for i, count in enumerate(
+            np.where(np.arange(num_lines) < 30_000, 1, counts % 10).tolist()
+        )
+    ]
+    path.write_text("".join(lines))
+    form = make_format([A, B])
+    deserializer, firsts = open_ctf(path, form, build_index(path, form, [], 0), 2**25)
+    assert firsts == [0, num_lines]
+    dense, sparse = deserializer.load(0)
+    np.testing.assert_array_equal(dense[0], np.arange(num_lines) % 7)
+    assert sparse[2][-1] == len(sparse[0]) == sum(line.count(":") for line in lines)
+    np.testing.assert_array_equal(sparse[0], sparse[3])
+
+
 def test_a_changed_file_is_stale(path: Path) -> None:
     path.write_bytes(GOOD)
     form = make_format([A, B])

@@ -1,6 +1,7 @@
 """NumPy learners against the formulas written out in plain NumPy."""
 
 import json
+import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -306,13 +307,30 @@ def test_a_learner_continues_from_its_state_to_the_last_bit(
     assert other.state_dict()["pace"] == learner.state_dict()["pace"]
 
 
+def test_hyperparameters_of_a_state_win_and_that_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    momentum = sh.momentum_schedule([0.9, 0.5], epoch_size=10)
+    learner = sh.numpy.MomentumSGD([np.ones(1)], 0.1, momentum, weight_decay=0.5)
+    learner.lr = 0.25
+    state = learner.state_dict()
+    state = json.loads(json.dumps(state | {"arrays": None})) | {"arrays": state["arrays"]}
+    other = sh.numpy.MomentumSGD([np.ones(1)], 0.1, 0.9)
+    with caplog.at_level(logging.WARNING, "sweephand"):
+        other.load_state_dict(state)
+    assert (other.momentum, other.weight_decay, other.lr) == (momentum, 0.5, 0.25)
+    for name in ("momentum", "weight_decay", "learning rates"):
+        assert name in caplog.text
+
+
 def test_a_state_of_something_else_is_refused_by_name() -> None:
     learner = sh.numpy.Adam({"w": np.ones(2, np.float32)}, 0.1)
     for state, wrong in [
         (sh.numpy.SGD({"w": np.ones(2, np.float32)}, 0.1).state_dict(), "is of a SGD"),
         (sh.numpy.Adam({"v": np.ones(2, np.float32)}, 0.1).state_dict(), "mean/v"),
         (sh.numpy.Adam({"w": np.ones(3, np.float32)}, 0.1).state_dict(), "mean/w"),
-        ({}, "lacks arrays, learner, pace"),
+        ({}, "lacks arrays, hyperparameters, learner, pace"),
+        ({k: v for k, v in learner.state_dict().items() if k != "left"}, "lacks left"),
     ]:
         with pytest.raises(sh.StateError, match=wrong):
             learner.load_state_dict(state)

@@ -393,7 +393,7 @@ def test_changed_settings_are_told_and_the_new_ones_hold(
     step(opt)
     with caplog.at_level(logging.WARNING, "sweephand"):
         other.load_state_dict(opt.state_dict())
-    assert "growth_steps was 3 in the checkpoint and is now 1" in caplog.text
+    assert "growth_steps was 3 in the checkpoint, is now 1" in caplog.text
     assert other.dynamic_growth_steps == 1
     assert step(other).scale_next == 16.0, "a counter beyond the window grows at once"
 
@@ -452,12 +452,32 @@ def test_a_state_that_lacks_a_key_is_refused_by_its_name(key: str) -> None:
         ("counter", -1),
         ("counter", 1.5),
         ("credit", -1),
+        ("steps", -1),
+        ("applied_steps", "7"),
+        ("settings", 3),
     ],
 )
 def test_a_state_with_an_impossible_value_is_refused(key: str, value: Any) -> None:
     _, opt = make()
-    with pytest.raises(sh.StateError, match=key):
-        opt.load_state_dict(opt.state_dict() | {key: value})
+    before = opt.state_dict()
+    with pytest.raises(sh.StateError, match="no state of a loss scale"):
+        opt.load_state_dict(before | {key: value})
+    assert opt.state_dict() == before
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"scale": 0.0, "_growth_tracker": 0},
+        {"scale": "large", "_growth_tracker": 0},
+        {"loss_scaler0": {"loss_scale": 8.0}},
+        {"cur_scale": 8.0, "cur_iter": 1, "last_overflow_iter": 0, "scale_window": 0},
+    ],
+)
+def test_a_state_of_another_library_that_makes_no_sense_is_refused(state: dict) -> None:
+    _, opt = make()
+    with pytest.raises(sh.StateError):
+        opt.load_state_dict(state)
     assert opt.loss_scale == 8.0
 
 

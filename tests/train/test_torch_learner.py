@@ -190,3 +190,6 @@ def test_what_is_no_torch_optimizer_is_refused() -> None:
             sh.torch.Learner(bad, 0.1)
     with pytest.raises(ValueError, match="learning rate"):
         sh.torch.Learner(torch.optim.SGD([parameter(1.0)]), -0.1)
+    groups = [{"params": [parameter(1.0)], "lr": 0.1}]
+    with pytest.raises(ValueError, match="default rate of 0"):
+        sh.torch.Learner(torch.optim.SGD(groups, lr=0.0), 0.1)

@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.columns import ColumnData, describe_stream, make_column
-from sweephand.deserializers.base import Deserializer, Opened, chunk_starts, size_columns
-from sweephand.ids import FrameIds, GivenIds, SequenceIds, ShardIds
+from sweephand.deserializers.base import (
+    Deserializer,
+    Opened,
+    chunk_starts,
+    make_chunk,
+    size_columns,
+)
+from sweephand.ids import GivenIds, SequenceIds, ShardIds
 from sweephand.streams import StreamDef, StreamDefs
 
 _CHUNK_BYTES = 8 << 20
@@ -101,12 +107,9 @@ class ArrayDeserializer(Deserializer):
                 )
             self._ids = GivenIds(self._given)
 
-    def open(self, *, frames: bool = False) -> Opened:
+    def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read."""
-        columns, ids = self._columns, self._ids
-        if frames:
-            ids = FrameIds(ids, same_offsets(columns))
-            columns = {stream: column.as_frames() for stream, column in columns.items()}
+        columns = self._columns
         num_sequences = next(iter(columns.values())).num_sequences
         num_bytes = sum(column.num_bytes for column in columns.values())
         num_samples = max(column.num_samples for column in columns.values())
@@ -114,18 +117,13 @@ class ArrayDeserializer(Deserializer):
         starts = chunk_starts(
             num_sequences, self._chunk_size or max(1, _CHUNK_BYTES // mean_bytes)
         )
-        chunk = _core.Chunk(
-            columns=[column.to_core() for column in columns.values()],
-            num_sequences=num_sequences,
-            bytes=0,  # they are the user's
-            owner=tuple(columns.values()),
-        )
+        chunk = make_chunk(list(columns.values()), owned=False)
         return Opened(
             core=_core.ResidentDeserializer(chunk),
             streams=self._infos,
             chunk_sequences=np.diff(starts).astype(np.uint64),
             size_by=partial(size_columns, columns, starts),
-            ids=ids,
+            ids=self._ids,
             names=[self._name],
             resident=True,
             sample_bytes=num_bytes / max(1, num_samples),
@@ -142,26 +140,3 @@ def check_same_sequences(columns: Mapping[str, ColumnData]) -> None:
     if len(set(counts.values())) > 1:
         told = ", ".join(f"{stream!r} has {count}" for stream, count in counts.items())
         raise ValueError(f"streams must have the same number of sequences: {told}")
-
-
-def same_offsets(columns: Mapping[str, ColumnData]) -> NDArray[np.int64] | None:
-    """Return the offsets that all streams share; None: one sample per sequence.
-
-    Raises
-    ------
-    ValueError
-        If lengths differ, naming the two streams and the first sequence.
-    """
-    (first_name, first), *others = columns.items()
-    one_each = np.arange(first.num_sequences + 1)
-    wanted = one_each if first.sample_offsets is None else first.sample_offsets
-    for name, column in others:
-        offsets = one_each if column.sample_offsets is None else column.sample_offsets
-        if not np.array_equal(offsets, wanted):
-            at = int(np.argmax(np.diff(offsets) != np.diff(wanted)))
-            raise ValueError(
-                f"frames need streams of equal lengths: sequence {at} has "
-                f"{wanted[at + 1] - wanted[at]} samples in {first_name!r} and "
-                f"{offsets[at + 1] - offsets[at]} in {name!r}"
-            )
-    return first.sample_offsets

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.columns import ColumnData
+from sweephand.errors import DataError
 from sweephand.ids import SequenceIds
 from sweephand.streams import StreamInfo
 
@@ -32,6 +33,25 @@ class Sizing:
     sizes: _core.Sizes
     chunk_samples: NDArray[np.uint64]
     fingerprinted: bool = True
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the core holds, where that is not what is served: more, or in another order.
+
+    Attributes
+    ----------
+    chunk_sequences : ndarray of uint64, shape (chunks of the core,)
+        Sequences in every chunk of the core.
+    sizes : ndarray of uint32, or None
+        Samples of every sequence that the core holds; None: one each.
+    numbers : ndarray of uint64, shape (sequences,)
+        For every sequence that is served its number among those that the core holds.
+    """
+
+    chunk_sequences: NDArray[np.uint64]
+    sizes: NDArray[np.uint32] | None
+    numbers: NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -58,8 +78,19 @@ class Opened:
     sample_bytes : float
         Mean bytes of all streams for one sample of the size-defining stream, for estimates of
         memory.
+    errors : sequence of DataError
+        Damaged items that are skipped; more may come while chunks are loaded. A sequence whose
+        length is known keeps its place on the timeline.
+    num_charged : int
+        How many of them count against the budget: the others follow from one that does.
     keys : callable or None
         Join keys of all sequences, ndarray of int64 or list of str; None: their numbers.
+    numbers : ndarray of int64, or None
+        Of every sequence, where some were left out: its number before that.
+    stored : Stored or None
+        None if the core holds what is served.
+    load_threads : int
+        Threads that load chunks ahead.
     """
 
     core: _core.Deserializer
@@ -71,20 +102,24 @@ class Opened:
     resident: bool
     sample_bytes: float = 0.0
     keys: Callable[[], NDArray[np.int64] | list[str]] | None = None
-    frames: bool = field(default=False)
+    errors: Sequence[DataError] = ()
+    num_charged: int = 0
+    numbers: NDArray[np.int64] | None = None
+    stored: Stored | None = None
+    load_threads: int = 1
 
 
 class Deserializer(ABC):
     """Turns a file format, or arrays, into chunks of sequences."""
 
     @abstractmethod
-    def open(self, *, frames: bool = False) -> Opened:
+    def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read.
 
         Parameters
         ----------
-        frames : bool
-            Every sample is its own sequence.
+        max_errors : int
+            How many damaged items may be skipped; they are listed in ``Opened.errors``.
 
         Raises
         ------
@@ -167,3 +202,26 @@ def _refuse_empty(stream: str, least: int, sizes: NDArray[np.int64]) -> None:
 def chunk_starts(num_sequences: int, chunk_size: int) -> NDArray[np.int64]:
     """Return the first sequence of every chunk of `chunk_size` sequences, and the end."""
     return np.append(np.arange(0, num_sequences, chunk_size), num_sequences).astype(np.int64)
+
+
+def make_chunk(
+    columns: Sequence[ColumnData], *, owned: bool = True, skipped: Sequence[int] = ()
+) -> _core.Chunk:
+    """Return columns as a chunk.
+
+    Parameters
+    ----------
+    columns : sequence of ColumnData
+        One per stream, with as many sequences each.
+    owned : bool
+        Whether their memory counts as the source's; False for that of the user.
+    skipped : sequence of int
+        Sequences that are damaged and to be left out of minibatches, ascending.
+    """
+    return _core.Chunk(
+        columns=[column.to_core() for column in columns],
+        num_sequences=columns[0].num_sequences,
+        bytes=sum(column.num_bytes for column in columns) if owned else 0,
+        owner=tuple(columns),
+        skipped=skipped,
+    )

@@ -1,4 +1,4 @@
-"""What needs PyTorch: a learner around any of its optimizers.
+"""What needs PyTorch: tensors, a data set for its loaders, a learner around its optimizers.
 
 This package is the only place that imports torch.
 """
@@ -10,6 +10,8 @@ except ModuleNotFoundError as error:
         "sweephand.torch needs PyTorch: pip install sweephand[torch]", name="torch"
     ) from error
 
+from sweephand.torch.dataset import IterableDataset, tensors_of
 from sweephand.torch.learner import Learner
+from sweephand.torch.tensors import to_tensor
 
-__all__ = ["Learner"]
+__all__ = ["IterableDataset", "Learner", "tensors_of", "to_tensor"]

@@ -70,7 +70,13 @@ class Learner:
         self.pace = Pace(lr_schedule, single_sweep_steps=single_sweep_steps)
         self._clipping = Clipping(clip_norm_per_sample, clip_norm_per_minibatch)
         self._proportions: list[float] = []  # of each group's rate to its optimizer's default
-        self._note_proportions()
+        if self.pace.schedule is not None:
+            self._note_proportions()
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """The parameters of all groups."""
+        return [parameter for group in self._groups() for parameter in group["params"]]
 
     @property
     def optimizers(self) -> Sequence[torch.optim.Optimizer]:
@@ -144,7 +150,7 @@ class Learner:
         if self._loss_scale is not None:
             self._loss_scale.unscale_(num_samples)
         else:
-            for parameter in self._parameters():
+            for parameter in self.parameters:
                 if parameter.grad is not None:
                     parameter.grad.div_(num_samples)
         return self._finish(num_samples, sweeps_ended, minibatch_ids)
@@ -198,7 +204,7 @@ class Learner:
     ) -> StepResult | None:
         """Take a step with mean gradients, and count it."""
         if (limit := self._clipping.limit_of_sum(num_samples)) is not None:
-            torch.nn.utils.clip_grad_norm_(self._parameters(), limit / num_samples)
+            torch.nn.utils.clip_grad_norm_(self.parameters, limit / num_samples)
         try:
             result = self._take_step(minibatch_ids)
         except LossScaleError:
@@ -218,11 +224,8 @@ class Learner:
     def _groups(self) -> list[dict[str, Any]]:
         return [group for optimizer in self._optimizers for group in optimizer.param_groups]
 
-    def _parameters(self) -> list[Tensor]:
-        return [parameter for group in self._groups() for parameter in group["params"]]
-
     def _hold(self, gradients: Sequence[Tensor | None]) -> None:
-        parameters = self._parameters()
+        parameters = self.parameters
         if len(gradients) != len(parameters):
             raise ValueError(
                 f"wanted a gradient or None for each of {len(parameters)} parameters, "
@@ -240,6 +243,10 @@ class Learner:
         ]
         for group, default in groups[len(self._proportions) :]:
             rate, default = float(group["lr"]), float(default)
+            if default == 0 and rate != 0:
+                raise ValueError(
+                    "a default rate of 0 leaves a group's rate no proportion to it"
+                )
             self._proportions.append(1.0 if rate == default else rate / default)
 
     def _write_rates(self, rate: float) -> None:

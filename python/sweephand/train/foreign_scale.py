@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from sweephand.errors import StateError
+
 Reader: TypeAlias = Callable[[Mapping[str, Any]], tuple[Any, Any]]
 
 
@@ -29,21 +31,32 @@ READERS: dict[tuple[str, ...], Reader] = {
 }
 
 
-def read_foreign(state: Mapping[str, Any]) -> tuple[float, int] | None:
+def read_foreign(state: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return scale and counter of a state of torch, tf.keras, Keras 3, Apex or DeepSpeed.
 
     Returns
     -------
-    (float, int) or None
+    dict or None
         None if it is a state of none of them.
+
+    Raises
+    ------
+    StateError
+        If it is one of them but cannot be read.
 
     Examples
     --------
     >>> read_foreign({"scale": 1024.0, "growth_interval": 2000, "_growth_tracker": 7})
-    (1024.0, 7)
+    {'scale': 1024.0, 'counter': 7}
     """
     for keys, reader in READERS.items():
-        if all(key in state for key in keys):
+        if not all(key in state for key in keys):
+            continue
+        try:
             scale, counter = reader(state)
-            return float(scale), int(counter)
+            return {"scale": float(scale), "counter": int(counter)}
+        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            raise StateError(
+                f"cannot read a loss-scale state with {keys}: {error!r}"
+            ) from error
     return None

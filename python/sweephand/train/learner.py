@@ -1,5 +1,6 @@
 """The base of the NumPy learners: arrays updated in place from sums of gradients."""
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias, TypedDict
@@ -12,10 +13,12 @@ from sweephand.train.checks import whole
 from sweephand.train.clipping import Clipping
 from sweephand.train.findings import Array, core_array, look
 from sweephand.train.hyperparameters import check_hyperparameter
-from sweephand.train.pace import Pace
+from sweephand.train.pace import Pace, read_schedule, schedule_state
 from sweephand.train.schedules import Schedule
 
 Rule: TypeAlias = _core.Sgd | _core.Momentum | _core.Nesterov | _core.Adam
+
+logger = logging.getLogger("sweephand")
 
 
 class LearnerOptions(TypedDict, total=False):
@@ -234,13 +237,17 @@ class Learner:
         return {
             "learner": type(self).__name__,
             "pace": self.pace.state_dict(),
+            "hyperparameters": {
+                name: schedule_state(value) for name, value in self._hyperparameters().items()
+            },
             "arrays": arrays,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state, with parameters that are restored already.
 
-        Parameters of 16 bits are set from the float32 weights in the state.
+        Parameters of 16 bits are set from the float32 weights in the state. Rates and
+        hyperparameters become those of the state, which is logged where they differ.
 
         Raises
         ------
@@ -251,16 +258,20 @@ class Learner:
         arrays = self._arrays()
         self._check_state(state, arrays)
         self.pace.load_state_dict(state["pace"])
+        for name, present in self._hyperparameters().items():
+            value = read_schedule(state["hyperparameters"][name])
+            if value != present:
+                logger.warning("%s is %s as in the checkpoint, not %s", name, value, present)
+            setattr(self, name, value)
         for key, array in arrays.items():
             array[...] = state["arrays"][key]
-        for image, array, weights in zip(
-            self._images, self.parameters.values(), self._weights, strict=True
-        ):
-            if weights is not image:
-                array[...] = weights.astype(array.dtype)
+        for name, array in self.parameters.items():
+            if (weights := arrays.get(f"weights/{name}")) is not None:
+                with np.errstate(over="ignore"):  # rounded as an update does
+                    array[...] = weights.astype(array.dtype)
 
     def _check_state(self, state: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        if missing := {"learner", "pace", "arrays"} - state.keys():
+        if missing := {"learner", "pace", "hyperparameters", "arrays"} - state.keys():
             raise StateError(f"the state of a learner lacks {', '.join(sorted(missing))}")
         if state["learner"] != type(self).__name__:
             raise StateError(
@@ -272,6 +283,11 @@ class Learner:
         ]
         if differing:
             raise StateError(f"the state is of other parameters: {', '.join(differing[:5])}")
+
+    def _hyperparameters(self) -> dict[str, Any]:
+        """Return all but the learning rate, each under its first name."""
+        own = vars(self)  # other names for them are properties
+        return {name: own[name] for name in self.HYPERPARAMETERS if name in own}
 
     def _arrays(self) -> dict[str, Array]:
         """Return what the learner itself holds, by kind and parameter."""

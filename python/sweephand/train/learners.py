@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 
 from sweephand import _core
+from sweephand.errors import StateError
 from sweephand.train.findings import Array
 from sweephand.train.learner import Learner, LearnerOptions, Rule
 from sweephand.train.schedules import Schedule
@@ -162,6 +163,11 @@ class Adam(Learner):
         """Continue from a state, as `Learner` does."""
         super().load_state_dict(state)
         self._left = [(first, second) for first, second in state["left"]]
+
+    def _check_state(self, state: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        super()._check_state(state, arrays)
+        if "left" not in state:
+            raise StateError("the state of a learner lacks left")
 
     def _rules(
         self, members: list[int], num_samples: int

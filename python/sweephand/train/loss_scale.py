@@ -259,10 +259,8 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         """
         before, self._is_accumulating = self._is_accumulating, True
         try:
-            yield
-        except BaseException:
-            self.discard()
-            raise
+            with self._discarding_on_error():
+                yield
         finally:
             self._is_accumulating = before
 
@@ -475,19 +473,20 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
             self._log.load_state_dict({})
             return
         if (found := read_foreign(state)) is not None:
-            scale, counter = found
-            state = self.state_dict() | {"scale": scale, "counter": counter}
+            state = self.state_dict() | found
         if missing := self.state_dict().keys() - state.keys():
             raise StateError(f"the state of a loss scale lacks {', '.join(sorted(missing))}")
+        try:
+            counts = {key: whole(key, state[key], least=0) for key in self._log.state_dict()}
+            settings = dict(state["settings"])
+        except (TypeError, ValueError) as error:
+            raise StateError(f"this is no state of a loss scale: {error}") from error
         self._rule.load_state_dict(state)
-        self._log.load_state_dict(state)
+        self._log.load_state_dict(counts)
         for name, value in asdict(self._rule.settings).items():
-            if state["settings"].get(name, value) != value:
+            if (before := settings.get(name, value)) != value:
                 logger.warning(
-                    "loss scale: %s was %r in the checkpoint and is now %r",
-                    name,
-                    state["settings"][name],
-                    value,
+                    "loss scale: %s was %r in the checkpoint, is now %r", name, before, value
                 )
 
     def _expect(self, stage: Stage, doing: str) -> None:

@@ -125,7 +125,7 @@ class Pace:
             "consumed": asdict(self.consumed),
             "applied": asdict(self.applied),
             "origin": {name: asdict(clock) for name, clock in self._origin.items()},
-            "schedule": None if self.schedule is None else asdict(self.schedule),
+            "schedule": schedule_state(self.schedule),
             "factor": self.factor,
         }
 
@@ -140,7 +140,7 @@ class Pace:
         try:
             consumed, applied = Clock(**state["consumed"]), Clock(**state["applied"])
             origin = {name: Clock(**clock) for name, clock in state["origin"].items()}
-            schedule = _read_schedule(state["schedule"])
+            schedule = read_schedule(state["schedule"])
             factor = real("the factor", state["factor"])
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"this is no state of a learner's clocks: {error!r}") from error
@@ -165,11 +165,17 @@ class Pace:
         return self.applied if schedule.follows == "applied" else self.consumed
 
 
-def _read_schedule(values: Mapping[str, Any] | None) -> Schedule[float] | None:
-    if values is None:
-        return None
-    steps = tuple((epochs, value) for epochs, value in values["steps"])
-    return Schedule(**{**values, "steps": steps})
+def schedule_state(value: Any) -> Any:
+    """Return a schedule, or else a plain value, as JSON can hold it."""
+    return asdict(value) if isinstance(value, Schedule) else value
+
+
+def read_schedule(state: Any) -> Any:
+    """Return what `schedule_state` was given."""
+    if not isinstance(state, Mapping):
+        return state
+    steps = tuple((epochs, value) for epochs, value in state["steps"])
+    return Schedule(**{**state, "steps": steps})
 
 
 def as_schedule(lr_schedule: float | Schedule[float]) -> Schedule[float]:

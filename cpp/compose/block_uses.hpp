@@ -1,0 +1,58 @@
+// Blocks that a plan comes back to, and from when until when.
+#pragma once
+
+#include "order/block.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace sweephand {
+
+// Who holds a block keeps its chunks open. Places are whatever the plan counts: rows, or
+// minibatches.
+class BlockUses {
+ public:
+  // A further block; its index is the number of blocks before it.
+  void add(std::shared_ptr<const Block> block) { uses_.push_back({.block = std::move(block)}); }
+
+  // The block of this index is needed at `place`.
+  void need(std::size_t index, std::uint64_t place) noexcept {
+    uses_[index].first = std::min(uses_[index].first, place);
+    uses_[index].last = std::max(uses_[index].last, place);
+  }
+
+  // Adds the blocks that are needed before or at `place`, and are still held.
+  void open_at(std::uint64_t place, std::vector<std::shared_ptr<const Block>>& blocks) const {
+    for (const Use& use : uses_) {
+      if (use.first <= place) blocks.push_back(use.block);
+    }
+  }
+
+  // Adds the blocks that are needed for the first time at `place`.
+  void opened_at(std::uint64_t place, std::vector<std::shared_ptr<const Block>>& blocks) const {
+    for (const Use& use : uses_) {
+      if (use.first == place) blocks.push_back(use.block);
+    }
+  }
+
+  // Lets go the blocks that are not needed at `place` or later. Indices change.
+  void close_before(std::uint64_t place) {
+    std::erase_if(uses_, [&](const Use& use) { return use.last < place; });
+  }
+
+ private:
+  struct Use {
+    std::shared_ptr<const Block> block;
+    std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
+    std::uint64_t last = 0;
+  };
+
+  std::vector<Use> uses_;
+};
+
+}  // namespace sweephand

@@ -1,0 +1,228 @@
+#include "compose/bptt.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace sweephand {
+namespace {
+
+constexpr std::uint64_t kPartSequences = std::uint64_t{1} << 20;
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kMaxCells = (std::uint64_t{1} << 31) - 1;
+
+std::uint64_t parts_per_sweep(const Timeline& timeline) {
+  return std::max<std::uint64_t>(1, timeline.corpus().chunks.num_sequences() / kPartSequences);
+}
+
+}  // namespace
+
+BpttPart::BpttPart(Part part, std::uint32_t length, std::uint64_t num_rows)
+    : part_(std::move(part)),
+      length_(length),
+      num_rows_(num_rows),
+      rows_(std::min<std::uint64_t>(num_rows, part_.sequences.size())),
+      time_(part_.begin) {
+  deal();
+  for (auto& block : part_.blocks) blocks_.add(std::move(block));
+  part_.blocks.clear();
+  for (const std::vector<RowEntry>& row : rows_) {
+    for (const RowEntry& entry : row) {
+      blocks_.need(part_.block_of[entry.place], entry.begin / length_);
+      blocks_.need(part_.block_of[entry.place], (entry.end - 1) / length_);
+    }
+  }
+}
+
+// A row that has `filled` columns is topped up before the step at which no more than length_ of
+// them are left; of the rows that ask before one step, the first gets what it wants, then the
+// next.
+void BpttPart::deal() {
+  using Ask = std::pair<std::uint64_t, std::size_t>;  // step, row
+  std::priority_queue<Ask, std::vector<Ask>, std::greater<>> asks;
+  for (std::size_t row = 0; row < rows_.size(); ++row) asks.emplace(0, row);
+  for (std::uint32_t place = 0; place < part_.sequences.size(); ++place) {
+    const std::size_t row = asks.top().second;
+    asks.pop();
+    const std::uint64_t begin = filled(row);
+    const std::uint64_t end = begin + part_.sequences[place].size;
+    rows_[row].push_back({.place = place, .begin = begin, .end = end});
+    asks.emplace((end - 1) / length_, row);
+  }
+}
+
+std::uint64_t BpttPart::filled(std::size_t row) const noexcept {
+  return rows_[row].empty() ? 0 : rows_[row].back().end;
+}
+
+std::uint64_t BpttPart::time_of(std::uint64_t step) const noexcept {
+  std::uint64_t time = part_.begin;
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    time += std::min(filled(row), step * length_);
+  }
+  return time;
+}
+
+void BpttPart::seek(std::uint64_t time) {
+  std::uint64_t most = 0;  // steps of the part
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    most = std::max(most, (filled(row) + length_ - 1) / length_);
+  }
+  std::uint64_t least = 0;
+  while (least < most) {
+    const std::uint64_t middle = least + (most - least) / 2;
+    if (time_of(middle) < time) {
+      least = middle + 1;
+    } else {
+      most = middle;
+    }
+  }
+  step_ = least;
+  time_ = time_of(step_);
+  blocks_.close_before(step_);
+}
+
+void BpttPart::advance() {
+  time_ = time_of(++step_);
+  blocks_.close_before(step_);
+}
+
+std::span<const RowEntry> BpttPart::row(std::uint64_t row) const noexcept {
+  if (row >= rows_.size()) return {};
+  const std::vector<RowEntry>& entries = rows_[row];
+  const auto begin = std::ranges::upper_bound(entries, column(), {}, &RowEntry::end);
+  const auto end =
+      std::ranges::lower_bound(begin, entries.end(), column() + length_, {}, &RowEntry::begin);
+  return {begin, end};
+}
+
+std::uint64_t BpttPart::find(std::uint32_t place) const {
+  std::uint64_t at = 0;
+  const auto holds = [&](const std::vector<RowEntry>& entries) {
+    for (const RowEntry& entry : entries) {
+      at = entry.begin;
+      if (entry.place == place) return true;
+    }
+    return false;
+  };
+  const auto found = std::ranges::find_if(rows_, holds);
+  const std::uint64_t step = at / length_;
+  std::uint64_t time = time_of(step) + at % length_;
+  for (auto row = rows_.begin(); row != found; ++row) {
+    const std::uint64_t columns = row->empty() ? 0 : row->back().end;
+    time += std::min(columns, (step + 1) * length_) - std::min(columns, step * length_);
+  }
+  return time;
+}
+
+BpttPlanner::BpttPlanner(std::shared_ptr<const Timeline> timeline, const BpttOptions& options)
+    : timeline_(std::move(timeline)),
+      options_(options),
+      reader_(timeline_, parts_per_sweep(*timeline_), options.limit) {
+  if (options.length == 0 || options.length > kMaxCells) {
+    throw std::invalid_argument("the truncation length must be in [1, 2^31), got " +
+                                std::to_string(options.length));
+  }
+}
+
+std::uint64_t BpttPlanner::rows_of(std::uint64_t num_samples) const {
+  const std::uint64_t rows = std::max<std::uint64_t>(1, num_samples / options_.length);
+  if (rows > kMaxCells / options_.length) {
+    throw std::invalid_argument("a minibatch of " + std::to_string(rows) + " rows of " +
+                                std::to_string(options_.length) +
+                                " samples has 2^31 cells or more; ask for a smaller one");
+  }
+  return rows;
+}
+
+void BpttPlanner::open(Part part, std::uint64_t num_rows) {
+  open_ = std::make_unique<BpttPart>(std::move(part), options_.length, num_rows);
+}
+
+void BpttPlanner::seek(std::uint64_t time) {
+  open_.reset();
+  sought_ = time;
+}
+
+void BpttPlanner::resume(std::uint64_t time, std::span<const std::uint64_t> progress) {
+  seek(time);
+  if (progress.empty()) return;
+  if (progress.size() != 1 || progress[0] == 0 || progress[0] > kMaxCells / options_.length) {
+    throw std::invalid_argument("the progress must be one number of rows, got " +
+                                std::to_string(progress.size()) + " numbers");
+  }
+  open(reader_.at(time), progress[0]);
+  open_->seek(time);
+  if (open_->time() == time) return;
+  open_.reset();
+  throw std::invalid_argument("no minibatch of " + std::to_string(progress[0]) +
+                              " rows ends at nominal time " + std::to_string(time));
+}
+
+void BpttPlanner::add_row(std::uint64_t row, const Request& request, Plan& plan) const {
+  const std::span<const RowEntry> entries = open_->row(row);
+  plan.num_sequences += entries.size();
+  if (row % request.num_workers != request.rank) return;
+  const std::uint64_t column = open_->column();
+  for (const RowEntry& entry : entries) {
+    const std::uint64_t begin = std::max(entry.begin, column);
+    const std::uint64_t end = std::min(entry.end, column + options_.length);
+    PlannedSequence piece = open_->part().sequences[entry.place];
+    piece.size = static_cast<std::uint32_t>(end - begin);
+    plan.share.push_back(piece);
+    plan.cells.push_back({.row = static_cast<std::uint32_t>(row / request.num_workers),
+                          .column = static_cast<std::uint32_t>(begin - column),
+                          .first = static_cast<std::uint32_t>(begin - entry.begin),
+                          .goes_on = end < entry.end});
+  }
+}
+
+Plan BpttPlanner::next(const Request& request) {
+  check(request);
+  const std::uint64_t wanted = rows_of(request.num_samples);
+  if (!open_) {
+    open(reader_.at(sought_), wanted);
+    open_->seek(sought_);
+  }
+  if (open_->done() && time() < options_.limit) open(reader_.next(), wanted);
+  Plan plan{.nominal_time = time(), .next_time = time(), .end_of_data = open_->done()};
+  if (plan.end_of_data) return plan;
+  plan.row_length = options_.length;
+  plan.global_rows = open_->num_rows();
+  plan.num_rows = static_cast<std::uint32_t>(
+      plan.global_rows / request.num_workers +
+      (request.rank < plan.global_rows % request.num_workers ? 1 : 0));
+  for (std::uint64_t row = 0; row < plan.global_rows; ++row) add_row(row, request, plan);
+  open_->open_blocks(plan.blocks);
+  open_->advance();
+  plan.next_time = time();
+  plan.num_samples = plan.next_time - plan.nominal_time;
+  if (open_->done()) {
+    plan.sweeps_ended = open_->part().ends_sweep ? 1 : 0;
+  } else {
+    plan.progress = {open_->num_rows()};
+    open_->open_blocks(plan.blocks);
+  }
+  return plan;
+}
+
+std::uint64_t BpttPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
+                                std::uint64_t num_samples) const {
+  // A part that a limit cuts short is dealt as the whole is, as far as it goes.
+  PartReader reader(timeline_, parts_per_sweep(*timeline_), kNoLimit);
+  const BpttPart part(reader.at(timeline_->find(sequence, sweep)), options_.length,
+                      rows_of(num_samples));
+  return part.find(part.part().place_of(sequence));
+}
+
+std::vector<std::uint64_t> BpttPlanner::sequences_in(std::uint64_t start, std::uint64_t stop,
+                                                     std::uint64_t num_samples) const {
+  BpttPlanner planner(timeline_, options_);
+  planner.seek(planner.reader_.at(start).begin);
+  return plan_sequences_in(planner, start, stop, num_samples);
+}
+
+}  // namespace sweephand

@@ -1,0 +1,67 @@
+#include "compose/part.hpp"
+
+#include "base/mix.hpp"
+
+#include <algorithm>
+
+namespace sweephand {
+
+std::uint32_t Part::place_of(std::uint64_t sequence) const {
+  std::uint32_t place = 0;
+  while (sequences[place].sequence != sequence) ++place;
+  return place;
+}
+
+PartReader::PartReader(std::shared_ptr<const Timeline> timeline, std::uint64_t parts_per_sweep,
+                       std::uint64_t limit)
+    : timeline_(std::move(timeline)), parts_(parts_per_sweep), limit_(limit) {}
+
+std::uint64_t PartReader::cut(std::uint64_t part) const noexcept {
+  return static_cast<std::uint64_t>(uint128{part} * timeline_->num_samples() / parts_);
+}
+
+// The last part that begins at or before a sample of the sweep.
+std::uint64_t PartReader::part_of(std::uint64_t offset) const noexcept {
+  return static_cast<std::uint64_t>(((uint128{offset} + 1) * parts_ - 1) /
+                                    timeline_->num_samples());
+}
+
+Part PartReader::at(std::uint64_t time) {
+  const std::uint64_t sweep_begin = time - time % timeline_->num_samples();
+  std::uint64_t number = part_of(time - sweep_begin);
+  cursor_ = std::make_unique<Cursor>(timeline_, sweep_begin + cut(number));
+  // `time` may lie inside a sequence that begins in a part before.
+  while (cursor_->time() > time) {
+    number = part_of(cut(number) - 1);
+    cursor_ = std::make_unique<Cursor>(timeline_, sweep_begin + cut(number));
+  }
+  return read(number);
+}
+
+Part PartReader::next() {
+  if (cursor_->sweep_done()) cursor_->enter_next_sweep();
+  return read(part_of(cursor_->time() % timeline_->num_samples()));
+}
+
+Part PartReader::read(std::uint64_t number) {
+  Part part{.sweep = cursor_->sweep(), .number = number, .begin = cursor_->time()};
+  const std::uint64_t sweep_begin = cursor_->sweep_end() - timeline_->num_samples();
+  const std::uint64_t cut_end = std::min(limit_, sweep_begin + cut(number + 1));
+  std::vector<std::uint32_t> last_block(timeline_->settings().num_lanes);
+  while (!cursor_->sweep_done() && cursor_->time() < cut_end) {
+    const PlannedSequence& front = cursor_->front();
+    std::uint32_t& block = last_block[front.lane];
+    if (block >= part.blocks.size() || part.blocks[block] != cursor_->front_block()) {
+      block = static_cast<std::uint32_t>(part.blocks.size());
+      part.blocks.push_back(cursor_->front_block());
+    }
+    part.sequences.push_back(front);
+    part.block_of.push_back(block);
+    cursor_->pop();
+  }
+  part.end = cursor_->time();
+  part.ends_sweep = cursor_->sweep_done();
+  return part;
+}
+
+}  // namespace sweephand

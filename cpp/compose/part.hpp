@@ -1,0 +1,54 @@
+// A part of a sweep whose minibatches are composed by themselves: docs/layouts.md, section 4.
+#pragma once
+
+#include "order/cursor.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace sweephand {
+
+// The sequences that begin in one of n equal parts of a sweep, in the order of the timeline.
+struct Part {
+  // Where `sequence` stands in `sequences`. Linear. REQUIRES: the part holds it
+  std::uint32_t place_of(std::uint64_t sequence) const;
+
+  std::uint64_t sweep = 0;
+  std::uint64_t number = 0;  // in the sweep
+  std::uint64_t begin = 0;   // nominal time
+  std::uint64_t end = 0;
+  bool ends_sweep = false;
+  std::vector<PlannedSequence> sequences;
+  std::vector<std::uint32_t> block_of;  // each sequence's index in `blocks`
+  std::vector<std::shared_ptr<const Block>> blocks;
+};
+
+// Reads the parts of a timeline one after the other. Sequences that begin at or after `limit`
+// are not there; an empty part is the end.
+class PartReader {
+ public:
+  // REQUIRES: parts_per_sweep >= 1
+  PartReader(std::shared_ptr<const Timeline> timeline, std::uint64_t parts_per_sweep,
+             std::uint64_t limit);
+
+  // The part that holds a sample of nominal time. Costs one place on the timeline, and is
+  // linear in the part.
+  Part at(std::uint64_t time);
+
+  // The part behind the one that was read last. REQUIRES: one was read
+  Part next();
+
+ private:
+  std::uint64_t part_of(std::uint64_t offset) const noexcept;
+  std::uint64_t cut(std::uint64_t part) const noexcept;
+  Part read(std::uint64_t number);
+
+  std::shared_ptr<const Timeline> timeline_;
+  std::uint64_t parts_;
+  std::uint64_t limit_;
+  std::unique_ptr<Cursor> cursor_;
+};
+
+}  // namespace sweephand

@@ -1,0 +1,348 @@
+#include "read/ctf_column.hpp"
+
+#include "read/buffer.hpp"
+#include "read/decimal.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+namespace sweephand {
+namespace {
+
+using Kind = CtfFault::Kind;
+
+static_assert(kCtfPadding >= kDecimalPadding + 16);
+
+// "inf", "infinity" or "nan" with a sign or without, in any case.
+template <std::floating_point T>
+Decimal<T> read_nonfinite(const char* text) noexcept {
+  const bool negative = *text == '-';
+  if (negative || *text == '+') ++text;
+  const auto read_word = [text](std::string_view word) {
+    const auto same = [](char expected, char found) { return expected == (found | 0x20); };
+    // A mismatch comes no later than the line's end.
+    return std::equal(word.begin(), word.end(), text, same) ? word.size() : 0;
+  };
+  using Limits = std::numeric_limits<T>;
+  if (const std::size_t size = std::max(read_word("inf"), read_word("infinity")))
+    return {.end = text + size, .value = negative ? -Limits::infinity() : Limits::infinity()};
+  if (const std::size_t size = read_word("nan"))
+    return {.end = text + size, .value = negative ? -Limits::quiet_NaN() : Limits::quiet_NaN()};
+  return {.end = text, .fault = DecimalFault::kShape};
+}
+
+// Where the next value begins, or the byte that ends the values. REQUIRES: is_blank(*text)
+const char* skip_blanks(const char* text) noexcept {
+  do ++text;
+  while (is_blank(*text));
+  return text;
+}
+
+bool ends_sample(const char* text, const char* text_end) noexcept {
+  return *text == '|' || is_line_end(text, text_end);
+}
+
+bool is_lone_digit(const char* text) noexcept {
+  return is_digit(*text) && static_cast<unsigned char>(text[1]) <= ' ';
+}
+
+bool has_repetition(std::span<const std::int32_t> sample) {
+  std::vector<std::int32_t> indices(sample.begin(), sample.end());
+  std::ranges::sort(indices);
+  return std::ranges::adjacent_find(indices) != indices.end();
+}
+
+// The index of 20 digits or more, or the dimension if it is beyond.
+std::uint64_t read_long_index(const char* text, const char* end, std::uint64_t dimension) {
+  std::uint64_t index = 0;
+  const auto [_, error] = std::from_chars(text, end, index);
+  return error == std::errc{} ? std::min(index, dimension) : dimension;
+}
+
+// The values, more than are used.
+template <class T>
+class TypedColumn : public CtfColumn {
+ public:
+  TypedColumn(const CtfStream& stream, bool allow_nonfinite)
+      : CtfColumn(stream),
+        type_(stream.type),
+        dimension_(stream.dimension),
+        allow_nonfinite_(allow_nonfinite) {}
+
+  void reserve(double times) override {
+    CtfColumn::reserve(times);
+    values_.resize(multiply(num_values_, times));
+  }
+
+  Column borrow() const override {
+    return {.values = reinterpret_cast<const std::byte*>(values_.data()),
+            .sample_offsets = sample_offsets_.data(),
+            .element_bytes = sizeof(T),
+            .sample_elements = dimension_,
+            .type = type_};
+  }
+
+  std::uint64_t num_bytes() const override {
+    return values_.capacity() * sizeof(T) + sample_offsets_.capacity() * sizeof(std::int64_t);
+  }
+
+ protected:
+  static std::size_t multiply(std::size_t size, double times) {
+    return static_cast<std::size_t>(static_cast<double>(size) * times);
+  }
+
+  [[gnu::always_inline]] Decimal<T> read_value(const char* text) const noexcept {
+    const Decimal<T> number = read_number<T>(text);
+    if constexpr (std::floating_point<T>) {
+      if (number.fault == DecimalFault::kShape && allow_nonfinite_)
+        return read_nonfinite<T>(text);
+    }
+    return number;
+  }
+
+  const char* lose(Kind kind, const char* at) noexcept {
+    fault_ = {.kind = kind, .at = at};
+    return nullptr;
+  }
+
+  // The value that begins at `at` is no number.
+  const char* lose(const Decimal<T>& number, const char* at) noexcept {
+    if (number.fault == DecimalFault::kRange) return lose(Kind::kNumberRange, at);
+    if (number.fault == DecimalFault::kFraction) return lose(Kind::kFraction, at);
+    return lose(Kind::kNumber, number.end);
+  }
+
+  // Makes room for at least one more value.
+  void grow() { values_.resize(2 * values_.size() + 64); }
+
+  ElementType type_;
+  std::uint64_t dimension_;
+  bool allow_nonfinite_;
+  Buffer<T> values_;
+};
+
+template <class T>
+class DenseColumn final : public TypedColumn<T> {
+ public:
+  using TypedColumn<T>::TypedColumn;
+
+  const char* read(const char* text, const char* text_end) override {
+    std::size_t next = num_values_;
+    const std::size_t end = next + dimension_;
+    std::size_t room = values_.size();
+    T* out = values_.data();
+    while (is_blank(*text)) {
+      text = skip_blanks(text);
+      const Decimal<T> number = this->read_value(text);
+      if (number.fault != DecimalFault::kNone) {
+        if (ends_sample(text, text_end)) break;
+        return this->lose(number, text);
+      }
+      if (next == end) return this->lose(Kind::kTooMany, text);
+      if (next == room) {
+        this->grow();
+        room = values_.size();
+        out = values_.data();
+      }
+      out[next++] = number.value;
+      text = number.end;
+    }
+    if (!ends_sample(text, text_end)) return this->lose(Kind::kDelimiter, text);
+    if (next != end) {
+      num_present_ = next;
+      fault_ = {.kind = Kind::kTooFew, .at = text, .end = text};
+      return nullptr;
+    }
+    num_values_ = next;
+    ++num_samples_;
+    return text;
+  }
+
+  void pad() override {
+    num_values_ = ++num_samples_ * dimension_;
+    if (values_.size() < num_values_) values_.resize(num_values_);
+    std::fill(values_.data() + num_present_, values_.data() + num_values_, T{0});
+  }
+
+  void drop_sequence() override {
+    num_samples_ -= this->num_new_samples();
+    num_values_ = num_samples_ * dimension_;
+  }
+
+ private:
+  using TypedColumn<T>::dimension_;
+  using TypedColumn<T>::fault_;
+  using TypedColumn<T>::num_samples_;
+  using TypedColumn<T>::num_values_;
+  using TypedColumn<T>::values_;
+
+  std::size_t num_present_ = 0;  // values, with those of the sample that has too few
+};
+
+template <class T>
+class SparseColumn final : public TypedColumn<T> {
+ public:
+  using TypedColumn<T>::TypedColumn;
+
+  const char* read(const char* text, const char* text_end) override {
+    const char* const begin = text;
+    const std::uint64_t dimension = dimension_;
+    std::size_t next = num_values_;
+    std::size_t room = values_.size();
+    T* out = values_.data();
+    std::int32_t* out_indices = indices_.data();
+    std::uint64_t least = 0;  // that the next index has if all ascend
+    bool ascending = true;
+    while (is_blank(*text)) {
+      text = skip_blanks(text);
+      auto [index_end, index] = read_digits(text);
+      if (index_end == text) {
+        if (ends_sample(text, text_end)) break;
+        return this->lose(Kind::kIndex, text);
+      }
+      if (index_end - text > 19) index = read_long_index(text, index_end, dimension);
+      if (*index_end != ':') return this->lose(Kind::kColon, index_end);
+      if (index >= dimension) return this->lose(Kind::kIndexRange, text);
+      // Most sparse values are ones.
+      const Decimal<T> number =
+          is_lone_digit(index_end + 1)
+              ? Decimal<T>{.end = index_end + 2, .value = static_cast<T>(index_end[1] - '0')}
+              : this->read_value(index_end + 1);
+      if (number.fault != DecimalFault::kNone) return this->lose(number, index_end + 1);
+      if (next == room) {
+        this->grow();
+        room = values_.size();
+        indices_.resize(room);
+        out = values_.data();
+        out_indices = indices_.data();
+      }
+      out[next] = number.value;
+      out_indices[next++] = static_cast<std::int32_t>(index);
+      ascending = ascending && index >= least;
+      least = index + 1;
+      text = number.end;
+    }
+    if (!ends_sample(text, text_end)) return this->lose(Kind::kDelimiter, text);
+    const auto indices = std::span(indices_).subspan(num_values_, next - num_values_);
+    num_values_ = next;
+    ++num_samples_;
+    element_offsets_.push_back(static_cast<std::int64_t>(next));
+    if (ascending || !has_repetition(indices)) return text;
+    fault_ = {.kind = Kind::kRepeated, .at = begin, .end = text};
+    return nullptr;
+  }
+
+  void pad() override {}  // no sparse sample has too few values
+
+  void drop_sequence() override {
+    num_samples_ -= this->num_new_samples();
+    element_offsets_.resize(num_samples_ + 1);
+    num_values_ = static_cast<std::size_t>(element_offsets_.back());
+  }
+
+  void reserve(double times) override {
+    TypedColumn<T>::reserve(times);
+    indices_.resize(values_.size());
+    element_offsets_.reserve(this->multiply(element_offsets_.size(), times));
+  }
+
+  Column borrow() const override {
+    Column column = TypedColumn<T>::borrow();
+    column.element_offsets = element_offsets_.data();
+    column.indices = indices_.data();
+    return column;
+  }
+
+  std::uint64_t num_bytes() const override {
+    return TypedColumn<T>::num_bytes() + indices_.capacity() * sizeof(std::int32_t) +
+           element_offsets_.capacity() * sizeof(std::int64_t);
+  }
+
+ private:
+  using TypedColumn<T>::dimension_;
+  using TypedColumn<T>::fault_;
+  using TypedColumn<T>::num_samples_;
+  using TypedColumn<T>::num_values_;
+  using TypedColumn<T>::values_;
+
+  Buffer<std::int32_t> indices_;                  // as many as values
+  std::vector<std::int64_t> element_offsets_{0};  // one per sample and one more
+};
+
+template <class T>
+std::unique_ptr<CtfColumn> make(const CtfStream& stream, bool allow_nonfinite) {
+  if (stream.is_sparse) return std::make_unique<SparseColumn<T>>(stream, allow_nonfinite);
+  return std::make_unique<DenseColumn<T>>(stream, allow_nonfinite);
+}
+
+}  // namespace
+
+CtfColumn::CtfColumn(const CtfStream& stream) : name_(stream.field) {
+  const std::size_t size = std::min(name_.size(), sizeof name_word_);
+  std::memcpy(&name_word_, name_.data(), size);
+  std::memset(&name_mask_, 0xff, size);
+}
+
+const char* CtfColumn::match(const char* text) const noexcept {
+  std::uint64_t word = 0;
+  std::memcpy(&word, text, sizeof word);
+  if (((word ^ name_word_) & name_mask_) != 0) return nullptr;
+  // A mismatch comes no later than the line's end, which no name has.
+  if (name_.size() > sizeof word &&
+      !std::equal(name_.begin() + sizeof word, name_.end(), text + sizeof word))
+    return nullptr;
+  const char* const end = text + name_.size();
+  return static_cast<unsigned char>(*end) <= ' ' || *end == '|' ? end : nullptr;
+}
+
+void CtfColumn::end_sequence() {
+  sample_offsets_.push_back(static_cast<std::int64_t>(num_samples_));
+}
+
+void CtfColumn::clear() {
+  sample_offsets_.resize(1);
+  drop_sequence();
+}
+
+void CtfColumn::reserve(double times) {
+  sample_offsets_.reserve(
+      static_cast<std::size_t>(static_cast<double>(sample_offsets_.size()) * times));
+}
+
+std::unique_ptr<CtfColumn> make_column(const CtfStream& stream, bool allow_nonfinite) {
+  switch (stream.type) {
+    case ElementType::kFloat32:
+      return make<float>(stream, allow_nonfinite);
+    case ElementType::kFloat64:
+      return make<double>(stream, allow_nonfinite);
+    case ElementType::kInt8:
+      return make<std::int8_t>(stream, allow_nonfinite);
+    case ElementType::kInt16:
+      return make<std::int16_t>(stream, allow_nonfinite);
+    case ElementType::kInt32:
+      return make<std::int32_t>(stream, allow_nonfinite);
+    case ElementType::kInt64:
+      return make<std::int64_t>(stream, allow_nonfinite);
+    case ElementType::kUInt8:
+      return make<std::uint8_t>(stream, allow_nonfinite);
+    case ElementType::kUInt16:
+      return make<std::uint16_t>(stream, allow_nonfinite);
+    case ElementType::kUInt32:
+      return make<std::uint32_t>(stream, allow_nonfinite);
+    case ElementType::kUInt64:
+      return make<std::uint64_t>(stream, allow_nonfinite);
+    default:
+      throw std::invalid_argument("field '" + stream.field +
+                                  "': text is read into float32, float64 or an integer type");
+  }
+}
+
+}  // namespace sweephand

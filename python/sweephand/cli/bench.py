@@ -1,0 +1,205 @@
+"""Measure how fast minibatches come, beside the machine's memcpy in the same run.
+
+for example:
+  sweephand bench train.npz
+  sweephand bench tokens.npz --size 16384 --threads 2 --layout padded --png bench.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sweephand.cli.options import (
+    add_corpus,
+    add_order,
+    add_size,
+    count,
+    make_source,
+    minibatch_size,
+    open_corpus,
+    seconds,
+    whole,
+)
+from sweephand.layouts import Padded, Ragged
+from sweephand.limits import INFINITELY_REPEAT
+from sweephand.source import MinibatchSource
+from sweephand.terminal import figures
+from sweephand.terminal.screen import Screen
+from sweephand.terminal.units import in_bytes, in_count, in_rate, in_seconds
+
+_COPIED_BYTES = 64 << 20  # beyond the caches
+_LAYOUTS = {"ragged": Ragged(), "padded": Padded()}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add_corpus(parser)
+    add_size(parser)
+    add_order(parser)
+    parser.add_argument(
+        "--layout", choices=_LAYOUTS, default="ragged", help="ragged by default"
+    )
+    parser.add_argument(
+        "--threads", metavar="N", type=whole, help="half of the cores by default"
+    )
+    parser.add_argument("--prefetch", metavar="N", type=whole, default=2, help="2 by default")
+    parser.add_argument("--rounds", metavar="N", type=count, default=7, help="7 by default")
+    parser.add_argument(
+        "--seconds",
+        metavar="S",
+        type=seconds,
+        default=0.5,
+        help="of a round, 0.5 by default",
+    )
+    parser.add_argument("--png", metavar="FILE", type=Path, help="draw the rounds")
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What one round measured, per second."""
+
+    samples: float
+    source_bytes: float
+    memcpy_bytes: float
+
+    @property
+    def ratio(self) -> float:
+        """Bytes of the source over those of memcpy."""
+        return self.source_bytes / self.memcpy_bytes
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
+    """Run the command and return its facts."""
+    begin = time.perf_counter()
+    with make_source(
+        open_corpus(arguments),
+        arguments,
+        max_sweeps=INFINITELY_REPEAT,
+        layout=_LAYOUTS[arguments.layout],
+        num_threads=arguments.threads,
+        prefetch=arguments.prefetch,
+    ) as source:
+        size = minibatch_size(arguments, source)
+        source.next_minibatch(size)
+        first = time.perf_counter() - begin
+        resumes = [_resume_seconds(source, size) for _ in range(arguments.rounds)]
+        rounds = _measure(source, size, arguments, screen)
+    facts: dict[str, Any] = {
+        "ok": True,
+        "size": size,
+        "layout": arguments.layout,
+        "samples_per_second": _spread([round.samples for round in rounds]),
+        "bytes_per_second": _spread([round.source_bytes for round in rounds]),
+        "memcpy_bytes_per_second": _spread([round.memcpy_bytes for round in rounds]),
+        "ratio_to_memcpy": _spread([round.ratio for round in rounds]),
+        "first_minibatch_seconds": first,
+        "resume_seconds": _spread(resumes),
+    }
+    _show(facts, screen)
+    if arguments.png:
+        _draw(rounds, arguments.png)
+        screen.text(f"\nfigure: {arguments.png}")
+        facts["png"] = str(arguments.png)
+    return facts
+
+
+def _resume_seconds(source: MinibatchSource, size: int) -> float:
+    """Return how long it takes from restoring a state at 80 % of a sweep to its minibatch."""
+    source.current_position = source.num_samples_per_sweep * 4 // 5
+    state = source.get_checkpoint_state()
+    source.current_position = 0
+    source.next_minibatch(size)
+    begin = time.perf_counter()
+    source.restore_from_checkpoint(state)
+    source.next_minibatch(size)
+    return time.perf_counter() - begin
+
+
+def _measure(
+    source: MinibatchSource, size: int, arguments: argparse.Namespace, screen: Screen
+) -> list[_Round]:
+    """Measure source and memcpy in turn, so that both see the same machine."""
+    original = np.ones(_COPIED_BYTES, np.uint8)
+    copy = np.zeros_like(original)
+    rounds = []
+    with screen.progress("measure", arguments.rounds) as advance:
+        for _ in range(arguments.rounds):
+            before = source.stats()
+            _, elapsed = _repeat(lambda: source.next_minibatch(size), arguments.seconds)
+            after = source.stats()
+            copies, copy_seconds = _repeat(
+                lambda: np.copyto(copy, original), arguments.seconds / 2
+            )
+            rounds.append(
+                _Round(
+                    (after["samples"] - before["samples"]) / elapsed,
+                    (after["bytes_assembled"] - before["bytes_assembled"]) / elapsed,
+                    copies * _COPIED_BYTES / copy_seconds,
+                )
+            )
+            advance(1, f"{in_rate(rounds[-1].samples)} samples/s")
+    return rounds
+
+
+def _repeat(work: Callable[[], object], wanted_seconds: float) -> tuple[int, float]:
+    """Return how often work was done in about `wanted_seconds`, and how long it took."""
+    number, begin = 0, time.perf_counter()
+    while True:
+        work()
+        number += 1
+        elapsed = time.perf_counter() - begin
+        if elapsed >= wanted_seconds:
+            return number, elapsed
+
+
+def _spread(numbers: Sequence[float]) -> dict[str, float]:
+    return {"median": statistics.median(numbers), "min": min(numbers), "max": max(numbers)}
+
+
+def _show(facts: dict[str, Any], screen: Screen) -> None:
+    screen.facts(
+        {
+            "minibatch": f"{in_count(facts['size'])} samples, {facts['layout']}",
+            "first one": f"{in_seconds(facts['first_minibatch_seconds'])} after opening began",
+        }
+    )
+    screen.text()
+
+    def row(name: str, fact: str, written: Callable[[float], str]) -> tuple[str, ...]:
+        return (name, *(written(facts[fact][which]) for which in ("median", "min", "max")))
+
+    def bytes_rate(number: float) -> str:
+        return f"{in_bytes(number)}/s"
+
+    screen.table(
+        ["", "median", "min", "max"],
+        [
+            row("samples/s", "samples_per_second", in_rate),
+            row("bytes", "bytes_per_second", bytes_rate),
+            row("memcpy, one thread", "memcpy_bytes_per_second", bytes_rate),
+            row("bytes over memcpy", "ratio_to_memcpy", "{:.2f}".format),
+            row("resume at 80 % of a sweep", "resume_seconds", in_seconds),
+        ],
+    )
+
+
+def _draw(rounds: Sequence[_Round], path: Path) -> None:
+    figure, (panel,) = figures.new_figure(1)
+    numbers = range(1, len(rounds) + 1)
+    panel.plot(
+        numbers, [r.memcpy_bytes / 1e9 for r in rounds], "o-", label="memcpy, one thread"
+    )
+    panel.plot(numbers, [r.source_bytes / 1e9 for r in rounds], "o-", label="minibatches")
+    panel.set_xlabel("round")
+    panel.set_ylabel("GB/s")
+    panel.set_ylim(bottom=0)
+    panel.legend()
+    figures.save(figure, path)

@@ -1,0 +1,55 @@
+"""Train on real text, kill the run, go on, and compare: no data and no network are needed.
+
+The corpus is the functions of Python's standard library; NumPy is enough, and a minute. What is
+made stays in the output folder, for the other commands to try.
+
+for example:
+  sweephand demo
+  sweephand demo --steps 1000 --seed 7 --output /tmp/demo
+  sweephand demo --sources ~/src/my-project
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from sweephand.cli.options import count, whole
+from sweephand.demo.corpus import standard_library
+from sweephand.demo.story import tell
+from sweephand.terminal.screen import Screen
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("--steps", metavar="N", type=count, default=500, help="500 by default")
+    parser.add_argument(
+        "--size", metavar="M", type=count, default=4096, help="bytes in a minibatch, 4096"
+    )
+    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="0 by default")
+    parser.add_argument(
+        "--output",
+        metavar="DIR",
+        type=Path,
+        default=Path("sweephand-demo"),
+        help="where corpus, checkpoint and figure go; sweephand-demo by default",
+    )
+    parser.add_argument(
+        "--sources",
+        metavar="DIR",
+        type=Path,
+        default=standard_library(),
+        help="take the functions of other Python files",
+    )
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
+    """Run the command and return its facts."""
+    return tell(
+        arguments.sources,
+        arguments.output,
+        steps=arguments.steps,
+        size=arguments.size,
+        seed=arguments.seed,
+        screen=screen,
+    )

@@ -1,0 +1,61 @@
+"""Say when a sequence comes: the nominal time, and the step for a minibatch size.
+
+for example:
+  sweephand find tokens.npz tokens.npz__17
+  sweephand find tokens.npz tokens.npz__17 --sweep 3 --size 16384
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from sweephand.cli.options import (
+    add_corpus,
+    add_order,
+    add_size,
+    make_source,
+    open_corpus,
+    whole,
+)
+from sweephand.cli.steps import step_at_time
+from sweephand.limits import INFINITELY_REPEAT
+from sweephand.terminal.screen import Screen
+from sweephand.terminal.units import in_count
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add_corpus(parser)
+    parser.add_argument("id", metavar="ID", help="as info and trace show it")
+    parser.add_argument("--sweep", metavar="R", type=whole, default=0, help="0 by default")
+    add_size(parser, optional="say in which step, too")
+    add_order(parser)
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
+    """Run the command and return its facts."""
+    with make_source(
+        open_corpus(arguments), arguments, max_sweeps=INFINITELY_REPEAT, num_threads=0
+    ) as source:
+        time = source.find(arguments.id, arguments.sweep)
+        step = None
+        if arguments.size is not None:
+            step = step_at_time(source, arguments.size, time, screen)
+    facts: dict[str, Any] = {
+        "ok": True,
+        "id": arguments.id,
+        "sweep": arguments.sweep,
+        "nominal_time": time,
+        "size": arguments.size,
+        "step": step,
+    }
+    shown = {
+        "id": arguments.id,
+        "sweep": in_count(arguments.sweep),
+        "nominal time": in_count(time),
+    }
+    if step is not None:
+        shown["step"] = f"{in_count(step)}, of {in_count(arguments.size)} samples each"
+    screen.facts(shown)
+    return facts

@@ -1,0 +1,135 @@
+"""Say what lies at a path: streams, sequences, their lengths, chunks.
+
+for example:
+  sweephand info train.npz
+  sweephand info folder/ --size-stream tokens --png lengths.png
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.cli.open_path import format_of
+from sweephand.cli.options import add_corpus, open_corpus
+from sweephand.source import MinibatchSource
+from sweephand.terminal import figures
+from sweephand.terminal.charts import bars, by_powers_of_two
+from sweephand.terminal.screen import Screen
+from sweephand.terminal.units import in_bytes, in_count
+
+_STEP = 1 << 22  # samples that are looked at at once
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add_corpus(parser)
+    parser.add_argument(
+        "--png", metavar="FILE", type=Path, help="draw the lengths of the sequences"
+    )
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
+    """Run the command and return its facts."""
+    corpus = open_corpus(arguments)
+    with MinibatchSource(corpus, randomize=False, max_sweeps=1, num_threads=0) as source:
+        lengths = _lengths_of(source, screen)
+        facts: dict[str, Any] = {
+            "ok": True,
+            "path": str(arguments.path),
+            "format": format_of(arguments.path).name,
+            "bytes": _bytes_at(arguments.path),
+            "num_sequences": source.num_sequences_per_sweep,
+            "num_samples": source.num_samples_per_sweep,
+            "num_chunks": len(source.chunk_sequences),
+            "chunk_sequences": _summary(source.chunk_sequences),
+            "lengths": _summary(lengths),
+            "first_id": source.sequence_ids(0, 1)[0],
+            "streams": [
+                {
+                    "name": info.name,
+                    "dtype": info.dtype.name,
+                    "sample_shape": list(info.shape),
+                    "is_sparse": info.is_sparse,
+                    "defines_mb_size": info.defines_mb_size,
+                }
+                for info in source.streams.values()
+            ],
+        }
+    _show(facts, lengths, screen)
+    if arguments.png:
+        _draw(lengths, arguments.png)
+        screen.text(f"\nfigure: {arguments.png}")
+        facts["png"] = str(arguments.png)
+    return facts
+
+
+def _lengths_of(source: MinibatchSource, screen: Screen) -> NDArray[np.uint32]:
+    with screen.progress("lengths", source.num_samples_per_sweep) as advance:
+        parts = []
+        for plan in source.plan(_STEP):
+            parts.append(plan.sizes)
+            advance(plan.num_samples)
+    return np.concatenate(parts)
+
+
+def _bytes_at(path: Path) -> int:
+    files = path.iterdir() if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)
+
+
+def _summary(numbers: NDArray[np.integer]) -> dict[str, float]:
+    return {
+        "min": int(numbers.min()),
+        "median": float(np.median(numbers)),
+        "mean": float(numbers.mean()),
+        "p95": float(np.percentile(numbers, 95)),
+        "max": int(numbers.max()),
+    }
+
+
+def _show(facts: dict[str, Any], lengths: NDArray[np.uint32], screen: Screen) -> None:
+    screen.facts(
+        {
+            "path": f"{facts['path']}  ({facts['format']}, {in_bytes(facts['bytes'])})",
+            "sequences": in_count(facts["num_sequences"]),
+            "samples": in_count(facts["num_samples"]),
+            "chunks": in_count(facts["num_chunks"]),
+            "first id": facts["first_id"],
+        }
+    )
+    screen.heading("Streams")
+    screen.table(
+        ["name", "dtype", "shape of a sample", "kind"],
+        [
+            (
+                stream["name"],
+                stream["dtype"],
+                str(tuple(stream["sample_shape"])),
+                "sparse" if stream["is_sparse"] else "dense",
+            )
+            for stream in facts["streams"]
+        ],
+    )
+    screen.heading("How long sequences are, and how large chunks")
+    screen.table(
+        ["", "min", "median", "mean", "95 %", "max"],
+        [
+            ("samples in a sequence", *map(in_count, facts["lengths"].values())),
+            ("sequences in a chunk", *map(in_count, facts["chunk_sequences"].values())),
+        ],
+    )
+    if facts["lengths"]["min"] < facts["lengths"]["max"]:
+        screen.lines(bars(*by_powers_of_two(lengths), screen.ink))
+
+
+def _draw(lengths: NDArray[np.uint32], path: Path) -> None:
+    figure, (panel,) = figures.new_figure(1)
+    figures.draw_lengths(panel, lengths)
+    panel.set_xlabel("samples in a sequence")
+    panel.set_ylabel("sequences")
+    figures.save(figure, path)

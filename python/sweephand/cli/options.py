@@ -1,0 +1,144 @@
+"""What several commands ask for, and the source that it makes."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Literal
+
+from sweephand.cli.open_path import Wanted, open_path
+from sweephand.deserializers import Deserializer
+from sweephand.layouts import Layout
+from sweephand.source import MinibatchSource
+from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+
+_SEQUENCES_PER_MINIBATCH = 64
+
+
+def count(text: str) -> int:
+    """Read a positive number; underscores may group its digits.
+
+    Examples
+    --------
+    >>> count("16_384")
+    16384
+    """
+    number = whole(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError(f"must be positive, got {text!r}")
+    return number
+
+
+def whole(text: str) -> int:
+    """Read a number of at least 0."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}")
+    return number
+
+
+def seconds(text: str) -> float:
+    """Read a positive duration."""
+    number = float(text)
+    if not 0 < number < 1e6:
+        raise argparse.ArgumentTypeError(f"must be positive, got {text!r}")
+    return number
+
+
+def add_corpus(parser: argparse.ArgumentParser) -> None:
+    """Add PATH and what its files do not say."""
+    parser.add_argument(
+        "path",
+        metavar="PATH",
+        type=Path,
+        help="a .npy file, a .npz file, or a folder of .npy files, one stream each; a file or "
+        "member NAME_offsets says where the sequences of NAME begin",
+    )
+    parser.add_argument(
+        "--size-stream",
+        metavar="NAME",
+        help="the stream whose samples are counted; by default the longest of each sequence",
+    )
+    parser.add_argument(
+        "--chunk-size",
+        metavar="N",
+        type=count,
+        help="sequences in a chunk; by default about 8 MiB",
+    )
+
+
+def add_order(parser: argparse.ArgumentParser) -> None:
+    """Add what decides the order."""
+    group = parser.add_argument_group("order")
+    group.add_argument("--seed", metavar="N", type=whole, default=0, help="0 by default")
+    group.add_argument(
+        "--no-shuffle", action="store_true", help="the order of the corpus, in every sweep"
+    )
+    windows = group.add_mutually_exclusive_group()
+    windows.add_argument(
+        "--window-chunks",
+        metavar="N",
+        type=count,
+        help="chunks that are open at a time; by default the whole corpus is shuffled as one",
+    )
+    windows.add_argument(
+        "--window-samples", metavar="N", type=count, help="the same window, in samples"
+    )
+    group.add_argument("--lanes", metavar="N", type=count, help="48 by default")
+
+
+def add_size(
+    parser: argparse.ArgumentParser, *, required: bool = False, optional: str | None = None
+) -> None:
+    """Add the minibatch size: required, or good for what `optional` says, or with a default."""
+    told = optional or f"by default {_SEQUENCES_PER_MINIBATCH} mean sequences"
+    parser.add_argument(
+        "--size",
+        metavar="M",
+        type=count,
+        required=required,
+        help="samples in a minibatch, over all workers" + ("" if required else f"; {told}"),
+    )
+
+
+def open_corpus(arguments: argparse.Namespace) -> Deserializer:
+    """Return the corpus that a command line describes."""
+    return open_path(arguments.path, Wanted(arguments.size_stream, arguments.chunk_size))
+
+
+def make_source(
+    corpus: Deserializer,
+    arguments: argparse.Namespace,
+    *,
+    max_sweeps: int = 1,
+    layout: Layout | None = None,
+    balance: Literal["samples"] | None = None,
+    num_threads: int | None = None,
+    prefetch: int = 2,
+) -> MinibatchSource:
+    """Return the source of a corpus that a command line describes."""
+    window = arguments.window_chunks or DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+    return MinibatchSource(
+        corpus,
+        max_sweeps=max_sweeps,
+        randomize=not arguments.no_shuffle,
+        randomization_seed=arguments.seed,
+        randomization_window_in_chunks=window,
+        randomization_window_in_samples=arguments.window_samples or 0,
+        num_lanes=arguments.lanes,
+        layout=layout,
+        balance=balance,
+        num_threads=num_threads,
+        prefetch=prefetch,
+    )
+
+
+def minibatch_size(arguments: argparse.Namespace, source: MinibatchSource) -> int:
+    """Return the minibatch size that was asked for, or one that suits the corpus."""
+    if arguments.size is not None:
+        return int(arguments.size)
+    samples, sequences = source.num_samples_per_sweep, source.num_sequences_per_sweep
+    return min(samples, -(-_SEQUENCES_PER_MINIBATCH * samples // sequences))

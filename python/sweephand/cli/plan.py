@@ -1,0 +1,281 @@
+"""Run dry: what training would see, from the index alone; no payload is read.
+
+for example:
+  sweephand plan tokens.npz --size 16384 --workers 8
+  sweephand plan tokens.npz --size 16384 --chunk-size 256 --window-chunks 96 --shuffle-report
+  sweephand plan tokens.npz --size 16384 --workers 8 --balance samples --png plan.png
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sweephand.cli.dry_run import DryRun, Shares, dry_run, plan_shares
+from sweephand.cli.options import (
+    add_corpus,
+    add_order,
+    add_size,
+    count,
+    make_source,
+    minibatch_size,
+    open_corpus,
+)
+from sweephand.shuffle_prediction import predicted_variance_ratio
+from sweephand.shuffle_quality import ShuffleReport, shuffle_report
+from sweephand.source import MinibatchSource
+from sweephand.terminal import figures
+from sweephand.terminal.screen import Screen
+from sweephand.terminal.units import in_bytes, in_count, in_percent
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add_corpus(parser)
+    add_size(parser)
+    add_order(parser)
+    parser.add_argument(
+        "--workers", metavar="K", type=count, default=1, help="who share every minibatch"
+    )
+    parser.add_argument(
+        "--balance",
+        choices=["samples"],
+        help="even the shares by moving few sequences",
+    )
+    parser.add_argument(
+        "--multiple-of",
+        metavar="N",
+        type=count,
+        default=1,
+        help="what padded widths are rounded up to a multiple of",
+    )
+    parser.add_argument(
+        "--steps", metavar="N", type=count, help="plan only the first steps of the sweep"
+    )
+    parser.add_argument(
+        "--shuffle-report",
+        action="store_true",
+        help="measure how well the planned order shuffles, taking the corpus as sorted",
+    )
+    parser.add_argument(
+        "--png", metavar="FILE", type=Path, help="draw steps, padding and shares as histograms"
+    )
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
+    """Run the command and return its facts."""
+    with make_source(open_corpus(arguments), arguments, balance=arguments.balance) as source:
+        size = minibatch_size(arguments, source)
+        steps = _plan(source, size, arguments, screen)
+        facts: dict[str, Any] = {
+            "ok": True,
+            "size": size,
+            "workers": arguments.workers,
+            "num_samples": source.num_samples_per_sweep,
+            "num_sequences": source.num_sequences_per_sweep,
+            "whole_sweep": bool(steps.samples.sum() == source.num_samples_per_sweep),
+            **steps.facts(size),
+            **_window_facts(source, size, steps),
+        }
+        report = None
+        if arguments.shuffle_report:
+            report = _report(source, size, steps)
+            facts["shuffle_report"] = report.as_dict()
+    _show(facts, screen)
+    if report:
+        _show_report(report, screen)
+    if arguments.png:
+        _draw(steps, arguments.png)
+        screen.text(f"\nfigure: {arguments.png}")
+        facts["png"] = str(arguments.png)
+    return facts
+
+
+def _plan(
+    source: MinibatchSource, size: int, arguments: argparse.Namespace, screen: Screen
+) -> DryRun:
+    total = source.num_samples_per_sweep
+    if arguments.steps:
+        total = min(total, size * arguments.steps)
+    steps = islice(plan_shares(source, size, arguments.workers), arguments.steps)
+    with screen.progress("plan", total) as advance:
+
+        def watched() -> Iterator[Shares]:
+            for step in steps:
+                yield step
+                advance(step[0].global_num_samples)
+
+        return dry_run(watched(), arguments.multiple_of)
+
+
+def _window_facts(source: MinibatchSource, size: int, steps: DryRun) -> dict[str, object]:
+    """Return what the window costs, and how well it should shuffle."""
+    chunks, block, lanes = len(source.chunk_sequences), source.block_chunks, source.num_lanes
+    is_uniform = block >= chunks
+    window = min(chunks, block * lanes)
+    predicted = 1.0
+    if not is_uniform:
+        minibatch = float(steps.sequences.mean())
+        predicted = predicted_variance_ratio(
+            minibatch, window, chunks, num_lanes=_lanes_in_turn(source, steps)
+        )
+    return {
+        "shuffled": source.is_randomized,
+        "uniform": source.is_randomized and is_uniform,
+        "num_chunks": chunks,
+        "num_lanes": lanes,
+        "block_chunks": min(block, chunks),
+        "open_chunks": window,
+        "memory_bound_bytes": source.memory_bound(size),
+        "predicted_variance_ratio": predicted if source.is_randomized else None,
+    }
+
+
+def _lanes_in_turn(source: MinibatchSource, steps: DryRun) -> int:
+    """Return how many lanes a prediction may count on.
+
+    Lanes are read at one rate in samples: only where sequences are equal do minibatches draw
+    evenly from them.
+    """
+    return source.num_lanes if steps.has_equal_sequences else 1
+
+
+def _report(source: MinibatchSource, size: int, steps: DryRun) -> ShuffleReport:
+    order = [step.sequences for step in islice(source.plan(size), steps.num_steps)]
+    sequences = np.concatenate(order)
+    chunks, block = source.chunk_sequences, source.block_chunks
+    return shuffle_report(
+        sequences,
+        chunks,
+        minibatch=max(2, round(len(sequences) / len(order))),
+        window_chunks=None if block >= len(chunks) else block * source.num_lanes,
+        num_lanes=_lanes_in_turn(source, steps),
+    )
+
+
+def _show(facts: dict[str, Any], screen: Screen) -> None:
+    steps = in_count(facts["steps"])
+    shown = {
+        "minibatch": f"{in_count(facts['size'])} samples",
+        "steps": f"{steps} {'in a sweep' if facts['whole_sweep'] else '(not a whole sweep)'}",
+        "fill": f"{in_percent(facts['fill'])} of the size that was asked for",
+        "order": _order_in_words(facts),
+        "chunks open": f"{in_count(facts['open_chunks'])} of {in_count(facts['num_chunks'])}",
+        "memory": f"at most about {in_bytes(facts['memory_bound_bytes'])} beside resident data",
+    }
+    if facts["predicted_variance_ratio"] is not None:
+        shown["noise"] = (
+            f"about {facts['predicted_variance_ratio']:.2f} times the variance of uniformly "
+            "drawn minibatches, were the corpus sorted"
+        )
+    screen.facts(shown)
+    screen.heading("Steps")
+    rows = [
+        _row("samples in a step", facts["samples_per_step"]),
+        _row("sequences in a step", facts["sequences_per_step"]),
+    ]
+    if "share_samples" in facts:
+        rows.append(
+            _row(f"samples of each of {facts['workers']} workers", facts["share_samples"])
+        )
+        imbalance = map(in_percent, facts["share_imbalance"].values())
+        rows.append(("fullest worker over the mean", *imbalance))
+    screen.table(["", "min", "mean", "max"], rows)
+    screen.heading("Padding")
+    screen.table(
+        ["layout", "cells in a step", "waste"],
+        [
+            (
+                f"{name.capitalize()}()",
+                in_count(round(padding["cells_per_step"])),
+                in_percent(padding["waste"]),
+            )
+            for name, padding in facts["padding"].items()
+        ],
+    )
+
+
+def _row(name: str, spread: dict[str, float]) -> tuple[str, ...]:
+    return (name, *(in_count(spread[which]) for which in ("min", "mean", "max")))
+
+
+def _order_in_words(facts: dict[str, Any]) -> str:
+    if not facts["shuffled"]:
+        return "that of the corpus"
+    if facts["uniform"]:
+        return "uniform: the whole corpus is shuffled as one"
+    block, lanes = facts["block_chunks"], in_count(facts["num_lanes"])
+    what = "chunk" if block == 1 else f"block of {in_count(block)} chunks"
+    return f"shuffled within a window: one {what} open in each of {lanes} lanes"
+
+
+def _show_report(report: ShuffleReport, screen: Screen) -> None:
+    screen.heading(
+        f"Shuffle report: {in_count(report.num_places)} sequences in minibatches of "
+        f"{report.minibatch}, the corpus taken as sorted"
+    )
+    worst = max(report.same_chunk_neighbours)
+    screen.table(
+        ["", "found", "to expect", "uniform", "p if uniform"],
+        [
+            (
+                "variance of minibatch means",
+                f"{report.variance_ratio:.3f}",
+                f"{report.predicted_variance_ratio:.3f}",
+                "1.000",
+                f"{report.variance_p_value:.3g}",
+            ),
+            (
+                "chunks in a minibatch",
+                f"{report.distinct_chunks:.1f}",
+                f"{report.predicted_distinct_chunks:.1f}",
+                "",
+                "",
+            ),
+            (
+                "neighbours of one chunk, worst tenth",
+                f"{worst:.4f}",
+                "",
+                f"{report.uniform_same_chunk_neighbours:.4f}",
+                f"{report.neighbours_p_value:.3g}",
+            ),
+            (
+                "correlation of neighbours",
+                f"{report.lag_correlation:+.4f}",
+                "",
+                "+0.0000",
+                f"{report.lag_p_value:.3g}",
+            ),
+            (
+                "tenths of the corpus, chi-square",
+                f"{report.decile_chi_square:.3f}",
+                "",
+                "1.000",
+                f"{report.decile_p_value:.3g}",
+            ),
+        ],
+    )
+    screen.text(
+        "p is the chance that a uniform order is as far out: small ones are the rule for a "
+        "window, and a defect where the order should be uniform."
+    )
+
+
+def _draw(steps: DryRun, path: Path) -> None:
+    has_shares = steps.shares.shape[1] > 1
+    figure, panels = figures.new_figure(2 + has_shares)
+    panels[0].hist(steps.samples, bins=40)
+    panels[0].set_xlabel("samples in a step")
+    panels[1].hist(100 * (1 - steps.samples / steps.cells), bins=40)
+    panels[1].set_xlabel("padding in a step, per cent of the cells")
+    if has_shares:
+        panels[2].hist(100 * steps.imbalance, bins=40)
+        panels[2].set_xlabel("fullest worker over the mean, per cent")
+    for panel in panels:
+        panel.set_ylabel("steps")
+    figures.save(figure, path)

@@ -1,0 +1,98 @@
+"""Say what a step saw: which sequences, when, and a digest of all that they hold.
+
+Steps count from 0. The answer is that of training with this seed, size and window.
+
+for example:
+  sweephand trace tokens.npz --step 81920 --size 16384
+  sweephand trace tokens.npz --time 1342177280 --size 16384 --seed 7 --all
+  sweephand trace tokens.npz --step 12 --size 16384 --workers 8 --rank 3 --json
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from sweephand.cli.options import (
+    add_corpus,
+    add_order,
+    add_size,
+    count,
+    make_source,
+    open_corpus,
+    whole,
+)
+from sweephand.cli.steps import time_of_step
+from sweephand.digest import digest_of
+from sweephand.limits import INFINITELY_REPEAT
+from sweephand.terminal.screen import Screen
+from sweephand.terminal.units import in_count
+
+_ROWS = 20
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add_corpus(parser)
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--step", metavar="N", type=whole, help="the step, counted from 0")
+    place.add_argument("--time", metavar="T", type=whole, help="the nominal time, in samples")
+    add_size(parser, required=True)
+    add_order(parser)
+    parser.add_argument("--workers", metavar="K", type=count, default=1)
+    parser.add_argument(
+        "--rank", metavar="R", type=whole, default=0, help="whose share, with --workers"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help=f"show all sequences, not only {_ROWS}"
+    )
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
+    """Run the command and return its facts."""
+    size = arguments.size
+    share = {"num_data_partitions": arguments.workers, "partition_index": arguments.rank}
+    with make_source(
+        open_corpus(arguments), arguments, max_sweeps=INFINITELY_REPEAT, num_threads=0
+    ) as source:
+        time = arguments.time
+        if time is None:
+            time = time_of_step(source, size, arguments.step, screen)
+        source.current_position = time
+        planned = next(source.plan(size, **share))
+        minibatch = source.next_minibatch(size, **share)
+        facts: dict[str, Any] = {
+            "ok": True,
+            "step": arguments.step,
+            "nominal_time": minibatch.nominal_time,
+            "next_time": source.current_position,
+            "sweep": minibatch.nominal_time // source.num_samples_per_sweep,
+            "end_of_sweep": minibatch.end_of_sweep,
+            "num_sequences": minibatch.num_sequences,
+            "num_samples": minibatch.num_samples,
+            "global_num_samples": minibatch.global_num_samples,
+            "digest": digest_of(minibatch),
+            "ids": minibatch.ids,
+            "sizes": planned.sizes.tolist(),
+        }
+    _show(facts, None if arguments.all else _ROWS, screen)
+    return facts
+
+
+def _show(facts: dict[str, Any], num_rows: int | None, screen: Screen) -> None:
+    begin, end = facts["nominal_time"], facts["next_time"]
+    shown = {} if facts["step"] is None else {"step": in_count(facts["step"])}
+    shown |= {
+        "nominal time": f"{in_count(begin)} to {in_count(end)}, in sweep {facts['sweep']}",
+        "sequences": in_count(facts["num_sequences"]),
+        "samples": in_count(facts["num_samples"]),
+        "digest": facts["digest"],
+    }
+    if facts["end_of_sweep"]:
+        shown["sweep"] = "ends in this step"
+    screen.facts(shown)
+    screen.heading("Sequences, in order")
+    rows = list(zip(facts["ids"], map(in_count, facts["sizes"]), strict=True))
+    screen.table(["id", "samples"], rows[:num_rows])
+    if num_rows is not None and len(rows) > num_rows:
+        screen.text(f"... and {len(rows) - num_rows} more: --all shows them")

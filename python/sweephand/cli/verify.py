@@ -1,0 +1,194 @@
+"""Read everything once and check what the library promises of it.
+
+In a sweep every sequence comes exactly once; a state restored at any place gives identical
+minibatches, with other threads too; the shares of several workers unite to the minibatch.
+
+for example:
+  sweephand verify train.npz
+  sweephand verify tokens.npz --size 16384 --workers 8 --places 20
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sweephand.cli.options import (
+    add_corpus,
+    add_order,
+    add_size,
+    count,
+    make_source,
+    minibatch_size,
+    open_corpus,
+)
+from sweephand.deserializers import Deserializer
+from sweephand.digest import digest_of, digests_by_id
+from sweephand.minibatch import Minibatch
+from sweephand.source import MinibatchSource
+from sweephand.terminal.screen import Screen
+from sweephand.terminal.units import in_count
+
+_STEPS_AT_A_PLACE = 3
+_SHOWN = 10
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    add_corpus(parser)
+    add_size(parser)
+    add_order(parser)
+    parser.add_argument(
+        "--workers", metavar="K", type=count, default=4, help="whose shares are united, 4"
+    )
+    parser.add_argument(
+        "--places", metavar="N", type=count, default=8, help="where a state is restored, 8"
+    )
+
+
+@dataclass
+class _Check:
+    """One promise, how often it was looked at, and where it was broken."""
+
+    promise: str
+    looked_at: str
+    num_looked_at: int = 0
+    broken: list[str] = field(default_factory=list)
+
+    def look(self, kept: bool, where: str) -> None:
+        """Note one look."""
+        self.num_looked_at += 1
+        if not kept:
+            self.broken.append(where)
+
+
+@dataclass
+class _Place:
+    """A step of the sweep: the state before it, and digests of it and the next ones."""
+
+    step: int
+    state: str
+    digests: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Again:
+    """Makes the source anew and goes to places that were passed."""
+
+    corpus: Deserializer
+    arguments: argparse.Namespace
+    size: int
+
+    def minibatches(
+        self, place: _Place, workers: int = 1, rank: int = 0, num_threads: int = 0
+    ) -> Iterator[Minibatch]:
+        """Yield as many minibatches as the place remembers, or one worker's shares of them."""
+        with make_source(self.corpus, self.arguments, num_threads=num_threads) as source:
+            source.restore_from_checkpoint(json.loads(place.state))
+            for _ in place.digests:
+                yield source.next_minibatch(
+                    self.size, num_data_partitions=workers, partition_index=rank
+                )
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
+    """Run the command and return its facts."""
+    corpus = open_corpus(arguments)
+    with make_source(corpus, arguments) as source:
+        size = minibatch_size(arguments, source)
+        once, as_planned, places = _read_sweep(source, size, arguments.places, screen)
+    again = _Again(corpus, arguments, size)
+    resumed = _check_resume(again, places, screen)
+    shared = _check_shares(again, places, arguments.workers, screen)
+    checks = [once, as_planned, resumed, shared]
+    facts: dict[str, Any] = {
+        "ok": not any(check.broken for check in checks),
+        "size": size,
+        "workers": arguments.workers,
+        "checks": [
+            {
+                "promise": check.promise,
+                "looked_at": check.num_looked_at,
+                "unit": check.looked_at,
+                "broken": check.broken[:_SHOWN],
+            }
+            for check in checks
+        ],
+    }
+    screen.table(
+        ["promise", "looked at", "kept"],
+        [
+            (
+                check.promise,
+                f"{in_count(check.num_looked_at)} {check.looked_at}",
+                f"NO: {check.broken[0]}" if check.broken else "yes",
+            )
+            for check in checks
+        ],
+    )
+    return facts
+
+
+def _read_sweep(
+    source: MinibatchSource, size: int, num_places: int, screen: Screen
+) -> tuple[_Check, _Check, list[_Place]]:
+    """Read a sweep; remember some places of it."""
+    once = _Check("every sequence comes exactly once in a sweep", "sequences")
+    as_planned = _Check("minibatches hold what was planned", "steps")
+    num_steps = sum(1 for _ in source.plan(size))
+    chosen = set(random.sample(range(num_steps), min(num_places, num_steps)))
+    times_seen = np.zeros(source.num_sequences_per_sweep, np.int64)
+    places: list[_Place] = []
+    with screen.progress("read", source.num_samples_per_sweep) as advance:
+        for step, planned in enumerate(source.plan(size)):
+            if step in chosen:
+                places.append(_Place(step, json.dumps(source.get_checkpoint_state())))
+            minibatch = source.next_minibatch(size)
+            np.add.at(times_seen, planned.sequences, 1)
+            is_same = minibatch.ids == planned.ids
+            is_then = minibatch.nominal_time == planned.nominal_time
+            as_planned.look(is_same and is_then, f"step {step}")
+            for place in places:
+                if step < place.step + _STEPS_AT_A_PLACE:
+                    place.digests.append(digest_of(minibatch))
+            advance(planned.num_samples)
+    as_planned.look(not source.next_minibatch(size), "something comes after the last step")
+    once.num_looked_at = len(times_seen)
+    for sequence in np.flatnonzero(times_seen != 1)[:_SHOWN]:
+        once.broken.append(f"sequence {sequence} came {times_seen[sequence]} times")
+    return once, as_planned, places
+
+
+def _check_resume(again: _Again, places: list[_Place], screen: Screen) -> _Check:
+    check = _Check("a restored state goes on with the same minibatches", "minibatches")
+    with screen.progress("resume", len(places)) as advance:
+        for number, place in enumerate(places):
+            minibatches = again.minibatches(place, num_threads=number % 3)
+            pairs = zip(place.digests, minibatches, strict=True)
+            for step, (digest, minibatch) in enumerate(pairs, place.step):
+                check.look(digest_of(minibatch) == digest, f"step {step}, from {place.step}")
+            advance(1)
+    return check
+
+
+def _check_shares(again: _Again, places: list[_Place], workers: int, screen: Screen) -> _Check:
+    check = _Check(f"the shares of {workers} workers unite to the minibatch", "minibatches")
+    with screen.progress("shares", len(places)) as advance:
+        for place in places:
+            whole = again.minibatches(place)
+            shares = [again.minibatches(place, workers, rank) for rank in range(workers)]
+            for step, (minibatch, *parts) in enumerate(
+                zip(whole, *shares, strict=True), place.step
+            ):
+                held = [digests_by_id(part) for part in parts]
+                united = {name: digest for part in held for name, digest in part.items()}
+                is_disjoint = len(united) == sum(map(len, held))
+                check.look(is_disjoint and united == digests_by_id(minibatch), f"step {step}")
+            advance(1)
+    return check

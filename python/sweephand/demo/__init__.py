@@ -1,0 +1,1 @@
+"""The demonstration: real text, a small model, a run that is killed and one that goes on."""

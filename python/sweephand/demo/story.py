@@ -1,0 +1,260 @@
+"""The demonstration, told to a person as it happens, and its facts."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sweephand.demo.corpus import Corpus, read_corpus
+from sweephand.demo.training import Resumed, Settings, Step, follow, train
+from sweephand.terminal import figures
+from sweephand.terminal.charts import bars, by_powers_of_two, curve
+from sweephand.terminal.screen import Screen
+from sweephand.terminal.units import in_count, in_seconds
+
+LEAST_STEPS = 20
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The three runs of the demonstration.
+
+    Attributes
+    ----------
+    whole : list of Step
+        Of the run that was never killed.
+    killed : list of Step
+        What the killed copy told before its end.
+    place : Resumed
+        Where the other copy went on.
+    resumed : list of Step
+        What it told from there on.
+    """
+
+    whole: list[Step]
+    killed: list[Step]
+    place: Resumed
+    resumed: list[Step]
+
+    def checks(self) -> list[dict[str, Any]]:
+        """Compare both copies with the run that was never killed."""
+        return [
+            {"run": "the copy that was killed", **compare(self.killed, self.whole)},
+            {"run": "the copy that went on", **compare(self.resumed, self.whole)},
+        ]
+
+
+def compare(steps: Sequence[Step], whole: Sequence[Step]) -> dict[str, Any]:
+    """Compare steps with those of the same numbers in the whole run, bit for bit."""
+    pairs = [(step, whole[step.number]) for step in steps]
+    return {
+        "first_step": steps[0].number,
+        "last_step": steps[-1].number,
+        "same_minibatch": all(
+            (one.nominal_time, one.digest) == (other.nominal_time, other.digest)
+            for one, other in pairs
+        ),
+        "same_loss": all(one.loss.hex() == other.loss.hex() for one, other in pairs),
+    }
+
+
+def tell(
+    sources: Path, folder: Path, *, steps: int, size: int, seed: int, screen: Screen
+) -> dict[str, object]:
+    """Run the demonstration and return its facts; ``ok`` says whether all was the same.
+
+    Parameters
+    ----------
+    sources : Path
+        Where Python files are.
+    folder : Path
+        Where the corpus, the checkpoint and the figure go.
+    steps, size, seed : int
+        Of the run; `size` in bytes.
+
+    Raises
+    ------
+    ValueError
+        If there are too few steps to kill a run in time.
+    """
+    if steps < LEAST_STEPS:
+        raise ValueError(f"the demonstration needs {LEAST_STEPS} steps or more, got {steps}")
+    begin = time.perf_counter()
+    corpus = _tell_corpus(sources, folder / "corpus", screen)
+    checkpoint = folder / "checkpoint.npz"
+    settings = Settings(folder / "corpus", steps, size, seed, num_threads=1, prefetch=2)
+    saving = replace(settings, checkpoint=checkpoint, checkpoint_steps=steps // 12)
+    whole = _tell_training(settings, screen)
+    checkpoint.unlink(missing_ok=True)
+    killed = _tell_kill(saving, screen)
+    place, resumed = _tell_resume(saving, replace(saving, num_threads=3, prefetch=7), screen)
+    runs = Runs(whole, killed, place, resumed)
+    ok = _tell_comparison(runs.checks(), screen)
+    png = _tell_curve(corpus, runs, folder / "demo.png", screen)
+    _tell_what_next(settings, corpus, killed[-1].number, screen)
+    return {
+        "ok": ok,
+        "corpus": str(settings.corpus),
+        "num_sequences": len(corpus.names),
+        "num_samples": len(corpus.tokens),
+        "steps": steps,
+        "size": size,
+        "seed": seed,
+        "killed_after_step": killed[-1].number,
+        "resumed_at_step": place.step,
+        "restore_to_first_minibatch_seconds": place.place_seconds,
+        "state": place.state,
+        "checks": runs.checks(),
+        "losses": [step.loss for step in whole],
+        "png": None if png is None else str(png),
+        "seconds": time.perf_counter() - begin,
+    }
+
+
+def _tell_corpus(sources: Path, folder: Path, screen: Screen) -> Corpus:
+    screen.heading("1. A corpus that every machine has: the functions of Python's own sources")
+    corpus = read_corpus(sources)
+    corpus.write(folder)
+    screen.facts(
+        {
+            "found in": str(sources),
+            "sequences": f"{in_count(len(corpus.names))}, each of them a function",
+            "samples": f"{in_count(len(corpus.tokens))}, each of them a byte",
+        }
+    )
+    screen.text("\nBytes in a function, and so many functions:")
+    screen.lines(bars(*by_powers_of_two(corpus.lengths), screen.ink))
+    return corpus
+
+
+def _tell_training(settings: Settings, screen: Screen) -> list[Step]:
+    screen.heading("2. Train a small model that predicts the next byte")
+    begin = time.perf_counter()
+    _, steps = _collect(train(settings), "train", settings.steps, screen)
+    seconds = time.perf_counter() - begin
+    last = [step.loss for step in steps[-10:]]
+    screen.text(
+        f"{settings.steps} steps of {in_count(settings.size)} bytes in {in_seconds(seconds)}. "
+        f"The loss fell from {steps[0].loss:.2f} to {sum(last) / len(last):.2f} nats per byte."
+    )
+    return steps
+
+
+def _tell_kill(settings: Settings, screen: Screen) -> list[Step]:
+    screen.heading("3. Start the same run in a copy of this program, and kill it")
+    # Chance, not the seed: any step will do.
+    kill_at = random.randint(settings.steps // 4, settings.steps * 6 // 10)
+    _, steps = _collect(follow(settings, kill_at=kill_at), "copy", kill_at, screen)
+    screen.text(
+        f"SIGKILL after step {steps[-1].number}. All that is left is the checkpoint that it "
+        f"wrote every {settings.checkpoint_steps} steps."
+    )
+    return steps
+
+
+def _tell_resume(
+    before: Settings, settings: Settings, screen: Screen
+) -> tuple[Resumed, list[Step]]:
+    screen.heading("4. Start another copy, which goes on from the checkpoint")
+    place, steps = _collect(follow(settings), "go on", settings.steps, screen)
+    if place is None:
+        raise ChildProcessError("the copy found no checkpoint to go on from")
+    screen.facts(
+        {
+            "goes on at": f"step {place.step}, {in_count(place.state['position'])} bytes after "
+            "the start",
+            "state": f"{len(json.dumps(place.state))} bytes of JSON",
+            "threads": f"{settings.num_threads} instead of {before.num_threads}",
+            "prefetch": f"{settings.prefetch} minibatches instead of {before.prefetch}",
+            "place found in": f"{in_seconds(place.place_seconds)}, from state to minibatch",
+        }
+    )
+    return place, steps
+
+
+def _collect(
+    events: Iterable[Step | Resumed], title: str, total: int, screen: Screen
+) -> tuple[Resumed | None, list[Step]]:
+    place, steps = None, []
+    with screen.progress(title, total) as advance:
+        for event in events:
+            if isinstance(event, Resumed):
+                place = event
+                advance(event.step)
+            else:
+                steps.append(event)
+                advance(1, f"loss {event.loss:.2f}")
+    return place, steps
+
+
+def _tell_comparison(checks: Sequence[dict[str, Any]], screen: Screen) -> bool:
+    screen.heading("5. Compare with the run that was never killed, bit for bit")
+    words = {True: "yes", False: "NO"}
+    screen.table(
+        ["", "steps", "same ids and bytes", "same loss"],
+        [
+            (
+                check["run"],
+                f"{check['first_step']} to {check['last_step']}",
+                words[check["same_minibatch"]],
+                words[check["same_loss"]],
+            )
+            for check in checks
+        ],
+    )
+    ok = all(check["same_minibatch"] and check["same_loss"] for check in checks)
+    if not ok:
+        screen.text("The runs differ, which they must not: please report it.", style="bold red")
+    return ok
+
+
+def _tell_curve(corpus: Corpus, runs: Runs, path: Path, screen: Screen) -> Path | None:
+    screen.heading("The loss in nats per byte, over the steps")
+    screen.lines(curve([step.loss for step in runs.whole], screen.ink))
+    if not figures.has_matplotlib():
+        screen.text(f"There is no figure: {figures.HOW_TO_INSTALL}")
+        return None
+    _draw(corpus, runs, path)
+    screen.text(f"figure: {path}")
+    return path
+
+
+def _draw(corpus: Corpus, runs: Runs, path: Path) -> None:
+    figure, (losses, lengths) = figures.new_figure(2)
+    for steps, look, label in (
+        (runs.whole, {"color": "0.75", "linewidth": 5}, "never killed"),
+        (runs.killed, {"color": "tab:red"}, "killed"),
+        (runs.resumed, {"color": "tab:blue", "linestyle": "--"}, "gone on"),
+    ):
+        losses.plot([s.number for s in steps], [s.loss for s in steps], label=label, **look)
+    losses.axvline(runs.killed[-1].number, color="tab:red", linewidth=0.8)
+    losses.set_xlabel("step")
+    losses.set_ylabel("loss, nats per byte")
+    losses.legend()
+    figures.draw_lengths(lengths, corpus.lengths)
+    lengths.set_xlabel("bytes in a function")
+    lengths.set_ylabel("functions")
+    figures.save(figure, path)
+
+
+def _tell_what_next(settings: Settings, corpus: Corpus, step: int, screen: Screen) -> None:
+    path = settings.corpus
+    order = f"--size {settings.size} --seed {settings.seed}"
+    screen.heading("Try next")
+    screen.lines(
+        [
+            f"sweephand info {path}",
+            f"sweephand plan {path} {order} --workers 8 --shuffle-report",
+            f"sweephand trace {path} {order} --step {step}",
+            f"sweephand find {path} {order} bytes.npy__0",
+            f"sweephand verify {path} {order}",
+        ]
+    )
+    screen.text(
+        f"where bytes.npy__0 is {corpus.names[0]}; then your own arrays, see the README"
+    )

@@ -1,0 +1,71 @@
+"""Which examples of which files a selection reads, and their ids."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class FileInstruction:
+    """A run of examples in one file.
+
+    Attributes
+    ----------
+    filename : str
+    skip : int
+        Examples before the run.
+    take : int
+        Examples of the run.
+    examples_in_shard : int
+        All examples of the file.
+    """
+
+    filename: str
+    skip: int
+    take: int
+    examples_in_shard: int
+
+
+def make_file_instructions(
+    files: Sequence[Path], shard_lengths: Sequence[int], begin: int, end: int
+) -> list[FileInstruction]:
+    """Return the runs that make up the examples ``[begin, end)`` of a split.
+
+    Examples
+    --------
+    >>> for row in make_file_instructions(list(map(Path, "abcd")), [4, 0, 7, 3], 3, 9):
+    ...     print(row.filename, row.skip, row.take, row.examples_in_shard)
+    a 3 1 4
+    c 0 5 7
+    """
+    rows = []
+    start = 0
+    for file, length in zip(files, shard_lengths, strict=True):
+        stop = start + length
+        if length > 0 and begin < stop and start < end:
+            skip = max(begin - start, 0)
+            take = min(end, stop) - start - skip
+            rows.append(FileInstruction(str(file), skip, take, length))
+        start = stop
+    return rows
+
+
+def name_files(files: Sequence[str]) -> list[str]:
+    """Return short names that tell the files apart, for the ids of their examples.
+
+    The name is that of the file; of files in several folders it starts at the deepest part of
+    the path that differs between the folders.
+
+    Examples
+    --------
+    >>> name_files(["/a/b/f", "/a/b/g"]), name_files(["/a/b/f", "/x/y/f"])
+    (['f', 'g'], ['b/f', 'y/f'])
+    """
+    paths = [Path(file) for file in files]
+    folders = {path.parent.parts[::-1] for path in paths}
+    depth = 0
+    if len(folders) > 1:
+        while len({parts[depth : depth + 1] for parts in folders}) == 1:
+            depth += 1
+        depth += 1
+    return ["/".join(path.parts[-1 - depth :]) for path in paths]

@@ -1,0 +1,80 @@
+"""JSON files of Protocol Buffers messages, whose faults are errors that name the file."""
+
+import json
+from pathlib import Path
+from typing import TypeVar
+
+from sweephand.errors import DataError
+
+Value = TypeVar("Value", str, bool, list[object], dict[str, object])
+
+
+class JsonFields:
+    """The fields of one JSON object. What is left out has its default value."""
+
+    def __init__(self, file: Path, values: object) -> None:
+        if not isinstance(values, dict):
+            raise DataError(f"expected a JSON object, found {values!r:.80}", str(file))
+        self._file = file
+        self._values: dict[str, object] = values
+
+    def _get(self, name: str, default: Value) -> Value:
+        value = self._values.get(name, default)
+        if not isinstance(value, type(default)):
+            wanted = type(default).__name__
+            raise DataError(
+                f"field {name!r} must be a {wanted}, got {value!r:.80}", str(self._file)
+            )
+        return value
+
+    def text(self, name: str) -> str:
+        """Return a string."""
+        return self._get(name, "")
+
+    def flag(self, name: str) -> bool:
+        """Return a boolean."""
+        return self._get(name, False)
+
+    def nested(self, name: str) -> "JsonFields":
+        """Return an object."""
+        return JsonFields(self._file, self._get(name, {}))
+
+    def nested_list(self, name: str) -> list["JsonFields"]:
+        """Return a list of objects."""
+        return [JsonFields(self._file, value) for value in self._get(name, [])]
+
+    def integer(self, name: str) -> int:
+        """Return an integer in ``[0, 2^63)``."""
+        return self._to_integer(name, self._values.get(name, 0))
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """Return a list of integers in ``[0, 2^63)``."""
+        return tuple(self._to_integer(name, value) for value in self._get(name, []))
+
+    def _to_integer(self, name: str, value: object) -> int:
+        # 64-bit integers are text in the JSON form of Protocol Buffers.
+        if isinstance(value, str) and value.isascii() and value.isdigit():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+            raise DataError(
+                f"field {name!r} must hold integers in [0, 2^63), got {value!r:.80}",
+                str(self._file),
+            )
+        return value
+
+
+def read_json(file: Path) -> object:
+    """Return the content of a JSON file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    DataError
+        If it is not valid JSON.
+    """
+    try:
+        content: object = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not valid JSON: {error}", str(file)) from error
+    return content

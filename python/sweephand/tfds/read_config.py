@@ -1,0 +1,90 @@
+"""How the examples of a TFDS folder are ordered."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sweephand.checks import check_int
+from sweephand.tfds.file_instructions import FileInstruction
+
+InterleaveSort = Callable[[list[FileInstruction]], Sequence[FileInstruction]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputContext:
+    """Which of several readers this one is: of that many files it takes one.
+
+    Attributes
+    ----------
+    num_input_pipelines, input_pipeline_id : int
+    """
+
+    num_input_pipelines: int = 1
+    input_pipeline_id: int = 0
+
+    def __post_init__(self) -> None:
+        check_int("num_input_pipelines", self.num_input_pipelines, 1, 2**31)
+        check_int("input_pipeline_id", self.input_pipeline_id, 0, self.num_input_pipelines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadConfig:
+    """The read options of TFDS that decide which examples come when.
+
+    Attributes
+    ----------
+    interleave_cycle_length : int, optional
+        Files that are open at one time. None is 16, or 1 for a data set whose written order was
+        kept.
+    interleave_block_length : int
+        Examples that are read from a file before the next one's turn.
+    shuffle_seed : int, optional
+        The seed of the shuffle of files. Without one `load` draws it.
+    shuffle_reshuffle_each_iteration : bool
+        Whether every pass shuffles the files anew.
+    interleave_sort_fn, experimental_interleave_sort_fn : callable, optional
+        Takes the list of `FileInstruction`, returns those to read in the order to open them.
+    input_context : InputContext, optional
+        Reads a part of the files.
+    add_tfds_id : bool
+        Whether a stream ``tfds_id`` holds the id of every example.
+    enable_ordering_guard : bool
+        Whether reading a data set out of its written order is refused.
+    global_seed : int, optional
+        What ``tf.random.set_seed`` would have been given; the shuffle depends on it.
+    repeat_filenames : bool
+        Only False: with it passes mix, and no order of sweeps can say that.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range, or cannot be had.
+    """
+
+    interleave_cycle_length: int | None = None
+    interleave_block_length: int = 16
+    shuffle_seed: int | None = None
+    shuffle_reshuffle_each_iteration: bool = True
+    interleave_sort_fn: InterleaveSort | None = None
+    experimental_interleave_sort_fn: InterleaveSort | None = None
+    input_context: InputContext | None = None
+    add_tfds_id: bool = False
+    enable_ordering_guard: bool = True
+    global_seed: int | None = None
+    repeat_filenames: bool = False
+
+    def __post_init__(self) -> None:
+        if self.interleave_cycle_length is not None:
+            check_int("interleave_cycle_length", self.interleave_cycle_length, 1, 2**31)
+        check_int("interleave_block_length", self.interleave_block_length, 1, 2**31)
+        if self.repeat_filenames:
+            raise ValueError(
+                "repeat_filenames mixes passes, which are sweeps here; leave it out and repeat "
+                "sweeps by max_sweeps"
+            )
+        if self.interleave_sort_fn and self.experimental_interleave_sort_fn:
+            raise ValueError("interleave_sort_fn was given twice, under both of its names")
+
+    @property
+    def sort(self) -> InterleaveSort | None:
+        """The function that sorts the files, by either of its names."""
+        return self.interleave_sort_fn or self.experimental_interleave_sort_fn

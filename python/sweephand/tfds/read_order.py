@@ -1,0 +1,206 @@
+"""The exact order in which TFDS reads a selection, for any pass and at any position."""
+
+import secrets
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.tfds.file_instructions import FileInstruction, name_files
+from sweephand.tfds.file_shuffle import FileShuffle
+from sweephand.tfds.interleave import Interleave
+from sweephand.tfds.read_config import ReadConfig
+
+_DEFAULT_CYCLE_LENGTH = 16
+
+
+def _select(rows: Sequence[FileInstruction], config: ReadConfig) -> list[FileInstruction]:
+    """Return the rows that are left when the options had their turn."""
+    selected = list(rows)
+    if config.sort is not None:
+        selected = list(config.sort(selected))
+        if not all(isinstance(row, FileInstruction) for row in selected):
+            raise TypeError("interleave_sort_fn must return FileInstruction objects")
+    context = config.input_context
+    if context is not None:
+        if context.num_input_pipelines > len(selected):
+            raise ValueError(
+                f"input_context shares {len(selected)} files among "
+                f"{context.num_input_pipelines} readers; some would get none"
+            )
+        selected = selected[context.input_pipeline_id :: context.num_input_pipelines]
+    if not any(row.take for row in selected):
+        raise ValueError("the split selects no examples")
+    return selected
+
+
+class ReadOrder:
+    """Which example comes when.
+
+    Positions count from 0 in every pass. An example is known by its row, the number of its
+    `FileInstruction` in `rows`, and by its place in the row; or by its id.
+
+    Parameters
+    ----------
+    rows : sequence of FileInstruction
+        What a split selects, in storage order.
+    config : ReadConfig
+    shuffle_files : bool
+        Whether the files are shuffled, in every pass anew.
+    is_ordered : bool
+        Whether the data set asks for its written order.
+
+    Attributes
+    ----------
+    rows : list of FileInstruction
+    shuffle_seed : int or None
+        The seed that is used: the given one, or one that was drawn.
+
+    Raises
+    ------
+    ValueError
+        If nothing is selected, or the written order was to be kept and the options would not.
+
+    Examples
+    --------
+    >>> rows = [FileInstruction(name, 0, 3, 3) for name in "ab"]
+    >>> ReadOrder(rows, ReadConfig(interleave_block_length=2)).take(0, 6)
+    (array([0, 0, 1, 1, 0, 1]), array([0, 1, 0, 1, 2, 2]))
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[FileInstruction],
+        config: ReadConfig,
+        *,
+        shuffle_files: bool = False,
+        is_ordered: bool = False,
+    ) -> None:
+        cycle_length = config.interleave_cycle_length
+        if cycle_length is None:
+            cycle_length = 1 if is_ordered else _DEFAULT_CYCLE_LENGTH
+        if is_ordered and (shuffle_files or cycle_length != 1):
+            broken = (
+                "the data set keeps its written order, which shuffle_files and an "
+                "interleave_cycle_length other than 1 give up"
+            )
+            if config.enable_ordering_guard:
+                raise ValueError(f"{broken}; set enable_ordering_guard=False to do so")
+            warnings.warn(broken, stacklevel=2)
+        self.rows = _select(rows, config)
+        self.shuffle_seed: int | None = None
+        self._shuffle: FileShuffle | None = None
+        if shuffle_files:
+            given = config.shuffle_seed
+            self.shuffle_seed = secrets.randbelow(2**31 - 1) if given is None else given
+            self._shuffle = FileShuffle(
+                self.shuffle_seed,
+                global_seed=config.global_seed,
+                reshuffle=config.shuffle_reshuffle_each_iteration,
+            )
+        self._cycle_length = cycle_length
+        self._block_length = config.interleave_block_length
+        self._num_examples = sum(row.take for row in self.rows)
+        # A sweep is read while the next one is planned.
+        self._pass = lru_cache(maxsize=4)(self._make_pass)
+
+    def __len__(self) -> int:
+        """Return the number of examples of one pass."""
+        return self._num_examples
+
+    def _make_pass(self, number: int) -> tuple[NDArray[np.int64], Interleave]:
+        """Return the rows in the order in which they are opened, and their interleaving."""
+        opened = np.arange(len(self.rows))
+        if self._shuffle is not None:
+            opened = self._shuffle.order(len(self.rows), number)
+        lengths = [self.rows[row].take for row in opened]
+        interleave = Interleave(
+            lengths, cycle_length=self._cycle_length, block_length=self._block_length
+        )
+        return opened, interleave
+
+    def take(
+        self, first: int, count: int, *, number: int = 0
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return what comes at positions ``[first, first + count)`` of a pass.
+
+        Parameters
+        ----------
+        first, count : int
+        number : int
+            Which pass: the sweep.
+
+        Returns
+        -------
+        rows, places : ndarray of int64, shape (count,)
+
+        Raises
+        ------
+        IndexError
+            If the positions reach past the end of the pass.
+        """
+        opened, interleave = self._pass(number)
+        files, places = interleave.take(first, count)
+        return opened[files], places
+
+    def find(self, row: int, place: int, *, number: int = 0) -> int:
+        """Return the position in a pass of one example."""
+        opened, interleave = self._pass(number)
+        return interleave.find(int(np.flatnonzero(opened == row)[0]), place)
+
+
+class ExampleIds:
+    """The ids that TFDS gives to examples: the file's name and the place in the file.
+
+    Parameters
+    ----------
+    rows : sequence of FileInstruction
+
+    Examples
+    --------
+    >>> ids = ExampleIds([FileInstruction("/data/demo-00000-of-00001", 10, 5, 40)])
+    >>> ids.of(0, 2), list(ids.find("demo-00000-of-00001__12"))
+    ('demo-00000-of-00001__12', [(0, 2)])
+    """
+
+    def __init__(self, rows: Sequence[FileInstruction]) -> None:
+        self._rows = rows
+        self._names = name_files([row.filename for row in rows])
+        self._rows_of: dict[str, list[int]] = {}
+        for number, name in enumerate(self._names):
+            self._rows_of.setdefault(name, []).append(number)
+
+    def of(self, row: int, place: int) -> str:
+        """Return the id of an example."""
+        return f"{self._names[row]}__{self._rows[row].skip + place}"
+
+    def find(self, example_id: str) -> Iterator[tuple[int, int]]:
+        """Yield row and place of the example: several where the split selects it several times.
+
+        Raises
+        ------
+        KeyError
+            If no selected example has the id.
+        """
+        name, _, index = example_id.rpartition("__")
+        if not (index.isascii() and index.isdigit()):
+            raise KeyError(example_id)
+        found = [
+            (row, int(index) - self._rows[row].skip)
+            for row in self._rows_of.get(name, [])
+            if 0 <= int(index) - self._rows[row].skip < self._rows[row].take
+        ]
+        if not found:
+            raise KeyError(example_id)
+        yield from found
+
+    def repeat(self) -> bool:
+        """Return whether an example is selected more than once."""
+        runs = sorted(
+            (name, row.skip, row.skip + row.take)
+            for name, row in zip(self._names, self._rows, strict=True)
+        )
+        return any(a[0] == b[0] and b[1] < a[2] for a, b in pairwise(runs))

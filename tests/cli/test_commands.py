@@ -1,0 +1,285 @@
+"""What the commands say is so."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.conftest import LENGTHS, Call
+
+import sweephand as sh
+from sweephand.cli.open_path import open_path
+from sweephand.digest import digest_of
+from sweephand.shuffle_quality import shuffle_report
+
+
+def is_png(path: Path) -> bool:
+    return path.read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def shares_of(
+    path: Path, size: int, workers: int, **settings: object
+) -> list[list[sh.Minibatch]]:
+    return [
+        list(
+            sh.MinibatchSource(open_path(path), max_sweeps=1, **settings).minibatches(
+                size, num_data_partitions=workers, partition_index=rank
+            )
+        )
+        for rank in range(workers)
+    ]
+
+
+def test_info_tells_streams_and_lengths(tokens: Path, call: Call, tmp_path: Path) -> None:
+    png = tmp_path / "lengths.png"
+    facts = call("info", tokens, "--chunk-size", 100, "--json", "--png", png).facts
+    assert (facts["num_sequences"], facts["num_samples"]) == (300, LENGTHS.sum())
+    assert facts["num_chunks"] == 3
+    assert facts["lengths"]["min"] == LENGTHS.min()
+    assert facts["lengths"]["median"] == np.median(LENGTHS)
+    assert facts["first_id"] == "tokens.npz__0"
+    assert [stream["name"] for stream in facts["streams"]] == ["tokens", "label"]
+    assert is_png(png)
+
+
+def test_info_shows_a_table_and_a_histogram(tokens: Path, call: Call) -> None:
+    shown = call("info", tokens).out
+    assert "tokens   uint16" in shown
+    assert "32 - 63" in shown
+
+
+def test_index_says_that_arrays_need_none(tokens: Path, rows: Path, call: Call) -> None:
+    for path in (tokens, rows):
+        assert call("index", path, "--json").facts["index"] is None
+        assert "needs no index" in call("index", path).out
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_plan_foretells_what_is_delivered(tokens: Path, workers: int, call: Call) -> None:
+    options = ["--size", 200, "--seed", 4, "--workers", workers, "--json"]
+    facts = call("plan", tokens, *options).facts
+    shares = shares_of(tokens, 200, workers, randomization_seed=4)
+    steps = [sum(m.num_samples for m in step) for step in zip(*shares, strict=True)]
+    cells = [
+        sum(m["tokens"].lengths.max(initial=0) * m.num_sequences for m in step)
+        for step in zip(*shares, strict=True)
+    ]
+    assert facts["steps"] == len(steps)
+    assert facts["whole_sweep"]
+    assert facts["samples_per_step"] == {
+        "min": min(steps),
+        "mean": pytest.approx(np.mean(steps)),
+        "max": max(steps),
+    }
+    assert facts["padding"]["padded"]["waste"] == pytest.approx(1 - sum(steps) / sum(cells))
+    assert facts["padding"]["ragged"]["waste"] == 0
+    if workers > 1:
+        loads = np.array([[m.num_samples for m in step] for step in zip(*shares, strict=True)])
+        worst = (loads.max(axis=1) / loads.mean(axis=1) - 1).max()
+        assert facts["share_imbalance"]["max"] == pytest.approx(worst)
+        assert facts["empty_shares"] == (loads == 0).sum()
+
+
+def test_plan_shows_that_balance_evens_the_shares(tokens: Path, call: Call) -> None:
+    options = ["--size", 1000, "--workers", 4, "--json"]
+    lanes = call("plan", tokens, *options).facts["share_imbalance"]["mean"]
+    evened = call("plan", tokens, *options, "--balance", "samples").facts["share_imbalance"]
+    assert evened["mean"] < lanes / 3
+
+
+def test_plan_rounds_padded_widths_up(tokens: Path, call: Call) -> None:
+    options = ["--size", 200, "--json"]
+    tight = call("plan", tokens, *options).facts["padding"]["padded"]
+    wide = call("plan", tokens, *options, "--multiple-of", 64).facts["padding"]["padded"]
+    assert tight["cells_per_step"] < wide["cells_per_step"]
+    assert wide["cells_per_step"] == pytest.approx(
+        64 * call("plan", tokens, *options).facts["sequences_per_step"]["mean"]
+    )
+
+
+def test_plan_can_look_at_the_first_steps_only(tokens: Path, call: Call) -> None:
+    facts = call("plan", tokens, "--size", 200, "--steps", 3, "--json").facts
+    assert facts["steps"] == 3
+    assert not facts["whole_sweep"]
+    assert "not a whole sweep" in call("plan", tokens, "--size", 200, "--steps", 3).out
+
+
+def test_plan_tells_the_window(tokens: Path, call: Call) -> None:
+    chunks = ["--size", 200, "--chunk-size", 10, "--json"]
+    uniform = call("plan", tokens, *chunks).facts
+    assert uniform["uniform"]
+    assert uniform["predicted_variance_ratio"] == 1
+    window = call("plan", tokens, *chunks, "--window-chunks", 12, "--lanes", 4).facts
+    assert not window["uniform"]
+    assert (window["block_chunks"], window["open_chunks"], window["num_chunks"]) == (3, 12, 30)
+    per_sample = call(
+        "plan", tokens, *chunks, "--window-samples", LENGTHS.sum() * 2 // 5, "--lanes", 4
+    ).facts
+    assert per_sample["block_chunks"] == 2  # 2/5 of 30 chunks over 4 lanes, rounded down
+    straight = call("plan", tokens, *chunks, "--no-shuffle").facts
+    assert not straight["shuffled"]
+    assert straight["predicted_variance_ratio"] is None
+
+
+def test_the_shuffle_report_is_on_the_planned_order(rows: Path, call: Call) -> None:
+    order = ["--seed", 3, "--chunk-size", 10, "--window-chunks", 20, "--lanes", 2]
+    facts = call("plan", rows, "--size", 20, *order, "--shuffle-report", "--json").facts
+    source = sh.MinibatchSource(
+        sh.NpyDeserializer({"rows": rows}, chunk_size=10),
+        max_sweeps=1,
+        randomization_seed=3,
+        randomization_window_in_chunks=20,
+        num_lanes=2,
+    )
+    ids = [name for minibatch in source.minibatches(20) for name in minibatch.ids]
+    numbers = [int(name.removeprefix("rows.npy__")) for name in ids]
+    wanted = shuffle_report(numbers, [10] * 100, minibatch=20, window_chunks=20, num_lanes=2)
+    assert facts["shuffle_report"] == wanted.as_dict()
+
+
+def test_the_shuffle_report_tells_an_order_that_is_none(rows: Path, call: Call) -> None:
+    report = ["--size", 20, "--chunk-size", 10, "--shuffle-report", "--json"]
+    straight = call("plan", rows, *report, "--no-shuffle").facts["shuffle_report"]
+    shuffled = call("plan", rows, *report).facts["shuffle_report"]
+    assert straight["variance_ratio"] > 10
+    assert straight["variance_p_value"] < 1e-6
+    assert shuffled["variance_ratio"] < 2
+    assert shuffled["variance_p_value"] > 1e-6
+
+
+def test_plan_and_bench_draw(tokens: Path, call: Call, tmp_path: Path) -> None:
+    plan, bench = tmp_path / "plan.png", tmp_path / "bench.png"
+    assert call("plan", tokens, "--workers", 2, "--png", plan).code == 0
+    assert call("bench", tokens, "--rounds", 2, "--seconds", 0.01, "--png", bench).code == 0
+    assert is_png(plan)
+    assert is_png(bench)
+
+
+def test_without_matplotlib_the_error_says_how_to_get_it(
+    tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    answer = call("plan", tokens, "--png", tmp_path / "plan.png")
+    assert answer.code == 1
+    assert answer.err.endswith("figures need matplotlib: pip install 'sweephand[plot]'\n")
+
+
+@pytest.mark.parametrize("step", [0, 7, 41])
+def test_trace_tells_what_a_step_saw(tokens: Path, step: int, call: Call) -> None:
+    facts = call("trace", tokens, "--step", step, "--size", 300, "--seed", 2, "--json").facts
+    source = sh.MinibatchSource(open_path(tokens), randomization_seed=2)
+    for _ in range(step + 1):
+        minibatch = source.next_minibatch(300)
+    assert facts["ids"] == minibatch.ids
+    assert facts["sizes"] == minibatch["tokens"].lengths.tolist()
+    assert facts["digest"] == digest_of(minibatch)
+    assert facts["nominal_time"] == minibatch.nominal_time
+    assert facts["next_time"] == source.current_position
+    assert facts["sweep"] == minibatch.nominal_time // LENGTHS.sum()
+
+
+def test_trace_finds_a_step_of_rows_without_planning_the_ones_before(
+    rows: Path, call: Call
+) -> None:
+    far = call("trace", rows, "--step", 10**12, "--size", 300, "--json").facts
+    assert far["nominal_time"] == 300 * 10**12
+    assert far["sweep"] == 300 * 10**12 // 1000
+
+
+def test_trace_tells_what_one_worker_saw(tokens: Path, call: Call) -> None:
+    options = ["--time", 900, "--size", 300, "--json"]
+    whole = call("trace", tokens, *options).facts["ids"]
+    shares = [
+        call("trace", tokens, *options, "--workers", 3, "--rank", rank).facts["ids"]
+        for rank in range(3)
+    ]
+    assert sorted(name for share in shares for name in share) == sorted(whole)
+    assert "partition_index" in call("trace", tokens, *options, "--workers", 3, "--rank", 3).err
+
+
+def test_trace_shows_few_sequences_unless_all_are_wanted(tokens: Path, call: Call) -> None:
+    options = ["trace", tokens, "--step", 0, "--size", 2000]
+    count = call(*options, "--json").facts["num_sequences"]
+    assert f"... and {count - 20} more" in call(*options).out
+    assert "more" not in call(*options, "--all").out
+
+
+@pytest.mark.parametrize("sweep", [0, 3])
+def test_find_is_the_inverse_of_trace(tokens: Path, sweep: int, call: Call) -> None:
+    order = ["--size", 300, "--seed", 6]
+    found = call("find", tokens, "tokens.npz__123", *order, "--sweep", sweep, "--json").facts
+    traced = call("trace", tokens, *order, "--step", found["step"], "--json").facts
+    place = traced["ids"].index("tokens.npz__123")
+    assert found["nominal_time"] == traced["nominal_time"] + sum(traced["sizes"][:place])
+    assert found["sweep"] == sweep
+
+
+def test_find_names_an_id_that_is_not_there(tokens: Path, call: Call) -> None:
+    answer = call("find", tokens, "tokens.npz__300")
+    assert answer.code == 1
+    assert answer.err == "sweephand find: no sequence has the id 'tokens.npz__300'\n"
+
+
+def test_verify_looks_at_everything(tokens: Path, call: Call) -> None:
+    options = ["--size", 300, "--workers", 3, "--places", 4, "--chunk-size", 5]
+    answer = call("verify", tokens, *options, "--window-chunks", 12, "--lanes", 4, "--json")
+    assert answer.code == 0
+    once, planned, resumed, shared = answer.facts["checks"]
+    assert once["looked_at"] == 300
+    assert planned["looked_at"] > 25
+    assert resumed["looked_at"] == shared["looked_at"] > 4
+    assert not any(check["broken"] for check in answer.facts["checks"])
+
+
+def test_verify_notices_a_resume_at_a_wrong_place(
+    tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = sh.MinibatchSource.restore_from_checkpoint
+
+    def late(source: sh.MinibatchSource, state: dict[str, object]) -> None:
+        honest(source, state)
+        source.next_minibatch(1)
+
+    monkeypatch.setattr(sh.MinibatchSource, "restore_from_checkpoint", late)
+    answer = call("verify", tokens, "--size", 300)
+    assert answer.code == 1
+    assert "NO: step" in answer.out
+
+
+def test_verify_notices_shares_that_overlap(
+    tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = sh.MinibatchSource.next_minibatch
+
+    def unshared(source: sh.MinibatchSource, size: int, **_: object) -> sh.Minibatch:
+        return honest(source, size)
+
+    monkeypatch.setattr(sh.MinibatchSource, "next_minibatch", unshared)
+    facts = call("verify", tokens, "--size", 300, "--json").facts
+    assert not facts["ok"]
+    assert [bool(check["broken"]) for check in facts["checks"]] == [False, False, False, True]
+
+
+def test_verify_notices_a_sequence_that_comes_twice(
+    tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "sweephand.planned.PlannedMinibatch.sequences",
+        property(lambda plan: np.minimum(plan._plan.sequences(), 298)),
+    )
+    facts = call("verify", tokens, "--size", 300, "--json").facts
+    assert not facts["ok"]
+    assert facts["checks"][0]["broken"] == [
+        "sequence 298 came 2 times",
+        "sequence 299 came 0 times",
+    ]
+
+
+def test_bench_measures_source_and_memcpy(tokens: Path, call: Call) -> None:
+    for layout in ("ragged", "padded"):
+        options = ["--size", 300, "--rounds", 3, "--seconds", 0.01, "--layout", layout]
+        facts = call("bench", tokens, *options, "--threads", 0, "--json").facts
+        for name in ("samples_per_second", "bytes_per_second", "memcpy_bytes_per_second"):
+            assert 0 < facts[name]["min"] <= facts[name]["median"] <= facts[name]["max"]
+        assert facts["layout"] == layout
+        assert 0 < facts["first_minibatch_seconds"] < 60
+        assert 0 < facts["resume_seconds"]["median"] < 60

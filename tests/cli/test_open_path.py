@@ -1,0 +1,104 @@
+"""What lies at a path is told by its bytes, and damage is an error with its place."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.conftest import OFFSETS, Call
+
+import sweephand as sh
+from sweephand.cli.open_path import Wanted, open_path
+
+
+def lengths_at(path: Path, wanted: Wanted | None = None) -> list[int]:
+    source = sh.MinibatchSource(open_path(path, wanted), randomize=False, max_sweeps=1)
+    return [size for plan in source.plan(100) for size in plan.sizes.tolist()]
+
+
+def test_a_member_with_offsets_is_a_stream_of_sequences(tokens: Path) -> None:
+    source = sh.MinibatchSource(open_path(tokens), randomize=False)
+    assert {name: info.dtype.name for name, info in source.streams.items()} == {
+        "tokens": "uint16",
+        "label": "int64",
+    }
+    assert lengths_at(tokens) == np.diff(OFFSETS).tolist()
+    assert source.sequence_ids(0, 1) == ["tokens.npz__0"]
+
+
+def test_a_compressed_archive_is_served_too(tokens: Path, tmp_path: Path) -> None:
+    with np.load(tokens) as archive:
+        np.savez_compressed(tmp_path / "small.npz", **archive)
+    assert lengths_at(tmp_path / "small.npz") == np.diff(OFFSETS).tolist()
+
+
+def test_a_folder_has_a_stream_per_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(6))
+    np.save(tmp_path / "a_offsets.npy", [0, 2, 6])
+    np.save(tmp_path / "b.npy", np.ones((2, 5)))
+    (tmp_path / "notes.txt").write_text("not data")
+    source = sh.MinibatchSource(open_path(tmp_path))
+    assert {name: info.shape for name, info in source.streams.items()} == {"a": (), "b": (5,)}
+    assert lengths_at(tmp_path) == [2, 4]
+    assert lengths_at(tmp_path / "a.npy") == [2, 4]  # its offsets lie beside it
+    assert lengths_at(tmp_path / "b.npy") == [1, 1]
+
+
+def test_the_name_of_a_file_does_not_matter(rows: Path) -> None:
+    assert lengths_at(rows.rename(rows.with_name("data.bin"))) == [1] * 1000
+
+
+def test_the_stream_that_counts_can_be_chosen(tokens: Path) -> None:
+    assert lengths_at(tokens, Wanted(size_stream="label")) == [1] * 300
+    with pytest.raises(ValueError, match="no stream 'x', there are: tokens, label"):
+        open_path(tokens, Wanted(size_stream="x"))
+
+
+def test_chunks_can_be_made_smaller(tokens: Path, rows: Path) -> None:
+    for path, sequences in ((tokens, 300), (rows, 1000)):
+        source = sh.MinibatchSource(open_path(path, Wanted(chunk_size=7)))
+        assert source.chunk_sequences.sum() == sequences
+        assert source.chunk_sequences.max() == 7
+
+
+def test_what_is_no_data_is_refused(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "text.npy").write_text("not an array")
+    (tmp_path / "empty").mkdir()
+    for name in ("text.npy", "empty"):
+        answer = call("info", tmp_path / name)
+        assert answer.code == 1
+        assert "is of no format that is known here: .npy, .npz, folder of .npy" in answer.err
+
+
+def test_pickled_objects_are_never_loaded(tmp_path: Path, call: Call) -> None:
+    np.savez(tmp_path / "x.npz", x=np.array([{}], object))
+    np.save(tmp_path / "x.npy", np.array([{}], object))
+    for name in ("x.npz", "x.npy"):
+        answer = call("info", tmp_path / name)
+        assert answer.code == 1
+        assert str(tmp_path / name) in answer.err
+        assert "pickle" in answer.err
+
+
+def test_an_archive_that_is_cut_or_flipped_is_an_error_or_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez(path, x=np.arange(20, dtype=np.int16), x_offsets=np.array([0, 5, 20]))
+    whole, lengths = path.read_bytes(), lengths_at(path)
+    cut = [whole[:end] for end in range(4, len(whole), 7)]
+    flipped = [
+        whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :] for at in range(len(whole))
+    ]
+    damaged = cut + flipped
+    num_refused = 0
+    for number, content in enumerate(damaged):
+        path = tmp_path / f"{number}.npz"
+        path.write_bytes(content)
+        try:
+            assert sum(lengths_at(path)) in (sum(lengths), 3)  # 3: the offsets got another name
+        except (sh.DataError, ValueError):
+            num_refused += 1
+    assert num_refused > len(damaged) // 2
+
+
+def test_a_stream_may_have_any_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", **{"self": np.arange(3), "a b": np.ones(3)})
+    assert list(sh.MinibatchSource(open_path(tmp_path / "x.npz")).streams) == ["self", "a b"]

@@ -1,0 +1,252 @@
+"""Bucketed minibatches, against the model."""
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests import model_layouts as layouts
+from tests.core import core_request, core_timeline
+from tests.model import ModelCorpus, ModelSettings
+from tests.strategies import timelines
+
+from sweephand import _core
+
+NO_LIMIT = 2**64 - 1
+
+Taken = tuple[int, int, list[int], int]  # time, bucket key, sequences, sweeps ended
+
+
+def planner(
+    corpus: ModelCorpus,
+    settings: ModelSettings,
+    boundaries: list[int],
+    limit: int = NO_LIMIT,
+    num_sequences: int = 0,
+) -> _core.BucketedPlanner:
+    timeline = core_timeline(corpus, settings)
+    return _core.BucketedPlanner(timeline, boundaries, num_sequences, limit)
+
+
+def taken(plan: _core.Plan) -> Taken:
+    return plan.nominal_time, plan.row_length, plan.sequences().tolist(), plan.sweeps_ended
+
+
+def core_minibatches(core: _core.BucketedPlanner, requests: list[int]) -> Iterator[Taken]:
+    for request in requests:
+        plan = core.next(core_request(request))
+        if plan.end_of_data:
+            return
+        yield taken(plan)
+
+
+def model_minibatches(
+    corpus: ModelCorpus,
+    settings: ModelSettings,
+    boundaries: list[int],
+    requests: list[int],
+    limit: int | None = None,
+    num_sequences: int = 0,
+) -> list[Taken]:
+    found = layouts.bucketed(corpus, settings, boundaries, iter(requests), limit, num_sequences)
+    return [
+        (m.time, m.key, [entry.sequence for entry in m.entries], m.sweeps_ended) for m in found
+    ]
+
+
+@st.composite
+def bucketings(draw: st.DrawFn) -> tuple[ModelCorpus, ModelSettings, list[int]]:
+    corpus, settings = draw(timelines())
+    longest = max(corpus.sizes)
+    inner = draw(st.sets(st.integers(1, longest + 3), max_size=5))
+    return corpus, settings, sorted({*inner, draw(st.integers(longest, longest + 3))})
+
+
+@given(st.data())
+def test_minibatches_are_those_of_the_model_whatever_sizes_are_asked_for(
+    data: st.DataObject,
+) -> None:
+    corpus, settings, boundaries = data.draw(bucketings())
+    size = st.integers(1, 3 * max(boundaries))
+    requests = data.draw(st.lists(size, min_size=1, max_size=30))
+    limit = data.draw(st.one_of(st.none(), st.integers(1, 3 * corpus.num_samples)))
+    core = planner(corpus, settings, boundaries, NO_LIMIT if limit is None else limit)
+    expected = model_minibatches(corpus, settings, boundaries, requests, limit)
+    assert list(core_minibatches(core, requests)) == expected
+
+
+@given(bucketings(), st.integers(1, 60))
+def test_every_sequence_is_served_once_per_sweep_in_full_minibatches_but_the_last(
+    bucketing: tuple[ModelCorpus, ModelSettings, list[int]], size: int
+) -> None:
+    corpus, settings, boundaries = bucketing
+    core = planner(corpus, settings, boundaries)
+    for _ in range(2):
+        served: list[int] = []
+        counts: dict[int, list[int]] = {}
+        ended = 0
+        while not ended:
+            _, key, sequences, ended = taken(core.next(core_request(size)))
+            served += sequences
+            counts.setdefault(key, []).append(len(sequences))
+            assert all(corpus.sizes[sequence] <= key for sequence in sequences)
+        assert sorted(served) == list(range(corpus.num_sequences))
+        if layouts.bucket_parts(corpus, settings) == 1:
+            for key, found in counts.items():
+                assert set(found[:-1]) <= {max(1, size // key)}
+
+
+@given(bucketings(), st.integers(1, 60), st.data())
+def test_a_plan_resumes_with_the_progress_that_it_tells(
+    bucketing: tuple[ModelCorpus, ModelSettings, list[int]], size: int, data: st.DataObject
+) -> None:
+    corpus, settings, boundaries = bucketing
+    core = planner(corpus, settings, boundaries)
+    sizes = data.draw(st.lists(st.integers(1, 60), min_size=1, max_size=10))
+    for request in sizes:
+        plan = core.next(core_request(request))
+    again = planner(corpus, settings, boundaries)
+    again.resume(plan.next_time, plan.progress)
+    assert again.time == core.time
+    rest = [size] * 10
+    assert list(core_minibatches(again, rest)) == list(core_minibatches(core, rest))
+
+
+@given(bucketings(), st.integers(1, 60), st.data())
+def test_with_one_size_nominal_time_alone_is_a_place(
+    bucketing: tuple[ModelCorpus, ModelSettings, list[int]], size: int, data: st.DataObject
+) -> None:
+    corpus, settings, boundaries = bucketing
+    expected = model_minibatches(corpus, settings, boundaries, [size] * 40)
+    times = [minibatch[0] for minibatch in expected]
+    time = data.draw(st.integers(0, times[-1]))
+    core = planner(corpus, settings, boundaries)
+    core.seek(time)
+    assert core.time == time
+    rest = [minibatch for minibatch in expected if minibatch[0] >= time]
+    assert list(core_minibatches(core, [size] * len(rest))) == rest
+
+
+@given(bucketings(), st.integers(1, 60), st.data())
+def test_shares_are_the_minibatch_and_equal_but_for_one(
+    bucketing: tuple[ModelCorpus, ModelSettings, list[int]], size: int, data: st.DataObject
+) -> None:
+    corpus, settings, boundaries = bucketing
+    workers = data.draw(st.integers(1, 7))
+    core = planner(corpus, settings, boundaries)
+    for time, key, sequences, _ in model_minibatches(corpus, settings, boundaries, [size] * 8):
+        shares = []
+        for rank in range(workers):
+            core.seek(time)
+            plan = core.next(core_request(size, workers, rank))
+            assert (plan.nominal_time, plan.row_length) == (time, key)
+            shares.append(plan.sequences().tolist())
+            assert plan.num_rows == len(shares[-1])
+        assert sorted(itertools.chain(*shares)) == sorted(sequences)
+        wanted = [
+            len(sequences) // workers + (rank < len(sequences) % workers)
+            for rank in range(workers)
+        ]
+        assert [len(share) for share in shares] == wanted
+
+
+@given(bucketings(), st.integers(1, 60), st.data())
+def test_the_time_of_a_sequence_is_found_for_a_size(
+    bucketing: tuple[ModelCorpus, ModelSettings, list[int]], size: int, data: st.DataObject
+) -> None:
+    corpus, settings, boundaries = bucketing
+    sequence = data.draw(st.integers(0, corpus.num_sequences - 1))
+    sweep = data.draw(st.sampled_from([0, 1, 10**6]))
+    core = planner(corpus, settings, boundaries)
+    found = core.find(sequence, sweep, size)
+    for minibatch in layouts.bucketed(
+        corpus, settings, boundaries, itertools.repeat(size), first_sweep=sweep
+    ):
+        begins = itertools.accumulate(
+            (e.size for e in minibatch.entries), initial=minibatch.time
+        )
+        times = dict(zip((e.sequence for e in minibatch.entries), begins, strict=False))
+        if sequence in times:
+            break
+    assert found == times[sequence]
+    assert core.sequences_in(found, found + 1, size).tolist() == [sequence]
+
+
+@given(bucketings(), st.integers(1, 8))
+def test_minibatches_may_be_of_a_number_of_sequences(
+    bucketing: tuple[ModelCorpus, ModelSettings, list[int]], count: int
+) -> None:
+    corpus, settings, boundaries = bucketing
+    core = planner(corpus, settings, boundaries, num_sequences=count)
+    expected = model_minibatches(corpus, settings, boundaries, [1] * 20, num_sequences=count)
+    assert list(core_minibatches(core, [1] * 20)) == expected
+
+
+def test_a_length_equal_to_a_boundary_belongs_to_it() -> None:
+    corpus = ModelCorpus.of([[2, 3, 2, 3, 4]])
+    settings = ModelSettings(num_lanes=1, randomize=False)
+    core = planner(corpus, settings, [2, 4])
+    minibatches = list(core_minibatches(core, [8] * 3))
+    assert minibatches == [(0, 4, [1, 3], 0), (6, 2, [0, 2], 0), (10, 4, [4], 1)]
+
+
+def test_partial_minibatches_come_at_the_end_of_the_sweep() -> None:
+    corpus = ModelCorpus.of([np.random.default_rng(1).integers(1, 33, 500).tolist()])
+    core = planner(corpus, ModelSettings(seed=4), [8, 16, 24, 32])
+    partial = []
+    while True:
+        _, key, sequences, ended = taken(core.next(core_request(96)))
+        partial.append(len(sequences) < 96 // key)
+        if ended:
+            break
+    assert 1 <= sum(partial) <= 4
+    assert all(partial[-sum(partial) :])
+
+
+def test_lengths_do_not_tell_when_a_minibatch_comes() -> None:
+    sizes = np.random.default_rng(0).lognormal(np.log(30), 1, 20_000)
+    corpus = ModelCorpus.of([np.clip(np.rint(sizes), 1, 256).astype(int).tolist()])
+    core = planner(corpus, ModelSettings(seed=11), [8, 16, 32, 64, 128, 256])
+    keys = []
+    while True:
+        _, key, _, ended = taken(core.next(core_request(2048)))
+        keys.append(key)
+        if ended:
+            break
+    tenths = [part.mean() for part in np.array_split(np.array(keys), 10)]
+    deviation = np.std(keys) / np.sqrt(len(keys) / 10)
+    assert np.abs(np.array(tenths) - np.mean(keys)).max() < 3.5 * deviation
+    changes = np.mean(np.diff(keys) != 0)
+    chances = np.unique(keys, return_counts=True)[1] / len(keys)
+    assert changes == pytest.approx(1 - (chances**2).sum(), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("boundaries", "message"),
+    [
+        ([], "boundaries must not be empty"),
+        ([0, 4], "boundaries must be positive, got 0"),
+        ([4, 2], "boundaries must ascend, got 4 before 2"),
+        ([4, 4], "boundaries must ascend, got 4 before 4"),
+    ],
+)
+def test_boundaries_that_make_no_sense_are_refused(boundaries: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        planner(ModelCorpus.of([[1]]), ModelSettings(), boundaries)
+
+
+def test_a_sequence_longer_than_the_last_boundary_is_refused() -> None:
+    corpus = ModelCorpus.of([[3, 9, 4]])
+    core = planner(corpus, ModelSettings(), [4, 8])
+    with pytest.raises(ValueError, match=r"sequence 1 has 9 samples.* last boundary, 8"):
+        core.next(core_request(8))
+
+
+def test_progress_of_another_place_is_refused() -> None:
+    corpus = ModelCorpus.of([[3, 2, 4]])
+    core = planner(corpus, ModelSettings(), [4])
+    for time, progress in [(3, [2]), (9, [4]), (2, [1, 0]), (1, [1])]:
+        with pytest.raises(ValueError, match="no minibatch ends at nominal time"):
+            core.resume(time, progress)

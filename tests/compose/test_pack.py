@@ -1,0 +1,142 @@
+"""Joining a list into rows, against the model; the worked examples and figures of packing."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tests import model_layouts as layouts
+
+from sweephand import _core
+
+EXAMPLE = [6, 3, 5, 4, 7, 2, 1, 3, 6, 2]
+
+
+def rows_of(packed: _core.Rows) -> list[list[int]]:
+    ends = [0, *packed.ends.tolist()]
+    return [packed.members[a:b].tolist() for a, b in itertools.pairwise(ends)]
+
+
+def in_order(sizes: list[int], length: int, look_ahead: int) -> list[list[int]]:
+    return rows_of(_core.pack_in_order(np.array(sizes, np.uint32), length, look_ahead))
+
+
+def longest_first(sizes: list[int], length: int) -> list[list[int]]:
+    return rows_of(_core.pack_longest_first(np.array(sizes, np.uint32), length))
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> tuple[list[int], int]:
+    """Sizes and a row length that holds them: short rows, and as long as they may be."""
+    length = draw(st.one_of(st.integers(1, 40), st.integers(2**31 - 40, 2**31)))
+    size = st.one_of(st.integers(1, length), st.integers(max(1, length - 40), length))
+    return draw(st.lists(size, max_size=60)), length
+
+
+@given(lists(), st.one_of(st.integers(1, 70), st.just(2**63)))
+def test_rows_in_order_are_those_of_the_model(
+    packing: tuple[list[int], int], look_ahead: int
+) -> None:
+    sizes, length = packing
+    assert in_order(sizes, length, look_ahead) == layouts.rows_in_order(
+        sizes, length, look_ahead
+    )
+
+
+@given(lists())
+def test_rows_longest_first_are_those_of_first_fit_decreasing(
+    packing: tuple[list[int], int],
+) -> None:
+    sizes, length = packing
+    rows = longest_first(sizes, length)
+    # The model opens rows in the order in which it meets their longest member.
+    assert rows == layouts.rows_longest_first(sizes, length)
+
+
+@given(lists(), st.integers(1, 70))
+def test_every_sequence_is_in_one_row_and_no_row_overflows(
+    packing: tuple[list[int], int], look_ahead: int
+) -> None:
+    sizes, length = packing
+    for rows in (in_order(sizes, length, look_ahead), longest_first(sizes, length)):
+        assert sorted(itertools.chain(*rows)) == list(range(len(sizes)))
+        assert all(0 < sum(sizes[place] for place in row) <= length for row in rows)
+
+
+@given(lists(), st.integers(1, 20))
+def test_a_sequence_waits_less_rows_than_are_in_sight(
+    packing: tuple[list[int], int], look_ahead: int
+) -> None:
+    sizes, length = packing
+    seen = 0  # sequences that came into sight, at most
+    taken: set[int] = set()
+    entered = {}
+    for number, row in enumerate(in_order(sizes, length, look_ahead)):
+        for place in row:
+            while seen < len(sizes) and seen - len(taken) < look_ahead:
+                entered[seen] = number
+                seen += 1
+            taken.add(place)
+            assert number - entered[place] <= look_ahead - 1
+
+
+@pytest.mark.parametrize(
+    ("look_ahead", "rows"),
+    [
+        (1, [[6, 3], [5, 4], [7, 2, 1], [3, 6], [2]]),
+        (2, [[6, 3], [5, 4], [7, 2, 1], [3, 6], [2]]),
+        (3, [[6, 4], [3, 7], [5, 3, 2], [1, 6, 2]]),
+        (4, [[6, 4], [3, 7], [5, 3, 2], [1, 6, 2]]),
+        (10, [[6, 4], [3, 7], [5, 3, 2], [1, 6, 2]]),
+    ],
+)
+def test_the_worked_example_of_the_look_ahead(look_ahead: int, rows: list[list[int]]) -> None:
+    found = in_order(EXAMPLE, 10, look_ahead)
+    assert [[EXAMPLE[place] for place in row] for row in found] == rows
+
+
+def test_the_worked_example_of_longest_first() -> None:
+    found = longest_first(EXAMPLE, 10)
+    assert [[EXAMPLE[place] for place in row] for row in found] == [
+        [3, 7],
+        [6, 4],
+        [1, 3, 6],
+        [5, 2, 2],
+    ]
+
+
+def log_normal(count: int) -> NDArray[np.uint32]:
+    sizes = np.random.default_rng(0).lognormal(np.log(180), 1, count)
+    return np.clip(np.rint(sizes), 1, 2048).astype(np.uint32)
+
+
+@pytest.mark.parametrize(
+    ("look_ahead", "num_rows"), [(1, 33147), (64, 28342), (256, 28326), (1024, 28321)]
+)
+def test_row_counts_of_the_log_normal_corpus(look_ahead: int, num_rows: int) -> None:
+    sizes = log_normal(200_000)
+    assert len(_core.pack_in_order(sizes, 2048, look_ahead).ends) == num_rows
+
+
+def test_longest_first_is_one_or_two_rows_above_the_bound() -> None:
+    sizes = log_normal(200_000)
+    bound = -(-int(sizes.sum()) // 2048)
+    assert bound == 28299
+    assert len(_core.pack_longest_first(sizes, 2048).ends) == 28301
+
+
+def test_rows_of_the_look_ahead_are_not_biased_by_length() -> None:
+    packed = _core.pack_in_order(log_normal(200_000), 2048, 64)
+    counts = np.diff(packed.ends, prepend=0)
+    assert 0.95 < counts[: len(counts) // 10].mean() / counts.mean() < 1.05
+
+
+def test_huge_rows_are_filled_though_few_sequences_are_in_sight() -> None:
+    sizes = np.random.default_rng(0).lognormal(np.log(600), 1.2, 20_000)
+    sizes = np.clip(np.rint(sizes), 1, 131_072).astype(np.uint32)
+    for look_ahead in (4, 16):
+        rows = _core.pack_in_order(sizes, 131_072, look_ahead)
+        fill = sizes.sum() / ((len(rows.ends) - 1) * 131_072)
+        assert fill > 0.99

@@ -1,0 +1,277 @@
+"""Sources under several threads of Python, and with threads of their own."""
+
+import gc
+import itertools
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sweephand as sh
+
+ENGINES = [
+    pytest.param({"num_threads": threads, "prefetch": prefetch}, id=f"{threads}-{prefetch}")
+    for threads, prefetch in [(0, 0), (1, 1), (2, 3)]
+]
+POSITION = "current_position"
+TIMEOUT = 60  # seconds, of waits that end at once unless something is wrong
+
+
+def rows(count: int) -> sh.ArrayDeserializer:
+    return sh.ArrayDeserializer({"x": np.arange(count), "y": np.arange(count) * 0.5})
+
+
+def in_threads(work: Callable[[int], Any], count: int = 4) -> list[Any]:
+    with ThreadPoolExecutor(count) as pool:
+        return [
+            future.result(TIMEOUT) for future in [pool.submit(work, n) for n in range(count)]
+        ]
+
+
+class Gated(sh.UserDeserializer):
+    """Rows in chunks of four; a chunk that is closed waits until its gate is opened."""
+
+    def __init__(self, num_chunks: int = 8, closed: tuple[int, ...] = ()) -> None:
+        self._num_chunks = num_chunks
+        self.gates = {chunk: threading.Event() for chunk in closed}
+        self.entered = threading.Event()
+
+    def stream_infos(self) -> sh.StreamDefs:
+        return sh.StreamDefs(x=sh.StreamDef())
+
+    def num_chunks(self) -> int:
+        return self._num_chunks
+
+    def chunk_infos(self) -> object:
+        return [(4, 4)] * self._num_chunks
+
+    def get_chunk(self, chunk_id: int) -> dict[str, object]:
+        if chunk_id in self.gates:
+            self.entered.set()
+            assert self.gates[chunk_id].wait(TIMEOUT)
+        return {"x": np.arange(4 * chunk_id, 4 * chunk_id + 4)}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_several_threads_get_every_minibatch_exactly_once(engine: dict[str, int]) -> None:
+    with sh.MinibatchSource(rows(1000), max_sweeps=2, **engine) as source:
+        order = source.sequence_ids(0, 2000)
+
+        def take(_: int) -> list[sh.Minibatch]:
+            return list(source.minibatches(7))
+
+        taken = list(itertools.chain(*in_threads(take)))
+        taken.sort(key=lambda minibatch: minibatch.nominal_time)
+        assert [name for minibatch in taken for name in minibatch.ids] == order
+        assert [minibatch.nominal_time for minibatch in taken] == list(range(0, 2000, 7))
+        assert source.current_position == 2000
+        for minibatch in taken:
+            assert np.array_equal(minibatch["x"].values, minibatch["y"].values * 2)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_threads_with_requests_of_their_own_get_what_they_ask_for(
+    engine: dict[str, int],
+) -> None:
+    with sh.MinibatchSource(rows(500), max_sweeps=2, **engine) as source:
+
+        def take(size: int) -> list[tuple[int, int]]:
+            taken = []
+            while minibatch := source.next_minibatch(size + 1):
+                taken.append((minibatch.nominal_time, minibatch.num_samples))
+                assert minibatch.num_samples == min(size + 1, 1000 - minibatch.nominal_time)
+            return taken
+
+        taken = sorted(itertools.chain(*in_threads(take)))
+        times = [time for time, _ in taken]
+        assert times == [0, *itertools.accumulate(size for _, size in taken)][:-1]
+        assert sum(size for _, size in taken) == 1000
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_source_may_be_moved_and_asked_while_others_take_from_it(
+    engine: dict[str, int],
+) -> None:
+    with sh.MinibatchSource(rows(300), **engine) as source:
+
+        def take(n: int) -> None:
+            for step in range(50):
+                if n == 0:
+                    source.current_position = 300 * step
+                elif n == 1:
+                    source.restore_from_checkpoint(source.get_checkpoint_state())
+                    source.stats()
+                else:
+                    minibatch = source.next_minibatch(5 + step % 3)
+                    wanted = source.sequence_ids(
+                        minibatch.nominal_time, minibatch.nominal_time + minibatch.num_samples
+                    )
+                    assert minibatch.ids == wanted
+
+        in_threads(take)
+
+
+@given(st.data())
+def test_minibatches_made_ahead_are_dropped_and_nothing_else_when_requests_change(
+    data: st.DataObject,
+) -> None:
+    """At the end of data too: whoever changes the request or the place there goes on."""
+    end = data.draw(st.integers(1, 30))
+    engine = {"num_threads": data.draw(st.sampled_from([1, 2])), "prefetch": 3}
+    with sh.MinibatchSource(rows(10), max_samples=end, randomize=False, **engine) as source:
+        time = 0
+        for _ in range(12):
+            action = data.draw(st.sampled_from(["take", "take", "take", "seek", "state"]))
+            if action == "seek":
+                time = data.draw(st.integers(0, 35))
+                source.current_position = time
+            elif action == "state":
+                source.restore_from_checkpoint(source.get_checkpoint_state())
+            else:
+                size = data.draw(st.integers(1, 4))
+                workers = data.draw(st.integers(1, 2))
+                minibatch = source.next_minibatch(size, num_data_partitions=workers)
+                wanted = [t % 10 for t in range(time, max(time, min(time + size, end)))]
+                assert bool(minibatch) == bool(wanted)
+                if wanted:
+                    assert minibatch["x"].values.tolist() == wanted[::workers]
+                time += len(wanted)
+            assert source.current_position == time
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_error_leaves_the_place_and_the_next_call_tries_again(
+    engine: dict[str, int],
+) -> None:
+    class Failing(Gated):
+        broken = True
+
+        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+            if chunk_id == 3 and self.broken:
+                raise OSError("the disk is on fire")
+            return super().get_chunk(chunk_id)
+
+    deserializer = Failing()
+    with sh.MinibatchSource(deserializer, randomize=False, max_sweeps=1, **engine) as source:
+        for time in range(0, 12, 2):
+            assert source.next_minibatch(2).nominal_time == time
+        for size in (2, 2, 3, 2):
+            with pytest.raises(OSError, match="the disk is on fire") as caught:
+                source.next_minibatch(size)
+            assert caught.value.__notes__ == ["raised by Failing.get_chunk(3)"]
+            assert source.current_position == 12
+        state = source.get_checkpoint_state()
+        deserializer.broken = False
+        rest = [minibatch["x"].values.tolist() for minibatch in source.minibatches(10)]
+        assert rest == [list(range(12, 22)), list(range(22, 32))]
+        source.restore_from_checkpoint(state)
+        assert source.next_minibatch(1)["x"].values.tolist() == [12]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_error_ahead_does_not_hide_what_comes_before_it(engine: dict[str, int]) -> None:
+    class Broken(Gated):
+        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+            if chunk_id == 2:
+                raise ValueError("no chunk 2")
+            return super().get_chunk(chunk_id)
+
+    with sh.MinibatchSource(Broken(), randomize=False, **engine) as source:
+        for first in (0, 4):
+            assert source.next_minibatch(4)["x"].values[0] == first
+        with pytest.raises(ValueError, match="no chunk 2"):
+            source.next_minibatch(4)
+
+
+def test_a_size_callback_that_raises_while_planning_is_an_error_of_that_call() -> None:
+    class Unsized(Gated):
+        calls = 0
+
+        def chunk_infos(self) -> object:
+            return [(4, 8)] * 8
+
+        def sequence_lengths(self, chunk_id: int) -> object:
+            self.calls += 1
+            if self.calls > 3:
+                raise RuntimeError("no lengths today")
+            return [2] * 4
+
+        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+            return {"x": (np.arange(8), [0, 2, 4, 6, 8])}
+
+    for threads in (0, 2):
+        deserializer = Unsized()
+        with sh.MinibatchSource(deserializer, randomize=False, num_threads=threads) as source:
+            for time in range(0, 20, 4):
+                assert source.next_minibatch(4).nominal_time == time
+            for ask in (source.next_minibatch, lambda time: setattr(source, POSITION, time)):
+                with pytest.raises(RuntimeError, match="no lengths today"):
+                    ask(40)
+                assert source.current_position == 20
+            deserializer.calls = -1000
+            assert source.next_minibatch(2).nominal_time == 20
+
+
+def test_closing_ends_the_waits_of_other_threads() -> None:
+    deserializer = Gated(closed=(1, 2, 3))
+    source = sh.MinibatchSource(deserializer, randomize=False, num_threads=1, prefetch=1)
+    source.next_minibatch(4)
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(source.next_minibatch, 4) for _ in range(3)]
+        assert deserializer.entered.wait(TIMEOUT)
+        closing = pool.submit(source.close)
+        for gate in deserializer.gates.values():
+            gate.set()
+        closing.result(TIMEOUT)
+        for waiter in waiting:
+            error = waiter.exception(TIMEOUT)
+            assert error is None or "the source is closed" in str(error)
+    with pytest.raises(RuntimeError, match="the source is closed"):
+        source.next_minibatch(4)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_source_that_is_dropped_lets_go_of_everything(engine: dict[str, int]) -> None:
+    deserializer = Gated(100)
+    gone = threading.Event()
+    weakref.finalize(deserializer, gone.set)
+    source = sh.MinibatchSource(deserializer, **engine)
+    values = source.next_minibatch(8)["x"].values
+    copy = values.copy()
+    del deserializer, source
+    gc.collect()
+    assert gone.wait(TIMEOUT)
+    assert np.array_equal(values, copy)
+
+
+def test_a_source_may_be_dropped_by_its_own_thread() -> None:
+    """A garbage collection may run in any thread, also in one that makes a chunk."""
+
+    class Collecting(Gated):
+        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+            chunk = super().get_chunk(chunk_id)
+            if chunk_id in self.gates:
+                gc.collect()
+            return chunk
+
+    deserializer = Collecting(closed=(2,))
+    gone = threading.Event()
+    source = sh.MinibatchSource(deserializer, randomize=False, num_threads=1, prefetch=3)
+    cycle: list[Any] = [source]
+    cycle.append(cycle)
+    weakref.finalize(source, gone.set)
+    source.next_minibatch(4)
+    assert deserializer.entered.wait(TIMEOUT)
+    gc.disable()
+    try:
+        del source, cycle
+        deserializer.gates[2].set()
+        assert gone.wait(TIMEOUT)
+    finally:
+        gc.enable()

@@ -1,0 +1,77 @@
+// tf.train.Example: no message makes the decoder do anything but throw, and then the columns
+// are as before; both ways to decode varints agree.
+#include "../cpp/check.hpp"
+#include "base/error.hpp"
+#include "driver.hpp"
+#include "read/example.hpp"
+#include "read/varint.hpp"
+
+#include <algorithm>
+#include <variant>
+#include <vector>
+
+namespace sweephand {
+namespace {
+
+std::uint64_t num_values(const ExampleColumn& column) {
+  return std::visit([](const auto& values) { return std::uint64_t{values.size()}; },
+                    column.values);
+}
+
+void check_varints(std::span<const std::byte> bytes) {
+  Buffer<std::int64_t> fast;
+  Buffer<std::int64_t> portable;
+  Buffer<std::int64_t> plain;
+  bool is_whole = true;
+  for (auto rest = bytes; !rest.empty();) {
+    const Varint varint = read_varint(rest);
+    is_whole = varint.size > 0;
+    if (!is_whole) break;
+    plain.push_back(static_cast<std::int64_t>(varint.value));
+    rest = rest.subspan(varint.size);
+  }
+  CHECK(append_varints(bytes, fast) == is_whole);
+  CHECK(append_varints_portable(bytes, portable) == is_whole);
+  CHECK(!is_whole || (fast == plain && portable == plain));
+}
+
+void run(Input input) {
+  std::vector<std::byte> padded(input.begin(), input.end());
+  padded.resize(input.size() + kExamplePadding);
+  const auto message = std::span<const std::byte>(padded).first(input.size());
+  check_varints(message);
+
+  const bool is_required = input.size() % 2 == 0;
+  ExampleDecoder decoder({{.key = "tokens", .is_sequence = true, .is_required = false},
+                          {.key = "label", .is_required = is_required},
+                          {.key = "box",
+                           .kind = FeatureKind::kFloat,
+                           .sample_elements = 2,
+                           .is_required = is_required},
+                          {.key = "text",
+                           .kind = FeatureKind::kBytes,
+                           .is_sequence = true,
+                           .is_required = is_required}});
+  for (int i = 0; i < 2; ++i) {
+    std::vector<std::uint64_t> before;
+    for (const ExampleColumn& column : decoder.columns()) before.push_back(num_values(column));
+    const std::size_t num_sequences = decoder.columns().front().sample_offsets.size() - 1;
+    try {
+      decoder.decode(message);
+      for (const ExampleColumn& column : decoder.columns()) {
+        CHECK(column.sample_offsets.size() == num_sequences + 2);
+        CHECK(std::ranges::is_sorted(column.sample_offsets));
+        CHECK(num_values(column) <= 2 * input.size());
+      }
+    } catch (const DataError&) {
+      for (std::size_t k = 0; k < before.size(); ++k)
+        CHECK(num_values(decoder.columns()[k]) == before[k]);
+      CHECK(decoder.columns().front().sample_offsets.size() == num_sequences + 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sweephand
+
+int main(int argc, char** argv) { return sweephand::fuzz(argc, argv, sweephand::run); }

@@ -1,0 +1,324 @@
+"""docs/layouts.md in plain Python: the oracle of the tests of layouts, slow and obvious."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tests import model
+from tests.model import Entry, ModelCorpus, ModelSettings
+
+# 2. Joining a list into rows ------------------------------------------------------------------
+
+
+def rows_in_order(sizes: Sequence[int], length: int, look_ahead: int) -> list[list[int]]:
+    """Rows as places in the list."""
+    left = list(range(len(sizes)))
+    rows = []
+    while left:
+        row = [left.pop(0)]
+        while True:
+            room = length - sum(sizes[place] for place in row)
+            fitting = [place for place in left[:look_ahead] if sizes[place] <= room]
+            if not fitting:
+                break
+            row.append(max(fitting, key=lambda place: (sizes[place], -place)))
+            left.remove(row[-1])
+        rows.append(row)
+    return rows
+
+
+def rows_longest_first(sizes: Sequence[int], length: int) -> list[list[int]]:
+    """The usual first fit decreasing: rows stay open, each takes the first with room."""
+    rows: list[list[int]] = []
+    room = np.full(len(sizes), length)
+    for place in sorted(range(len(sizes)), key=lambda place: (-sizes[place], place)):
+        row = int(np.argmax(room >= sizes[place]))
+        if row == len(rows):
+            rows.append([])
+        rows[row].append(place)
+        room[row] -= sizes[place]
+    return [sorted(row) for row in rows]
+
+
+# 3. Packed rows -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Piece:
+    sequence: int
+    first: int  # sample of the sequence
+    size: int
+    goes_on: bool = False  # the sequence has more samples
+
+
+@dataclass(frozen=True)
+class Row:
+    time: int
+    sweep: int
+    lane: int
+    pieces: tuple[Piece, ...]
+
+
+def nearest(a: int, b: int) -> int:
+    return (a + b // 2) // b
+
+
+def pack_ranges(
+    corpus: ModelCorpus, settings: ModelSettings, length: int, sweep: int
+) -> Iterator[tuple[int, int, int]]:
+    """Every pack of a sweep as (lane, begin, end) in the list."""
+    total = corpus.num_samples
+    lanes = settings.num_lanes if settings.randomize else 1
+    cuts = [lane * total // lanes for lane in range(lanes + 1)]
+    block_begins = {0}
+    if settings.randomize:
+        lists = model.base_lists(corpus, settings, sweep)
+        sizes = [sum(corpus.sizes[sequence] for sequence in block) for block in lists]
+        block_begins = set(itertools.accumulate(sizes, initial=0))
+    wanted = length * max(512, 2**14 // lanes)
+    for lane in range(lanes):
+        inner = [begin for begin in block_begins if cuts[lane] < begin < cuts[lane + 1]]
+        for a, b in itertools.pairwise(sorted({cuts[lane], *inner, cuts[lane + 1]})):
+            count = max(1, nearest(b - a, wanted))
+            for j in range(count):
+                yield lane, a + j * (b - a) // count, a + (j + 1) * (b - a) // count
+
+
+def packed_sweep(
+    corpus: ModelCorpus, settings: ModelSettings, length: int, look_ahead: int, sweep: int
+) -> list[Row]:
+    """One sweep as rows, in order. Sequences longer than a row are split."""
+    lanes = settings.num_lanes if settings.randomize else 1
+    order = model.sweep_list(corpus, settings, sweep)
+    starts = list(
+        itertools.accumulate((corpus.sizes[sequence] for sequence in order), initial=0)
+    )
+    placed = []  # offset in the lane, lane, pieces
+    for lane, begin, end in pack_ranges(corpus, settings, length, sweep):
+        pieces = [
+            Piece(sequence, first, min(length, size - first), first + length < size)
+            for sequence, start in zip(order, starts[:-1], strict=True)
+            if begin <= start < end
+            for size in [corpus.sizes[sequence]]
+            for first in range(0, size, length)
+        ]
+        if not pieces:
+            continue
+        sizes = [piece.size for piece in pieces]
+        if settings.randomize:
+            key = model.derive_key(model.ORDER_VERSION, settings.seed, 3, sweep, begin)
+            rows = rows_longest_first(sizes, length)
+            rows = [rows[r] for r in model.Permutation(len(rows), key).take(0, len(rows))]
+        else:
+            rows = rows_in_order(sizes, length, look_ahead)
+        offset = next(start for start in starts if start >= begin)
+        offset -= lane * corpus.num_samples // lanes
+        for row in rows:
+            placed.append((offset, lane, tuple(pieces[place] for place in row)))
+            offset += sum(sizes[place] for place in row)
+    result = []
+    time = sweep * corpus.num_samples
+    for _, lane, members in sorted(placed, key=lambda row: row[:2]):
+        result.append(Row(time, sweep, lane, members))
+        time += sum(piece.size for piece in members)
+    return result
+
+
+# 4. Parts of a sweep --------------------------------------------------------------------------
+
+
+def parts(
+    corpus: ModelCorpus,
+    settings: ModelSettings,
+    count: int,
+    limit: int | None,
+    first_sweep: int = 0,
+) -> Iterator[tuple[int, int, list[Entry]]]:
+    """Parts of the timeline as (sweep, number, entries); endless unless there is a limit."""
+    total = corpus.num_samples
+    for sweep in itertools.count(first_sweep):
+        for number in range(count):
+            begin, end = (sweep * total + q * total // count for q in (number, number + 1))
+            entries = [
+                entry
+                for entry in model.sweep_entries(corpus, settings, sweep)
+                if begin <= entry.time < end and (limit is None or entry.time < limit)
+            ]
+            if entries:
+                yield sweep, number, entries
+            if limit is not None and end >= limit:
+                return
+
+
+# 5. Best boundaries ---------------------------------------------------------------------------
+
+
+def padded_cells(counts: dict[int, int], boundaries: Sequence[int]) -> int:
+    return sum(
+        count * min(boundary for boundary in boundaries if boundary >= size)
+        for size, count in counts.items()
+    )
+
+
+def best_boundaries(counts: dict[int, int], num_buckets: int) -> list[int]:
+    """The definition: all choices are tried."""
+    sizes = sorted(counts)
+    ends = itertools.combinations(sizes[:-1], min(num_buckets, len(sizes)) - 1)
+    choices = [[*chosen, sizes[-1]] for chosen in ends]
+    return min(choices, key=lambda chosen: (padded_cells(counts, chosen), chosen[::-1]))
+
+
+# 6. Buckets -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Buckets:
+    """One part in buckets; `draw` takes minibatches from it."""
+
+    settings: ModelSettings
+    boundaries: Sequence[int]
+    sweep: int
+    number: int
+    entries: list[Entry]
+    delivered: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.delivered = [0] * len(self.boundaries)
+        self.members = [
+            [e for e in self.entries if low < e.size <= high]
+            for low, high in itertools.pairwise([0, *self.boundaries])
+        ]
+
+    @property
+    def left(self) -> list[list[Entry]]:
+        return [m[d:] for m, d in zip(self.members, self.delivered, strict=True)]
+
+    @property
+    def samples(self) -> int:
+        """Delivered samples."""
+        return sum(
+            entry.size
+            for members, delivered in zip(self.members, self.delivered, strict=True)
+            for entry in members[:delivered]
+        )
+
+    def draw(self, request: int, num_sequences: int = 0) -> tuple[int, list[Entry]]:
+        """The bucket's boundary, and the sequences of the next minibatch."""
+        wanted = [num_sequences or max(1, request // key) for key in self.boundaries]
+        weights = [len(left) // n for left, n in zip(self.left, wanted, strict=True)]
+        if not any(weights):
+            weights = [int(bool(left)) for left in self.left]
+        if self.settings.randomize:
+            key = model.derive_key(
+                model.ORDER_VERSION, self.settings.seed, 4, self.sweep, self.number
+            )
+            word = model.mix64((key + model.G * self.samples) & model.MASK)
+            x = word * sum(weights) >> 64
+            sums = itertools.accumulate(weights)
+            bucket = next(b for b, weight in enumerate(sums) if weight > x)
+        else:
+            bucket = min(
+                (b for b, weight in enumerate(weights) if weight),
+                key=lambda b: self.entries.index(self.left[b][: wanted[b]][-1]),
+            )
+        taken = self.left[bucket][: wanted[bucket]]
+        self.delivered[bucket] += len(taken)
+        return self.boundaries[bucket], taken
+
+
+def bucket_parts(corpus: ModelCorpus, settings: ModelSettings) -> int:
+    by_window = 0
+    if settings.randomize:
+        blocks = len(model.base_lists(corpus, settings, 0))
+        by_window = blocks // settings.num_lanes
+    return max(1, corpus.num_sequences // 2**17, by_window)
+
+
+@dataclass(frozen=True)
+class BucketMinibatch:
+    time: int
+    key: int
+    entries: list[Entry]
+    sweeps_ended: int
+
+
+def bucketed(
+    corpus: ModelCorpus,
+    settings: ModelSettings,
+    boundaries: Sequence[int],
+    requests: Iterator[int],
+    limit: int | None = None,
+    num_sequences: int = 0,
+    first_sweep: int = 0,
+) -> Iterator[BucketMinibatch]:
+    """Minibatches from the begin of a sweep, one for each request."""
+    time = first_sweep * corpus.num_samples
+    count = bucket_parts(corpus, settings)
+    for sweep, number, entries in parts(corpus, settings, count, limit, first_sweep):
+        buckets = Buckets(settings, boundaries, sweep, number, entries)
+        while any(buckets.left):
+            request = next(requests, None)
+            if request is None:
+                return
+            key, taken = buckets.draw(request, num_sequences)
+            end = time + sum(entry.size for entry in taken)
+            ended = end // corpus.num_samples - time // corpus.num_samples
+            yield BucketMinibatch(time, key, taken, ended)
+            time = end
+
+
+# 7. Truncated back-propagation through time ---------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BpttMinibatch:
+    time: int
+    rows: list[list[Piece]]
+    sweeps_ended: int
+
+
+def bptt(
+    corpus: ModelCorpus,
+    settings: ModelSettings,
+    length: int,
+    requests: Iterator[int],
+    limit: int | None = None,
+    first_sweep: int = 0,
+) -> Iterator[BpttMinibatch]:
+    """Minibatches from the begin of a sweep: queues of sequences, topped up as by CNTK."""
+    time = first_sweep * corpus.num_samples
+    count = max(1, corpus.num_sequences // 2**20)
+    for _, _, entries in parts(corpus, settings, count, limit, first_sweep):
+        line = deque(entries)
+        rows: list[deque[tuple[Entry, int]]] = []  # of sequences, and samples delivered
+        while line or any(rows):
+            request = next(requests, None)
+            if request is None:
+                return
+            if not rows:
+                rows = [deque() for _ in range(max(1, request // length))]
+            for row in rows:
+                while line and sum(entry.size - done for entry, done in row) <= length:
+                    row.append((line.popleft(), 0))
+            minibatch = [_take(row, length) for row in rows]
+            end = time + sum(piece.size for row in minibatch for piece in row)
+            ended = end // corpus.num_samples - time // corpus.num_samples
+            yield BpttMinibatch(time, minibatch, ended)
+            time = end
+
+
+def _take(row: deque[tuple[Entry, int]], length: int) -> list[Piece]:
+    pieces = []
+    while row and length:
+        entry, done = row.popleft()
+        size = min(length, entry.size - done)
+        pieces.append(Piece(entry.sequence, done, size, done + size < entry.size))
+        length -= size
+        if done + size < entry.size:
+            row.appendleft((entry, done + size))
+    return pieces

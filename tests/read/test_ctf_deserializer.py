@@ -1,0 +1,149 @@
+"""Files in CNTK's text format through a source."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+
+STREAMS = sh.StreamDefs(
+    query=sh.StreamDef(field="Q", shape=20, is_sparse=True),
+    label=sh.StreamDef(field="L", shape=2),
+)
+
+
+def write(path: Path, num_sequences: int, first_id: int = 0) -> Path:
+    """Write sequences of 1 to 4 lines whose label is (id, line)."""
+    lines = []
+    for number in range(first_id, first_id + num_sequences):
+        query = f"|Q {number % 20}:1 {(number + 7) % 20}"
+        lines += [f"{number}\t{query}:{n}.5 |L {number} {n}" for n in range(1 + number % 4)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def labels(source: sh.MinibatchSource, size: int = 10) -> list[tuple[str, list[list[float]]]]:
+    found = []
+    for minibatch in source.minibatches(size):
+        sequences = minibatch["label"].as_sequences()
+        found += list(zip(minibatch.ids, (one.tolist() for one in sequences), strict=True))
+    return found
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 200, 1 << 20])
+def test_every_sequence_is_delivered_once_with_its_values(
+    tmp_path: Path, chunk_bytes: int
+) -> None:
+    path = write(tmp_path / "train.ctf", 57)
+    corpus = sh.CTFDeserializer(path, STREAMS, chunk_size_in_bytes=chunk_bytes)
+    source = sh.MinibatchSource(corpus, max_sweeps=1)
+    found = dict(labels(source))
+    assert sorted(found) == sorted(f"train.ctf__{n}" for n in range(57))
+    for name, values in found.items():
+        number = int(name.rpartition("__")[2])
+        assert values == [[number, line] for line in range(1 + number % 4)]
+
+
+def test_sparse_samples_are_rows_of_a_matrix(tmp_path: Path) -> None:
+    source = sh.MinibatchSource(
+        sh.CTFDeserializer(write(tmp_path / "a.ctf", 3), STREAMS), randomize=False
+    )
+    minibatch = source.next_minibatch(3)
+    dense = minibatch["query"].asarray()
+    assert dense.shape == (2, 2, 20)
+    assert dense[1, 1, 1] == 1
+    assert dense[1, 1, 8] == 1.5
+    assert minibatch["query"].values.shape == (3, 20)
+
+
+def test_shards_follow_one_another(tmp_path: Path) -> None:
+    write(tmp_path / "b-0.ctf", 5)
+    write(tmp_path / "b-1.ctf", 4, first_id=5)
+    corpus = sh.CTFDeserializer(tmp_path / "b-*.ctf", STREAMS)
+    source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
+    found = labels(source)
+    assert [name for name, _ in found] == [f"b-0.ctf__{n}" for n in range(5)] + [
+        f"b-1.ctf__{n}" for n in range(4)
+    ]
+    assert [values[0][0] for _, values in found] == list(range(9))
+
+
+def test_a_state_moves_to_another_source(tmp_path: Path) -> None:
+    path = write(tmp_path / "train.ctf", 200)
+
+    def source(**options: int) -> sh.MinibatchSource:
+        corpus = sh.CTFDeserializer(path, STREAMS, chunk_size_in_bytes=300)
+        return sh.MinibatchSource(
+            corpus, randomization_window_in_chunks=8, num_lanes=4, max_sweeps=3, **options
+        )
+
+    one = source()
+    for _ in range(21):
+        one.next_minibatch(13)
+    two = source(num_threads=0)
+    two.restore_from_checkpoint(one.get_checkpoint_state())
+    assert labels(two, 17) == labels(one, 17)
+
+
+def test_a_damaged_line_is_an_error_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "bad.ctf"
+    path.write_text("0 |Q 1:1 |L 1 2\n1 |Q 1:x |L 1 2\n2 |Q 3:1 |L 5 6\n")
+    with pytest.raises(sh.DataError, match="line 2") as caught:
+        sh.MinibatchSource(sh.CTFDeserializer(path, STREAMS))
+    assert caught.value.file == str(path)
+    assert caught.value.offset is not None
+
+
+def test_a_budget_skips_it_and_keeps_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "bad.ctf"
+    path.write_text("0 |Q 1:1 |L 1 2\n1 |Q 1:x |L 1 2\n2 |Q 3:1 |L 5 6\n")
+    source = sh.MinibatchSource(
+        sh.CTFDeserializer(path, STREAMS), max_errors=1, randomize=False, max_sweeps=1
+    )
+    assert len(source.errors) == 2  # the second follows from the first and is free
+    assert "line 2" in str(source.errors[0])
+    minibatch = source.next_minibatch(10)
+    assert minibatch.global_num_samples == 3
+    assert minibatch["label"].as_sequences()[2].tolist() == [[5, 6]]
+    assert minibatch["label"].num_samples == 2
+
+
+def test_frames_are_the_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "train.ctf", 9)
+    source = sh.MinibatchSource(
+        sh.CTFDeserializer(path, STREAMS, chunk_size_in_bytes=100),
+        frame_mode=True,
+        max_sweeps=1,
+    )
+    found = labels(source, 4)
+    assert len(found) == sum(1 + n % 4 for n in range(9))
+    assert len({name for name, _ in found}) == len(found)
+
+
+def test_ids_join_files(tmp_path: Path) -> None:
+    path = write(tmp_path / "train.ctf", 6)
+    numbers = np.arange(6)[::-1].copy()
+    features = sh.ArrayDeserializer({"x": numbers * 10.0}, ids=numbers)
+    source = sh.MinibatchSource(
+        [sh.CTFDeserializer(path, STREAMS), features], randomize=False, max_sweeps=1
+    )
+    minibatch = source.next_minibatch(100)
+    first = [one[0][0] for one in minibatch["label"].as_sequences()]
+    assert (np.array(first) * 10 == minibatch["x"].values).all()
+
+
+def test_a_stream_without_field_or_shape_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "train.ctf", 2)
+    with pytest.raises(ValueError, match="needs its field"):
+        sh.CTFDeserializer(path, sh.StreamDefs(a=sh.StreamDef(shape=2)))
+    with pytest.raises(ValueError, match="needs its shape"):
+        sh.CTFDeserializer(path, sh.StreamDefs(a=sh.StreamDef(field="L")))
+
+
+def test_absent_and_empty_files_are_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        sh.CTFDeserializer(tmp_path / "none.ctf", STREAMS)
+    (tmp_path / "empty.ctf").write_bytes(b"")
+    with pytest.raises(sh.DataError, match="empty"):
+        sh.MinibatchSource(sh.CTFDeserializer(tmp_path / "empty.ctf", STREAMS))

@@ -1,0 +1,201 @@
+"""What callers pass that cannot be: an error that says so, and the source stays usable."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+
+
+def rows(count: int = 10) -> sh.ArrayDeserializer:
+    return sh.ArrayDeserializer({"x": np.arange(count)})
+
+
+SIZES = [
+    0,
+    -1,
+    1.0,
+    4.0,
+    float("nan"),
+    float("inf"),
+    True,
+    None,
+    "4",
+    np.float32(4),
+    2**63,
+    [4],
+]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("before", [1, 4])
+def test_a_size_that_is_no_positive_int_leaves_the_source_unchanged(
+    size: Any, before: int
+) -> None:
+    with sh.MinibatchSource(rows()) as source:
+        source.next_minibatch(before)
+        with pytest.raises(ValueError, match="minibatch_size_in_samples must be"):
+            source.next_minibatch(size)
+        if not isinstance(size, str | list):
+            with pytest.raises(ValueError, match="minibatch_size_in_samples must be"):
+                next(source.minibatches(size))
+        assert source.current_position == before
+        assert source.next_minibatch(4).nominal_time == before
+
+
+@pytest.mark.parametrize(
+    ("workers", "rank", "message"),
+    [
+        (0, 0, r"num_data_partitions must be in \[1, "),
+        (-1, 0, r"num_data_partitions must be in \[1, "),
+        (1.0, 0, "num_data_partitions must be an int, got 1.0"),
+        (True, 0, "num_data_partitions must be an int, got True"),
+        (4, 4, r"partition_index must be in \[0, 4\), got 4"),
+        (4, 5, r"partition_index must be in \[0, 4\), got 5"),
+        (4, -1, r"partition_index must be in \[0, 4\), got -1"),
+        (4, 0.0, "partition_index must be an int, got 0.0"),
+        (4, False, "partition_index must be an int, got False"),
+        (4, None, "partition_index must be an int, got None"),
+        (49, 0, r"num_data_partitions must be in \[1, 48\], the number of lanes, got 49"),
+    ],
+)
+def test_a_rank_outside_the_workers_leaves_the_source_unchanged(
+    workers: Any, rank: Any, message: str
+) -> None:
+    with sh.MinibatchSource(rows()) as source:
+        source.next_minibatch(2)
+        source.next_minibatch(2, num_data_partitions=4, partition_index=0)
+        with pytest.raises(ValueError, match=message):
+            source.next_minibatch(2, num_data_partitions=workers, partition_index=rank)
+        assert source.next_minibatch(2).nominal_time == 4
+
+
+def test_unshuffled_any_number_of_workers_may_share() -> None:
+    with sh.MinibatchSource(rows(), randomize=False, num_lanes=1) as source:
+        share = source.next_minibatch(10, num_data_partitions=1000, partition_index=7)
+        assert share["x"].values.tolist() == [7]
+
+
+@pytest.mark.parametrize("position", [-1, 0.0, 1.5, float("nan"), True, None, "1", 2**63])
+def test_a_position_that_is_none_leaves_the_source_unchanged(position: Any) -> None:
+    with sh.MinibatchSource(rows()) as source:
+        source.next_minibatch(3)
+        with pytest.raises(ValueError, match="current_position must be"):
+            source.current_position = position
+        assert source.current_position == 3
+        assert source.next_minibatch(1).nominal_time == 3
+
+
+@pytest.mark.parametrize("time", [2**62, 2**62 // 7 * 7, 2**63 - 2**33])
+@pytest.mark.parametrize("randomize", [True, False])
+def test_positions_far_ahead_are_places_too(time: int, randomize: bool) -> None:
+    lengths = [3, 1, 2, 1]
+    corpus = sh.ArrayDeserializer({"x": (np.arange(7), np.cumsum([0, *lengths]))})
+    with sh.MinibatchSource(corpus, randomize=randomize) as source:
+        source.current_position = time
+        assert time <= source.current_position <= time + 2
+        state = source.get_checkpoint_state()
+        ids = source.next_minibatch(7).ids
+        source.restore_from_checkpoint(state)
+        assert source.next_minibatch(7).ids == ids
+        assert all(source.find(name, state["position"] // 7) < 2**63 for name in ids)
+
+
+def test_the_timeline_ends_before_its_numbers_do() -> None:
+    with sh.MinibatchSource(rows(), randomize=False) as source:
+        source.current_position = 2**63 - 2**32 - 10
+        delivered = 0
+        while minibatch := source.next_minibatch(4):
+            delivered += minibatch.num_samples
+            source.restore_from_checkpoint(source.get_checkpoint_state())
+        assert 5 < delivered < 15
+        assert source.is_infinite
+
+
+OPTIONS: list[tuple[dict[str, Any], str]] = [
+    ({"max_samples": 5, "max_sweeps": 1}, "give max_samples or max_sweeps, not both"),
+    ({"max_samples": sh.FULL_DATA_SWEEP, "max_sweeps": 1}, "not both"),
+    *[
+        ({name: value}, f"{name} must be")
+        for name in ("max_samples", "max_sweeps")
+        for value in (0, -1, 1.0, True, None, float("nan"), 2**63, 2**64)
+    ],
+    ({"max_sweeps": 2**62}, "sweeps of 10 samples pass 2"),
+    (
+        {"randomization_window_in_chunks": 4, "randomization_window_in_samples": 4},
+        "give randomization_window_in_chunks or randomization_window_in_samples, not both",
+    ),
+    *[
+        ({name: value}, f"{name} must be")
+        for name in ("randomization_window_in_chunks", "randomization_window_in_samples")
+        for value in (-1, 1.5, True, None, 2**63)
+    ],
+    *[
+        ({"randomization_seed": value}, "randomization_seed must be")
+        for value in (-1, 2**64, 0.0, True, None, "seed")
+    ],
+    *[({"num_lanes": value}, "num_lanes must be") for value in (0, -1, 1.0, True, 2**16)],
+    *[({"num_threads": value}, "num_threads must be") for value in (-1, 1.0, True, 2**10)],
+    *[({"prefetch": value}, "prefetch must be") for value in (-1, 1.0, True, None, 2**16)],
+    *[({"max_errors": value}, "max_errors must be") for value in (-1, 1.0, True, None)],
+    *[({"memory_limit": value}, "memory_limit must be") for value in (0, -1, 1.0, True)],
+    *[
+        ({"balance": value}, "balance must be None or 'samples'")
+        for value in ("", "size", True)
+    ],
+    ({"balance": "samples", "randomize": False}, "balance needs randomize=True"),
+    *[({"missing": value}, "missing must be 'error' or 'drop'") for value in ("", None, True)],
+]
+
+
+@pytest.mark.parametrize(("options", "message"), OPTIONS)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sh.MinibatchSource(rows(), **options)
+
+
+@pytest.mark.parametrize(
+    ("deserializers", "error", "message"),
+    [
+        ([], ValueError, "at least one deserializer"),
+        (None, TypeError, "must be Deserializer objects, got None"),
+        ({"x": [1]}, TypeError, r"must be Deserializer objects, got {'x': \[1\]}"),
+        ([np.arange(3)], TypeError, "must be Deserializer objects, got array"),
+        (sh.ArrayDeserializer, TypeError, "must be Deserializer objects, got <class"),
+    ],
+)
+def test_what_is_no_deserializer_is_refused(
+    deserializers: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        sh.MinibatchSource(deserializers)
+
+
+def test_a_window_of_the_default_size_or_of_zero_is_not_one_that_is_given() -> None:
+    order = sh.MinibatchSource(rows()).sequence_ids(0, 10)
+    for window in (0, sh.DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS):
+        with sh.MinibatchSource(rows(), randomization_window_in_chunks=window) as source:
+            assert source.sequence_ids(0, 10) == order
+    both = {
+        "randomization_window_in_chunks": sh.DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
+        "randomization_window_in_samples": 5,
+    }
+    sh.MinibatchSource(rows(), **both).close()
+
+
+def test_a_closed_source_says_so() -> None:
+    source = sh.MinibatchSource(rows())
+    values = source.next_minibatch(4)["x"].values
+    copy = values.copy()
+    source.close()
+    source.close()
+    for use in (
+        lambda: source.next_minibatch(4),
+        lambda: setattr(source, "current_position", 0),
+        lambda: source.stats(),
+        lambda: source.restore_from_checkpoint(source.get_checkpoint_state()),
+    ):
+        with pytest.raises(RuntimeError, match="the source is closed"):
+            use()
+    assert np.array_equal(values, copy)

@@ -1,0 +1,364 @@
+"""What a minibatch looks like: ragged, padded, as frames, for streams of every make."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tests import model
+from tests.model import ModelCorpus
+from tests.sources import (
+    Chunks,
+    Sequences,
+    engines,
+    in_equal_chunks,
+    numbers,
+    order_options,
+)
+from tests.strategies import corpora, settings_for, timelines, workers
+
+import sweephand as sh
+
+DTYPES = ["bool", "int8", "uint16", "int64", "uint64", "float16", "float32", "complex64"]
+SHAPES: list[tuple[int, ...]] = [(), (1,), (3,), (2, 2), (0,), (2, 0)]
+
+dtypes = st.sampled_from([*map(np.dtype, DTYPES), np.dtype(ml_dtypes.bfloat16)])
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream as it should be delivered, and what a deserializer is given for it."""
+
+    sequences: Sequences
+    data: object
+    definition: sh.StreamDef
+    sparse: bool = False
+
+
+def values_of(count: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    cells = np.arange(count * int(np.prod(shape))) % 113
+    return cells.reshape(count, *shape).astype(dtype)
+
+
+@st.composite
+def dense_streams(draw: st.DrawFn, lengths: list[int]) -> Stream:
+    """A ragged stream, or one sample per sequence, possibly repeated for all its samples."""
+    shape, dtype = draw(st.sampled_from(SHAPES)), draw(dtypes)
+    kind = draw(st.sampled_from(["ragged", "list", "one", "broadcast"]))
+    if kind in ("ragged", "list"):
+        values = values_of(sum(lengths), shape, dtype)
+        sequences = np.split(values, np.cumsum(lengths)[:-1])
+        data: object = (values, np.cumsum([0, *lengths])) if kind == "ragged" else sequences
+        return Stream(sequences, data, sh.StreamDef())
+    values = values_of(len(lengths), shape, dtype)
+    if kind == "one":
+        return Stream([value[None] for value in values], values, sh.StreamDef())
+    repeated = [np.repeat(v[None], n, 0) for v, n in zip(values, lengths, strict=True)]
+    return Stream(repeated, values, sh.StreamDef(broadcast=True))
+
+
+@st.composite
+def sparse_streams(draw: st.DrawFn, lengths: list[int]) -> Stream:
+    """Sparse samples, some of them empty, as one matrix per sequence."""
+    dimension = draw(st.integers(1, 5))
+    cells = draw(
+        st.lists(
+            st.lists(st.integers(-2, 2), min_size=dimension, max_size=dimension),
+            min_size=sum(lengths),
+            max_size=sum(lengths),
+        )
+    )
+    dense = np.array(cells, np.float32).reshape(-1, dimension)
+    sequences = np.split(dense, np.cumsum(lengths)[:-1])
+    data = [scipy.sparse.csr_matrix(sequence) for sequence in sequences]
+    return Stream(sequences, data, sh.StreamDef(is_sparse=True), sparse=True)
+
+
+@st.composite
+def streams_of(draw: st.DrawFn, corpus: ModelCorpus) -> dict[str, Stream]:
+    """The size-defining stream and others, with the same lengths and with their own."""
+    sizes = corpus.sizes
+    values = values_of(sum(sizes), (), np.dtype(np.int32))
+    streams = {
+        "size": Stream(
+            np.split(values, np.cumsum(sizes)[:-1]),
+            (values, np.cumsum([0, *sizes])),
+            sh.StreamDef(defines_mb_size=True),
+        )
+    }
+    for n in range(draw(st.integers(0, 3))):
+        lengths = sizes
+        if draw(st.booleans()):
+            lengths = [size * (s + n) % 4 for s, size in enumerate(sizes)]
+        make = draw(st.sampled_from([dense_streams, sparse_streams]))
+        stream = draw(make(lengths))
+        if stream.definition.broadcast:  # it has the lengths of the size-defining stream
+            stream = Stream(
+                [np.repeat(v, size, 0) for v, size in zip(firsts(stream), sizes, strict=True)],
+                stream.data,
+                stream.definition,
+            )
+        streams[f"stream {n}"] = stream
+    return streams
+
+
+def firsts(stream: Stream) -> Sequences:
+    """The one sample per sequence of a stream that is repeated, shape (1, *shape) each."""
+    assert isinstance(stream.data, np.ndarray)
+    return [value[None] for value in stream.data]
+
+
+def array_source(
+    corpus: ModelCorpus, streams: dict[str, Stream], **options: Any
+) -> sh.MinibatchSource:
+    return sh.MinibatchSource(
+        sh.ArrayDeserializer(
+            {name: stream.data for name, stream in streams.items()},
+            sh.StreamDefs(**{name: stream.definition for name, stream in streams.items()}),
+            chunk_size=len(corpus.chunks[0]),
+        ),
+        **options,
+    )
+
+
+def check_ragged(data: sh.MinibatchData, wanted: Sequences, *, sparse: bool) -> None:
+    lengths = [len(sequence) for sequence in wanted]
+    assert data.num_sequences == len(data) == len(wanted)
+    assert data.num_samples == sum(lengths)
+    assert data.lengths.tolist() == lengths
+    assert data.offsets.tolist() == np.cumsum([0, *lengths]).tolist()
+    assert data.offsets.dtype == np.int64
+    assert data.cu_seqlens.tolist() == data.offsets.tolist()
+    assert data.cu_seqlens.dtype == np.int32
+    assert data.max_seqlen == max(lengths, default=0)
+    assert data.shape == (len(wanted), data.max_seqlen, *data.info.shape)
+    assert data.is_sparse == data.info.is_sparse == sparse
+    for found, sequence in zip(data.as_sequences(), wanted, strict=True):
+        assert found.dtype == sequence.dtype
+        assert found.shape == sequence.shape
+        assert np.array_equal(found.toarray() if sparse else found, sequence)
+    if not sparse:
+        assert data.values is data.data
+        assert data.values.shape == (data.num_samples, *data.info.shape)
+        assert data.values.flags.c_contiguous
+
+
+def check_dense(
+    data: sh.MinibatchData, wanted: Sequences, layout: sh.Padded, **asked: Any
+) -> None:
+    """`asarray` and `mask` against a grid that is filled cell by cell."""
+    longest = max((len(sequence) for sequence in wanted), default=0)
+    width = -(-longest // layout.multiple_of) * layout.multiple_of
+    pad = asked.get("pad_value", layout.pad_value_of(data.info.name))
+    grid = np.full((len(wanted), width, *data.info.shape), pad, data.info.dtype)
+    mask = np.zeros((len(wanted), width), np.uint8)
+    for row, sequence in enumerate(wanted):
+        first = width - len(sequence) if layout.side == "left" else 0
+        for column, sample in enumerate(sequence):
+            grid[row, first + column] = sample
+            mask[row, first + column] = 2 if column == 0 else 1
+    found = data.asarray(**asked)
+    assert found.dtype == grid.dtype
+    assert found.shape == grid.shape
+    assert np.array_equal(found, grid)
+    assert data.mask.dtype == np.uint8
+    assert np.array_equal(data.mask, mask)
+    assert np.array_equal(np.asarray(data), data.asarray())
+
+
+@st.composite
+def paddings(draw: st.DrawFn, names: list[str]) -> sh.Padded:
+    pads = st.integers(0, 1)
+    return sh.Padded(
+        pad_value=draw(pads | st.dictionaries(st.sampled_from(names), pads)),
+        side=draw(st.sampled_from(["right", "left"])),
+        multiple_of=draw(st.sampled_from([1, 2, 8])),
+    )
+
+
+@given(st.data())
+def test_every_layout_holds_the_sequences_of_the_share(data: st.DataObject) -> None:
+    corpus, settings = data.draw(timelines())
+    corpus = in_equal_chunks(corpus)
+    streams = data.draw(streams_of(corpus))
+    layout = data.draw(st.sampled_from([sh.Ragged(), None]) | paddings(list(streams)))
+    as_grid = layout if isinstance(layout, sh.Padded) else sh.Padded()
+    options = order_options(settings) | data.draw(engines())
+    with array_source(corpus, streams, layout=layout, **options) as source:
+        for _ in range(2):
+            count = data.draw(workers(settings))
+            minibatch = source.next_minibatch(
+                data.draw(st.integers(1, corpus.num_samples)),
+                num_data_partitions=count,
+                partition_index=data.draw(st.integers(0, count - 1)),
+            )
+            share = numbers(minibatch.ids)
+            for name, stream in streams.items():
+                wanted = [stream.sequences[n] for n in share]
+                check_ragged(minibatch[name], wanted, sparse=stream.sparse)
+                check_dense(minibatch[name], wanted, as_grid)
+                check_dense(minibatch[name], wanted, as_grid, pad_value=1)
+
+
+# Frames ---------------------------------------------------------------------------------------
+
+
+def arrays(corpus: ModelCorpus) -> sh.Deserializer:
+    x = np.arange(corpus.num_samples)
+    offsets = np.cumsum([0, *corpus.sizes])
+    return sh.ArrayDeserializer(
+        {"x": (x, offsets), "y": (x * 2.0, offsets)}, chunk_size=len(corpus.chunks[0])
+    )
+
+
+class FrameChunks(Chunks):
+    """Two streams of equal lengths."""
+
+    def stream_infos(self) -> sh.StreamDefs:
+        return sh.StreamDefs(x=sh.StreamDef(), y=sh.StreamDef())
+
+    def get_chunk(self, chunk_id: int) -> dict[str, object]:
+        x, offsets = super().get_chunk(chunk_id)["x"]  # type: ignore[misc]
+        return {"x": (x, offsets), "y": (x * 2.0, offsets)}
+
+
+def chunked_frames(corpus: ModelCorpus) -> ModelCorpus:
+    return ModelCorpus.of([[1] * sum(chunk) for chunk in corpus.chunks])
+
+
+FRAMES: dict[str, tuple[Callable[[ModelCorpus], sh.Deserializer], Any]] = {
+    "array": (arrays, chunked_frames),
+    "measured chunks": (lambda corpus: FrameChunks(corpus, told=False), chunked_frames),
+    "told chunks": (lambda corpus: FrameChunks(corpus, told=True), chunked_frames),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@given(data=st.data())
+def test_every_sample_is_a_sequence_of_its_own_in_frames(
+    kind: str, data: st.DataObject
+) -> None:
+    make, as_frames = FRAMES[kind]
+    corpus = data.draw(corpora())
+    if kind == "array":
+        corpus = in_equal_chunks(corpus)
+    frames = as_frames(corpus)
+    settings = data.draw(settings_for(frames))
+    if settings.window_chunks is None and settings.window_samples is None:
+        settings = model.ModelSettings(**vars(settings) | {"window_chunks": 128})
+    spelling = data.draw(st.sampled_from([{"layout": sh.Frames()}, {"frame_mode": True}]))
+    with sh.MinibatchSource(make(corpus), **order_options(settings), **spelling) as source:
+        assert source.num_samples_per_sweep == corpus.num_samples
+        assert source.num_sequences_per_sweep == corpus.num_samples
+        time = 0
+        for _ in range(3):
+            size = data.draw(st.integers(1, 2 * corpus.num_samples))
+            count = data.draw(workers(settings))
+            rank = data.draw(st.integers(0, count - 1))
+            taken = model.minibatch(frames, settings, time, size)
+            share = [e.sequence for e in model.shares(frames, settings, taken, count)[rank]]
+            minibatch = source.next_minibatch(
+                size, num_data_partitions=count, partition_index=rank
+            )
+            assert minibatch["x"].values.tolist() == share
+            assert minibatch["y"].values.tolist() == [2.0 * n for n in share]
+            assert minibatch["x"].asarray().tolist() == [[n] for n in share]
+            assert minibatch["x"].mask.tolist() == [[2]] * len(share)
+            assert minibatch["x"].lengths.tolist() == [1] * len(share)
+            entries = entries_of(share, taken)
+            found = [
+                source.find(name, entry.sweep)
+                for name, entry in zip(minibatch.ids, entries, strict=True)
+            ]
+            assert found == [entry.time for entry in entries]
+            time += len(taken)
+
+
+def entries_of(share: list[int], taken: list[model.Entry]) -> list[model.Entry]:
+    """The entries of a share, which stand in the order of the minibatch."""
+    rest = iter(taken)
+    return [next(entry for entry in rest if entry.sequence == number) for number in share]
+
+
+def test_frames_refuse_streams_of_unequal_lengths_where_they_are_met() -> None:
+    class Unequal(sh.UserDeserializer):
+        def stream_infos(self) -> sh.StreamDefs:
+            return sh.StreamDefs(x=sh.StreamDef(), y=sh.StreamDef())
+
+        def num_chunks(self) -> int:
+            return 2
+
+        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+            values = np.arange(5)
+            return {"x": (values, [0, 2, 5]), "y": (values, [0, 2 + chunk_id, 5])}
+
+    message = "frames need streams of equal lengths: here are 3 samples, and 2 in stream 'x'"
+    arrays = sh.ArrayDeserializer(Unequal().get_chunk(1))
+    with pytest.raises(sh.DataError, match=message) as caught:
+        sh.MinibatchSource(arrays, layout=sh.Frames())
+    assert (caught.value.stream, caught.value.sequence) == ("y", 0)
+    with sh.MinibatchSource(Unequal(), layout=sh.Frames(), randomize=False) as source:
+        assert source.next_minibatch(5)["y"].num_samples == 5
+        with pytest.raises(sh.DataError, match=message) as caught:
+            source.next_minibatch(5)
+        assert (caught.value.chunk, caught.value.stream) == (1, "y")
+        source.current_position = 0
+        assert source.next_minibatch(3)["y"].num_samples == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"layout": sh.Frames(), "frame_mode": True}, ValueError, "not both"),
+        ({"layout": sh.Ragged(), "truncation_length": 2}, ValueError, "not both"),
+        ({"frame_mode": True, "truncation_length": 2}, ValueError, "exclude each other"),
+        ({"layout": "padded"}, TypeError, "must be a Layout such as sh.Padded"),
+        ({"layout": sh.Padded}, TypeError, "must be a Layout such as sh.Padded"),
+        ({"layout": sh.Padded(pad_value=0.5)}, ValueError, "pad_value 0.5 of stream 'x' is no"),
+        ({"layout": sh.Padded(pad_value=-1)}, ValueError, "pad_value -1 of stream 'x' is no"),
+        ({"layout": sh.Padded(pad_value=2**16)}, ValueError, "pad_value 65536 of stream 'x'"),
+        ({"layout": sh.Padded(pad_value=float("nan"))}, ValueError, "pad_value nan of stream"),
+        ({"layout": sh.Padded(pad_value={"x": "a"})}, ValueError, "pad_value 'a' of stream"),
+        ({"layout": sh.Padded(pad_value={"z": 1})}, ValueError, "pad_value names 'z'"),
+    ],
+)
+def test_a_layout_that_contradicts_itself_or_the_streams_is_refused(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    corpus = sh.ArrayDeserializer({"x": np.arange(3, dtype=np.uint16)})
+    with pytest.raises(error, match=message):
+        sh.MinibatchSource(corpus, **options)
+
+
+@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded()])
+@pytest.mark.parametrize("pad_value", [-1, 0.5, 2**16, float("nan"), "a"])
+def test_a_pad_value_that_the_dtype_cannot_hold_is_refused(
+    layout: sh.Layout, pad_value: Any
+) -> None:
+    corpus = sh.ArrayDeserializer({"x": (np.arange(3, dtype=np.uint16), [0, 1, 3])})
+    with sh.MinibatchSource(corpus, layout=layout) as source:
+        data = source.next_minibatch(3)["x"]
+        with pytest.raises(ValueError, match="of stream 'x' is no uint16"):
+            data.asarray(pad_value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"side": "top"}, ValueError, "side must be 'right' or 'left', got 'top'"),
+        ({"multiple_of": 0}, ValueError, "multiple_of must be in"),
+        ({"multiple_of": 1.0}, TypeError, "multiple_of must be an int, got 1.0"),
+        ({"multiple_of": True}, TypeError, "multiple_of must be an int, got True"),
+    ],
+)
+def test_a_padding_that_cannot_be_is_refused(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        sh.Padded(**arguments)

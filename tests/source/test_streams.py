@@ -1,0 +1,325 @@
+"""Streams: what defines the size, casts, transforms, broadcast, and how they are asked for."""
+
+from fractions import Fraction
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import sweephand as sh
+
+RAGGED = (np.arange(6), np.array([0, 1, 3, 6]))  # lengths 1, 2, 3
+
+
+def source_of(
+    streams: dict[str, object], defs: dict[str, sh.StreamDef] | None = None, **options: Any
+) -> sh.MinibatchSource:
+    definitions = None if defs is None else sh.StreamDefs(**defs)
+    corpus = sh.ArrayDeserializer(streams, definitions)
+    return sh.MinibatchSource(corpus, **{"randomize": False, "max_sweeps": 1} | options)
+
+
+# Size -----------------------------------------------------------------------------------------
+
+
+def test_the_size_is_that_of_the_longest_stream_unless_one_defines_it() -> None:
+    streams = {"x": RAGGED, "y": (np.arange(6), [0, 3, 5, 6]), "z": np.arange(3)}
+    for name, sizes in (
+        ("x", [1, 2, 3]),
+        ("y", [3, 2, 1]),
+        ("z", [1, 1, 1]),
+        (None, [3, 2, 3]),
+    ):
+        defs = {stream: sh.StreamDef(defines_mb_size=stream == name) for stream in streams}
+        with source_of(streams, defs) as source:
+            assert source.num_samples_per_sweep == sum(sizes)
+            found = [(mb.num_samples, mb.num_sequences) for mb in source.minibatches(1)]
+            assert found == [(size, 1) for size in sizes]
+
+
+def test_two_streams_cannot_define_the_size() -> None:
+    both = sh.StreamDef(defines_mb_size=True)
+    with pytest.raises(ValueError, match="only one stream can define the minibatch size"):
+        source_of({"x": RAGGED, "y": RAGGED}, {"x": both, "y": both})
+
+
+def test_numbers_of_samples_are_those_of_each_stream() -> None:
+    with source_of({"x": RAGGED, "labels": np.arange(3)}) as source:
+        minibatch = source.next_minibatch(6)
+        assert minibatch["x"].num_samples == minibatch.num_samples == 6
+        assert minibatch["labels"].num_samples == 3
+        assert minibatch["x"].shape == (3, 3)
+        assert minibatch["labels"].shape == (3, 1)
+
+
+# Casts ----------------------------------------------------------------------------------------
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+NUMBERS = [
+    *map(np.dtype, ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"]),
+    *map(np.dtype, ["uint64", "float16", "float32", "float64"]),
+    BFLOAT16,
+]
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "f" or dtype == BFLOAT16
+
+
+def bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
+    if dtype == np.bool_:
+        return 0, 1
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+
+
+def cast(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    """The values as NumPy casts them; None if one of them would be lost."""
+    with np.errstate(all="ignore"):
+        result = values.astype(dtype)
+    if is_float(dtype):
+        overflows = np.isfinite(values) & ~np.isfinite(result)
+        return None if overflows.any() else result
+    if not np.isfinite(values).all():
+        return None
+    exact = [Fraction(float(v) if is_float(values.dtype) else int(v)) for v in values]
+    least, most = bounds(dtype)
+    fits = all(value.denominator == 1 and least <= value <= most for value in exact)
+    return result if fits else None
+
+
+@st.composite
+def numbers(draw: st.DrawFn) -> NDArray[Any]:
+    """Values of any dtype, at the edges of others."""
+    dtype = draw(st.sampled_from(NUMBERS))
+    if dtype == np.bool_:
+        return np.array(draw(st.lists(st.booleans(), min_size=1, max_size=5)))
+    if is_float(dtype):
+        floats = st.floats(width=16) | st.floats(width=32) | st.integers(-300, 300).map(float)
+        values = draw(st.lists(floats, min_size=1, max_size=5))
+        with np.errstate(all="ignore"):
+            return np.array(values, np.float64).astype(dtype)
+    info = np.iinfo(dtype)
+    integers = st.integers(int(info.min), int(info.max))
+    edges = [e + d for e in (0, 2**7, 2**8, 2**15, 2**16, 2**31, 2**32, 2**63) for d in (-1, 0)]
+    near = st.sampled_from([e for e in edges if info.min <= e <= info.max])
+    return np.array(draw(st.lists(integers | near, min_size=1, max_size=5)), dtype)
+
+
+@given(numbers(), st.sampled_from(NUMBERS), st.sampled_from([None, sh.Padded()]))
+def test_a_cast_is_that_of_numpy_or_an_error_that_names_the_place(
+    values: NDArray[Any], dtype: np.dtype[Any], layout: sh.Layout | None
+) -> None:
+    wanted = cast(values, dtype)
+    streams = {"first": np.zeros(2), "x": ([*np.zeros((1, 1), values.dtype), values])}
+    defs = {"first": sh.StreamDef(), "x": sh.StreamDef(dtype=dtype)}
+    with source_of(streams, defs, layout=layout) as source:
+        assert source["x"].dtype == dtype
+        source.next_minibatch(1)
+        if wanted is None:
+            with pytest.raises(sh.DataError, match="does not fit the dtype") as caught:
+                source.next_minibatch(10)
+            assert caught.value.stream == "x"
+            assert caught.value.sequence == 1
+            source.current_position = 0
+            assert source.next_minibatch(1)["x"].values == 0
+        else:
+            found = source.next_minibatch(10)["x"].values
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "values", [np.array([1j]), np.array(["a"]), np.array(["2020"], "M8[Y]")]
+)
+def test_what_is_no_plain_number_is_delivered_as_it_is_and_never_cast(
+    values: NDArray[Any],
+) -> None:
+    with source_of({"x": values}) as source:
+        found = source.next_minibatch(1)["x"].values
+        assert found.dtype == values.dtype
+        assert np.array_equal(found, values)
+    with pytest.raises(ValueError, match="stream 'x': there is no cast from"):
+        source_of({"x": values}, {"x": sh.StreamDef(dtype=np.float32)})
+    with pytest.raises(ValueError, match="stream 'x': there is no cast from"):
+        source_of({"x": np.arange(3)}, {"x": sh.StreamDef(dtype=values.dtype)})
+
+
+# Definitions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("definition", "message"),
+    [
+        (sh.StreamDef(shape=3), r"stream 'x' has samples of shape \(2,\), not \(3,\)"),
+        (sh.StreamDef(shape=()), r"stream 'x' has samples of shape \(2,\), not \(\)"),
+        (sh.StreamDef(is_sparse=True), "stream 'x' is declared sparse, but its data are dense"),
+        (sh.StreamDef(field="y"), "no data for stream 'y', there are: x"),
+    ],
+)
+def test_a_definition_that_the_data_contradict_is_refused(
+    definition: sh.StreamDef, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        source_of({"x": np.zeros((3, 2))}, {"x": definition})
+
+
+def test_a_sparse_stream_cannot_be_broadcast() -> None:
+    with pytest.raises(ValueError, match="a sparse stream cannot be broadcast"):
+        source_of(
+            {"x": scipy.sparse.csr_matrix(np.eye(3))}, {"x": sh.StreamDef(broadcast=True)}
+        )
+
+
+def test_a_broadcast_stream_has_one_sample_per_sequence() -> None:
+    defs = {"x": sh.StreamDef(), "y": sh.StreamDef(broadcast=True)}
+    with (
+        source_of({"x": RAGGED, "y": RAGGED}, defs) as source,
+        pytest.raises(sh.DataError, match="one sample per sequence, here are 2") as caught,
+    ):
+        source.next_minibatch(6)
+    assert (caught.value.stream, caught.value.sequence) == ("y", 1)
+
+
+def test_a_field_is_delivered_under_another_name_and_others_are_left_out() -> None:
+    with source_of(
+        {"a": np.arange(3), "b": np.ones(3)}, {"x": sh.StreamDef(field="a")}
+    ) as source:
+        minibatch = source.next_minibatch(3)
+        assert list(minibatch) == ["x"]
+        assert minibatch["x"].values.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("shape", [-1, (2, -1), (1.5,), "3"])
+def test_a_shape_that_cannot_be_is_refused(shape: Any) -> None:
+    with pytest.raises(ValueError, match="every extent of shape must be"):
+        sh.StreamDef(shape=shape)
+
+
+# Transforms -----------------------------------------------------------------------------------
+
+
+@given(
+    st.sampled_from([None, sh.Padded(pad_value=7), sh.Padded(side="left")]), st.integers(1, 6)
+)
+def test_transforms_see_the_samples_of_a_minibatch_one_after_the_other(
+    layout: sh.Layout | None, size: int
+) -> None:
+    def widen(x: NDArray[Any]) -> NDArray[Any]:
+        return np.stack([x, x * 0.5], axis=1)
+
+    def shift(x: NDArray[Any]) -> NDArray[Any]:
+        return x + 1
+
+    defs = {"x": sh.StreamDef(transforms=(widen, shift))}
+    with (
+        source_of({"x": RAGGED}, defs, layout=layout) as source,
+        source_of({"x": RAGGED}) as plain,
+    ):
+        while minibatch := source.next_minibatch(size):
+            data = minibatch["x"]
+            wanted = shift(widen(plain.next_minibatch(size)["x"].values))
+            assert np.array_equal(data.values, wanted)
+            dense = data.asarray()
+            assert np.array_equal(dense[data.mask != 0], wanted)
+            assert (dense[data.mask == 0] == (layout or sh.Ragged()).pad_value_of("x")).all()
+
+
+def test_a_transform_sees_sparse_samples_as_a_matrix() -> None:
+    matrix = scipy.sparse.csr_matrix(np.array([[0, 2, 0], [0, 0, 0], [3, 0, 1]]))
+    defs = {"x": sh.StreamDef(is_sparse=True, transforms=(lambda x: x * 2,))}
+    with source_of({"x": matrix}, defs) as source:
+        data = source.next_minibatch(3)["x"]
+        assert (data.values != matrix * 2).nnz == 0
+        assert data.asarray()[:, 0].tolist() == (matrix * 2).toarray().tolist()
+
+
+def test_a_transform_that_changes_the_number_of_samples_is_refused() -> None:
+    defs = {"x": sh.StreamDef(transforms=(lambda x: x[1:],))}
+    with source_of({"x": RAGGED}, defs) as source:
+        data = source.next_minibatch(6)["x"]
+        with pytest.raises(
+            ValueError, match="stream 'x' must keep the number of samples, it made 5 of 6"
+        ):
+            _ = data.values
+
+
+# Asking ---------------------------------------------------------------------------------------
+
+
+def test_streams_are_found_by_name_and_as_attributes() -> None:
+    with source_of({"x": np.zeros((3, 2), np.float32), "y": RAGGED}) as source:
+        assert list(source.streams) == ["x", "y"]
+        info = source.streams.x
+        assert info == source["x"] == source.stream_info("x") == source.streams["x"]
+        assert (info.name, info.dtype, info.shape, info.is_sparse) == (
+            "x",
+            np.float32,
+            (2,),
+            False,
+        )
+        with pytest.raises(ValueError, match="no stream 'z', there are: x, y"):
+            source.stream_info("z")
+        with pytest.raises(KeyError):
+            source["z"]
+        with pytest.raises(AttributeError, match="no stream 'z', there are: x, y"):
+            _ = source.streams.z
+
+
+def test_an_input_map_names_what_it_wants_as_it_wants() -> None:
+    with source_of({"x": RAGGED, "y": np.arange(3)}) as source:
+        variable = object()
+        minibatch = source.next_minibatch(3, {variable: "y", "again": source["y"], 3: "x"})
+        assert list(minibatch) == [variable, "again", 3]
+        assert (
+            minibatch[variable].values.tolist() == minibatch["again"].values.tolist() == [0, 1]
+        )
+        assert minibatch[3].values.tolist() == [0, 1, 2]
+        assert "x" not in minibatch
+        with pytest.raises(KeyError):
+            minibatch["x"]
+
+
+@pytest.mark.parametrize("wrong", ["z", "", None, 3, sh.StreamInfo("z", np.dtype("f4"), ())])
+def test_an_input_map_with_an_unknown_stream_leaves_the_source_unchanged(wrong: Any) -> None:
+    with source_of({"x": RAGGED}) as source:
+        source.next_minibatch(1)
+        with pytest.raises(ValueError, match=r"no stream .*, there are: x"):
+            source.next_minibatch(2, {"a": "x", "b": wrong})
+        assert source.current_position == 1
+        assert source.next_minibatch(2).ids == ["array__1"]
+
+
+def test_a_minibatch_is_a_mapping_that_is_falsy_only_at_the_end_of_data() -> None:
+    with source_of({"x": RAGGED}) as source:
+        minibatch = source.next_minibatch(6, num_data_partitions=7, partition_index=6)
+        assert minibatch
+        assert minibatch.num_sequences == 0
+        assert dict(minibatch) == {"x": minibatch["x"]}
+        assert repr(minibatch) == (
+            "Minibatch(nominal_time=0, num_sequences=0, num_samples=0, streams=[x])"
+        )
+        end = source.next_minibatch(6)
+        assert not end
+        assert len(end) == 0
+        assert end.ids == []
+        assert (end.num_samples, end.global_num_samples, end.end_of_sweep) == (0, 0, False)
+        assert end.nominal_time == source.current_position == 6
+        assert repr(end) == "Minibatch(end of data)"
+
+
+def test_arrays_leave_by_the_array_and_dlpack_protocols_without_a_copy() -> None:
+    with source_of({"x": RAGGED}) as source:
+        data = source.next_minibatch(6)["x"]
+        assert np.shares_memory(np.from_dlpack(data), data.values)
+        assert np.asarray(data).shape == (3, 3)
+        assert np.array(data, dtype=np.float32).dtype == np.float32
+        assert not np.shares_memory(np.array(data), data.asarray())
+    with source_of({"x": RAGGED}, layout=sh.Padded()) as source:
+        data = source.next_minibatch(6)["x"]
+        assert np.shares_memory(np.from_dlpack(data), data.asarray())
+        assert np.shares_memory(np.asarray(data), data.asarray())

@@ -1,0 +1,144 @@
+"""A source inside torch's loaders: nothing lost, nothing repeated, in order."""
+
+import pickle
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+import sweephand as sh
+import sweephand.torch
+
+LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4]
+
+
+def source(**options: Any) -> sh.MinibatchSource:
+    offsets = np.concatenate([[0], np.cumsum(LENGTHS)])
+    corpus = sh.ArrayDeserializer({"x": (np.arange(offsets[-1]), offsets)})
+    return sh.MinibatchSource(corpus, **({"max_sweeps": 3} | options))
+
+
+def expected(size: int, **options: Any) -> list[list[int]]:
+    return [minibatch["x"].values.tolist() for minibatch in source(**options).minibatches(size)]
+
+
+def values(item: dict[str, torch.Tensor]) -> list[int]:
+    return item["x"].tolist()
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_a_loader_delivers_every_minibatch_in_order(num_workers: int, context: str) -> None:
+    loader = DataLoader(
+        sh.torch.IterableDataset(source(), 16),
+        batch_size=None,
+        num_workers=num_workers,
+        multiprocessing_context=context if num_workers else None,
+    )
+    assert [values(item) for item in loader] == expected(16)
+
+
+def test_a_loader_that_forks_a_source_in_use_goes_on_from_there() -> None:
+    used = source()
+    first = [used.next_minibatch(16)["x"].values.tolist() for _ in range(3)]
+    dataset = sh.torch.IterableDataset(used, 16)
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    assert first + [values(item) for item in loader] == expected(16)
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")  # torchdata's
+@pytest.mark.parametrize("stop", [0, 1, 2, 5])
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_a_stateful_loader_resumes_exactly(num_workers: int, stop: int) -> None:
+    def loader() -> StatefulDataLoader:
+        return StatefulDataLoader(
+            sh.torch.IterableDataset(source(), 16), batch_size=None, num_workers=num_workers
+        )
+
+    first = loader()
+    seen = [values(item) for item in islice(iter(first), stop)]
+    state = first.state_dict()
+    second = loader()
+    second.load_state_dict(state)
+    assert seen + [values(item) for item in second] == expected(16)
+
+
+def test_ranks_share_every_minibatch() -> None:
+    shares = [
+        [
+            values(item)
+            for item in DataLoader(
+                sh.torch.IterableDataset(
+                    source(), 16, num_data_partitions=2, partition_index=rank
+                ),
+                batch_size=None,
+            )
+        ]
+        for rank in range(2)
+    ]
+    whole = expected(16)
+    assert len(shares[0]) == len(shares[1]) == len(whole)
+    for one, two, both in zip(*shares, whole, strict=True):
+        assert sorted(one + two) == sorted(both)
+
+
+def test_tensors_share_the_memory_of_arrays() -> None:
+    data = source().next_minibatch(16)["x"]
+    tensor = data.torch()
+    assert tensor.data_ptr() == data.values.ctypes.data
+    assert tensor.dtype == torch.int64
+
+
+def test_padded_minibatches_come_with_their_mask() -> None:
+    padded = source(layout=sh.Padded(pad_value=-1))
+    item = sh.torch.tensors_of(padded.next_minibatch(16))
+    assert item["x"].shape == item["x_mask"].shape
+    assert ((item["x"] == -1) == (item["x_mask"] == 0)).all()
+
+
+def test_bfloat16_becomes_a_tensor_of_it() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    array = np.array([1.0, -2.5, 3.0], dtype=ml_dtypes.bfloat16)
+    tensor = sh.torch.to_tensor(array)
+    assert tensor.dtype == torch.bfloat16
+    assert tensor.tolist() == [1.0, -2.5, 3.0]
+    assert tensor.data_ptr() == array.ctypes.data
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is here")
+def test_a_copy_to_a_device_goes_through_pinned_memory() -> None:
+    data = source().next_minibatch(16)["x"]
+    tensor = data.torch("cuda", non_blocking=True)
+    torch.cuda.synchronize()
+    assert tensor.cpu().tolist() == data.values.tolist()
+
+
+def npy_source(folder: Path) -> sh.MinibatchSource:
+    np.save(folder / "x.npy", np.arange(20))
+    return sh.MinibatchSource(sh.NpyDeserializer({"x": folder / "x.npy"}), max_sweeps=1)
+
+
+def array_source(folder: Path) -> sh.MinibatchSource:
+    return source()
+
+
+@pytest.mark.parametrize("make", [npy_source, array_source])
+def test_a_source_travels_by_pickle_with_its_place(
+    make: Callable[[Path], sh.MinibatchSource], tmp_path: Path
+) -> None:
+    here = make(tmp_path)
+    here.next_minibatch(7)
+    there = pickle.loads(pickle.dumps(here))
+    rest = [minibatch["x"].values.tolist() for minibatch in here.minibatches(5)]
+    assert [minibatch["x"].values.tolist() for minibatch in there.minibatches(5)] == rest
+
+
+def test_half_of_a_partition_is_refused() -> None:
+    with pytest.raises(ValueError, match="or neither"):
+        sh.torch.IterableDataset(source(), 16, num_data_partitions=2)
