@@ -1,13 +1,19 @@
-"""A small training run that tells every step: killed and started again by test_kill.py.
+"""A small training run that is killed and started again: run by test_kill.py.
 
-usage: killed_run.py FOLDER numpy|torch
+usage: killed_run.py FOLDER numpy|torch STEPS...
 
-Prints for every step its number, a hash of the ids of its sequences, the loss, and a hash of
-the parameters after it.
+It runs in children, so that its libraries are imported once: to the end in one folder; then in
+another folder, where it is killed each time when it has told so many steps, then to the end,
+and once more. Prints what each of them told, as JSON: for every step its number, and a line of
+the number, a hash of the ids of its sequences, the loss, and a hash of the parameters after it.
 """
 
 import hashlib
+import json
+import os
+import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,22 +61,23 @@ def digest(model: Any) -> str:
 
 
 class Telling:
-    """Prints a line for every step."""
+    """Writes a line for every step."""
 
-    def __init__(self, model: Any, ids: list[str]) -> None:
+    def __init__(self, pipe: int, model: Any, ids: list[str]) -> None:
+        self._pipe = pipe
         self._model = model
         self._ids = ids
 
     def update(self, step: sh.Step) -> None:
         ids = hashlib.sha256(" ".join(self._ids).encode()).hexdigest()[:16]
-        print(step.step, ids, step.loss.hex(), digest(self._model), flush=True)
+        line = f"{step.step} {ids} {step.loss.hex()} {digest(self._model)}\n"
+        os.write(self._pipe, line.encode())
 
     def write(self, record: sh.Record) -> None:
         pass
 
 
-def main() -> None:
-    folder, kind = sys.argv[1:]
+def train(folder: Path, kind: str, pipe: int) -> None:
     model, criterion, learner = make(kind)
     ids: list[str] = []
 
@@ -84,12 +91,42 @@ def main() -> None:
     corpus = sh.ArrayDeserializer({"x": (x, offsets), "labels": (x.sum(1), offsets)})
     np.random.seed(4)  # noqa: NPY002
     sh.training_session(
-        sh.Trainer(model, noting, learner, Telling(model, ids)),
+        sh.Trainer(model, noting, learner, Telling(pipe, model, ids)),
         sh.MinibatchSource(corpus, randomization_seed=3),
         8,
         max_samples=SAMPLES,
         checkpoint_config=sh.CheckpointConfig(folder, frequency=(3, "minibatch")),
     ).train()
+
+
+def run(folder: Path, kind: str, kill_after: int | None = None) -> list[tuple[int, str]]:
+    """Run to the end, or until it has told so many steps and is killed."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        train(folder, kind, writing)
+        os._exit(0)
+    os.close(writing)
+    told = []
+    with os.fdopen(reading) as lines:
+        for line in lines:
+            told.append((int(line.split()[0]), line))
+            if len(told) == kill_after:
+                os.kill(child, signal.SIGKILL)  # and read what it had told before
+    _, code = os.waitpid(child, 0)
+    was_killed = kill_after is not None and len(told) >= kill_after
+    assert os.waitstatus_to_exitcode(code) == (-signal.SIGKILL if was_killed else 0)
+    return told
+
+
+def main() -> None:
+    root, kind, steps = Path(sys.argv[1]), sys.argv[2], map(int, sys.argv[3:])
+    if kind == "torch":
+        import torch._dynamo  # noqa: F401  # what optimizers import, before there are children
+    told = [run(root / "golden", kind)]
+    told += [run(root / "killed", kind, kill_after) for kill_after in (*steps, None, None)]
+    print(json.dumps(told))
 
 
 if __name__ == "__main__":

@@ -25,14 +25,13 @@ def contents(text: str) -> dict[str, object]:
     state = json.dumps({"text": text}).encode()
     return {
         "state.json": lambda sink: sink.write(state),
-        "model.safetensors": lambda sink: [sink.write(bytes(20_000)) for _ in range(3)],
+        "model.safetensors": lambda sink: [sink.write(bytes(20_000)) for _ in range(2)],
     }
 
 
 def prepare(folder: Path, scenario: str) -> CheckpointStore:
-    store = CheckpointStore(folder, keep_last=2 if scenario == "prune" else 1)
-    numbers = {"first": 0, "replace": 1, "prune": 3}[scenario]
-    for number in range(numbers):
+    store = CheckpointStore(folder)
+    for number in range(scenario == "replace"):
         store.write(number, contents(f"old {number}"))
     return store
 
