@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -175,6 +176,7 @@ def read_header(path: Path_) -> NpyHeader:
             ValueError,
             EOFError,
             SyntaxError,
+            TokenError,
             TypeError,
             KeyError,
             MemoryError,

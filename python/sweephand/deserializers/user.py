@@ -292,8 +292,8 @@ class _Opening:
         for found, wanted in zip(self._chunks.describe(chunk, data), self._infos, strict=True):
             if found != wanted:
                 raise StaleError(
-                    f"the stream is {found.describe()} here, and {wanted.describe()} in the "
-                    "chunk that was read first",
+                    f"the stream has {found.kind} here, and {wanted.kind} in the chunk that "
+                    "was read first",
                     self._name,
                     chunk=chunk,
                     stream=wanted.name,
