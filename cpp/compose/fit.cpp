@@ -61,8 +61,8 @@ Plan FitPlanner::next(const Request& request) {
   minibatch_.clear();
   take(request, plan);
   cursor_->open_blocks(plan.blocks);
-  plan.next_time = time();
-  plan.num_samples = plan.next_time - plan.nominal_time;
+  plan.next.time = time();
+  plan.num_samples = plan.next.time - plan.nominal_time;
   plan.num_sequences = minibatch_.size();
   plan.end_of_data = minibatch_.empty();
   plan.share = share_of(minibatch_, request.num_workers, request.rank, sharing_);

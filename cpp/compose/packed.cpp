@@ -70,8 +70,8 @@ Plan PackedPlanner::next(const Request& request) {
     if (wanted == Request::kToSweepEnd) break;
   }
   cursor_->open_blocks(plan.blocks);
-  plan.next_time = time();
-  plan.num_samples = plan.next_time - plan.nominal_time;
+  plan.next.time = time();
+  plan.num_samples = plan.next.time - plan.nominal_time;
   plan.end_of_data = plan.global_rows == 0;
   plan.num_rows = static_cast<std::uint32_t>(share_rows(plan.global_rows, request));
   return plan;

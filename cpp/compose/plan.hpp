@@ -31,11 +31,16 @@ struct Cell {
   bool goes_on;         // the sequence has more samples behind the piece
 };
 
+// Where a planner stands: nominal time, and what some layouts need besides.
+struct Position {
+  std::uint64_t time = 0;
+  std::vector<std::uint64_t> progress;
+};
+
 struct Plan {
-  std::uint64_t nominal_time = 0;       // where the global minibatch begins
-  std::uint64_t next_time = 0;          // where the next one will
-  std::vector<std::uint64_t> progress;  // what a layout needs besides next_time to go on there
-  std::uint64_t num_samples = 0;        // of the global minibatch, in the size-defining stream
+  std::uint64_t nominal_time = 0;  // where the global minibatch begins
+  Position next;                   // where the next one will
+  std::uint64_t num_samples = 0;   // of the global minibatch, in the size-defining stream
   std::uint64_t num_sequences = 0;
   std::uint32_t sweeps_ended = 0;
   bool end_of_data = false;            // nothing was left before the limit

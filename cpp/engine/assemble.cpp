@@ -26,10 +26,12 @@ void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& s
   for (std::size_t j = 0; j < runs.size(); ++j) {
     const std::uint64_t first = plan.cells[j].first;
     const std::uint64_t size = plan.share[j].size;
-    if (runs[j].samples < first || runs[j].samples - first < size) {
+    const bool goes_on = plan.cells[j].goes_on;
+    if (runs[j].samples < first + size || goes_on != (runs[j].samples > first + size)) {
       throw DataError("the stream has " + std::to_string(runs[j].samples) +
-                          " samples where the size-defining stream has at least " +
-                          std::to_string(first + size) + "; rows need streams of equal lengths",
+                          " samples where the stream that defines the size has " +
+                          (goes_on ? "more than " : "") + std::to_string(first + size) +
+                          "; rows need streams of equal lengths",
                       {.stream = stream.name, .sequence = runs[j].sequence});
     }
     runs[j].begin += first;
@@ -150,6 +152,7 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
   std::vector<std::optional<Share>> shares(members_.size());
   auto batch = std::make_shared<Batch>();
   std::uint64_t bytes = 0;
+  if (options_.form == Form::kRows) batch->marks = mark_rows(plan, options_.segments, *pool_);
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     const StreamSpec& stream = streams_[number];
     const Member& member = members_[stream.member];
@@ -162,12 +165,20 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
       const std::vector<Run> runs = runs_of(share->sequences, plan, stream);
       batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
     }
-    bytes += batch->streams.back().values->capacity();
+    StreamBatch& written = batch->streams.back();
+    bytes += written.values->capacity();
+    if (batch->marks.mask) {
+      written.mask = batch->marks.mask;
+      written.rows = plan.num_rows;
+      written.width = plan.row_length;
+    }
+    batch->num_cells = std::max(batch->num_cells, written.rows * written.width);
   }
   if (any_cached_) close_chunks(plan);
   plan.blocks.clear();
   batch->plan = std::move(plan);
   for (const PlannedSequence& planned : batch->plan.share) batch->share_samples += planned.size;
+  if (options_.form == Form::kRagged) batch->num_cells = batch->share_samples;
   const std::scoped_lock lock(mutex_);
   bytes_assembled_ += bytes;
   return batch;

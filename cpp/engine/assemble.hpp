@@ -48,6 +48,7 @@ struct AssembleOptions {
   Form form = Form::kRagged;
   bool pad_left = false;          // padding stands before the sequence
   std::uint32_t multiple_of = 1;  // widths are rounded up to a multiple of it
+  bool segments = false;          // rows come with segment and position ids
 };
 
 struct AssembleStats {

@@ -161,7 +161,7 @@ def test_resuming_at_any_row_gives_the_same_rows(data: st.DataObject) -> None:
     plans = [first.next(core_request(1)) for _ in range(30)]
     cut = data.draw(st.integers(0, 28))
     second = planner(corpus, settings, length)
-    second.resume(plans[cut].next_time, plans[cut].progress)
+    second.resume(plans[cut].next)
     for plan in plans[cut + 1 :]:
         again = second.next(core_request(1))
         assert rows_of(again) == rows_of(plan)
