@@ -43,8 +43,7 @@ void bind_kernels(py::module_& module) {
       .def(py::init<std::uint32_t, std::uint64_t>(), "size"_a, "count"_a)
       .def_readonly("size", &SizeCount::size)
       .def_readonly("count", &SizeCount::count);
-  module.def(
-      "count_sizes", [](const Sizes32& sizes) { return count_sizes(view(sizes)); }, "sizes"_a);
+  module.def("count_sizes", &count_sizes, "corpus"_a, NoGil());
   module.def(
       "best_boundaries",
       [](const std::vector<SizeCount>& sizes, std::uint32_t num_buckets) {

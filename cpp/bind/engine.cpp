@@ -95,6 +95,7 @@ void bind_batch(py::module_& module) {
       .def_readonly("num_cells", &Batch::num_cells)
       .def_property_readonly("num_rows", [](const Batch& b) { return b.plan.num_rows; })
       .def_property_readonly("row_length", [](const Batch& b) { return b.plan.row_length; })
+      .def("sizes", [](const Batch& batch) { return to_numpy(sequence_sizes(batch.plan)); })
       .def("cells", [](const Batch& batch) { return to_numpy(cell_table(batch.plan)); })
       .def("segment_ids",
            [](const Batch& b) {
@@ -155,16 +156,19 @@ void bind_engine(py::module_& module) {
            "name"_a, "member"_a, "column"_a, "type"_a, "element_bytes"_a, "variable"_a,
            "sample_elements"_a, "broadcast"_a, "pad_value"_a);
 
-  py::class_<Assembler, std::shared_ptr<Assembler>>(module, "Assembler")
-      .def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams, Form form,
-                       bool pad_left, std::uint32_t multiple_of, bool segments) {
-             return std::make_shared<Assembler>(std::move(members), std::move(streams),
-                                                AssembleOptions{.form = form,
-                                                                .pad_left = pad_left,
-                                                                .multiple_of = multiple_of,
-                                                                .segments = segments});
+  py::class_<AssembleOptions>(module, "AssembleOptions")
+      .def(py::init([](Form form, bool pad_left, std::uint32_t multiple_of, bool segments) {
+             return AssembleOptions{.form = form,
+                                    .pad_left = pad_left,
+                                    .multiple_of = multiple_of,
+                                    .segments = segments};
            }),
-           "members"_a, "streams"_a, "form"_a, "pad_left"_a, "multiple_of"_a, "segments"_a);
+           "form"_a, "pad_left"_a, "multiple_of"_a, "segments"_a)
+      .def_readonly("pad_left", &AssembleOptions::pad_left)
+      .def_readonly("multiple_of", &AssembleOptions::multiple_of);
+  py::class_<Assembler, std::shared_ptr<Assembler>>(module, "Assembler")
+      .def(py::init<std::vector<Member>, std::vector<StreamSpec>, AssembleOptions>(),
+           "members"_a, "streams"_a, "options"_a);
 
   py::class_<EngineStats>(module, "EngineStats")
       .def_readonly("minibatches", &EngineStats::minibatches)

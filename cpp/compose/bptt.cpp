@@ -178,7 +178,7 @@ void BpttPlanner::add_row(std::uint64_t row, const Request& request, Plan& plan)
     plan.cells.push_back({.row = static_cast<std::uint32_t>(row / request.num_workers),
                           .column = static_cast<std::uint32_t>(begin - column),
                           .first = static_cast<std::uint32_t>(begin - entry.begin),
-                          .goes_on = end < entry.end});
+                          .whole = open_->part().sequences[entry.place].size});
   }
 }
 

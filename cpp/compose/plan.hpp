@@ -28,7 +28,7 @@ struct Cell {
   std::uint32_t row;
   std::uint32_t column;
   std::uint32_t first;  // sample of the sequence that the piece begins with
-  bool goes_on;         // the sequence has more samples behind the piece
+  std::uint32_t whole;  // samples of the whole sequence
 };
 
 // Where a planner stands: nominal time, and what some layouts need besides.
@@ -48,6 +48,9 @@ struct Plan {
   // Layouts of rows also say where each entry of `share` goes, whose size is then that of the
   // piece.
   std::vector<Cell> cells;
+  bool goes_on(std::size_t j) const noexcept {
+    return std::uint64_t{cells[j].first} + share[j].size < cells[j].whole;
+  }
   std::uint32_t num_rows = 0;  // of the worker who asked
   std::uint32_t row_length = 0;
   std::uint64_t global_rows = 0;  // of all workers, without those that only make shares equal
@@ -60,7 +63,7 @@ std::vector<std::uint64_t> sequence_numbers(const Plan& plan);
 // Of each sequence of the share: its size in samples.
 std::vector<std::uint32_t> sequence_sizes(const Plan& plan);
 
-// Of each piece of the share four numbers: row, column, first, and 1 if it goes on.
+// Of each piece of the share four numbers: row, column, first, whole.
 std::vector<std::uint32_t> cell_table(const Plan& plan);
 
 }  // namespace sweephand

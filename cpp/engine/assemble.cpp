@@ -24,19 +24,16 @@ void repeat(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) 
 // Cuts each run down to the piece that its cell holds.
 void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    const std::uint64_t first = plan.cells[j].first;
-    const std::uint64_t size = plan.share[j].size;
-    const bool goes_on = plan.cells[j].goes_on;
-    if (runs[j].samples < first + size || goes_on != (runs[j].samples > first + size)) {
+    if (runs[j].samples != plan.cells[j].whole) {
       throw DataError("the stream has " + std::to_string(runs[j].samples) +
                           " samples where the stream that defines the size has " +
-                          (goes_on ? "more than " : "") + std::to_string(first + size) +
+                          std::to_string(plan.cells[j].whole) +
                           "; rows need streams of equal lengths",
                       {.stream = stream.name, .sequence = runs[j].sequence});
     }
-    runs[j].begin += first;
-    runs[j].samples = size;
-    runs[j].length = size;
+    runs[j].begin += plan.cells[j].first;
+    runs[j].samples = plan.share[j].size;
+    runs[j].length = plan.share[j].size;
   }
 }
 

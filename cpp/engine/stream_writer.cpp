@@ -86,8 +86,8 @@ void fill(std::byte* to, std::uint64_t count, std::span<const std::byte> element
 // Where each run goes: the cell of a grid, or simply behind the run before it.
 class Grid {
  public:
-  Grid(std::span<const Run> runs, std::uint64_t longest, const Plan& plan,
-       const AssembleOptions& options)
+  Grid(std::span<const Run> runs, std::uint64_t longest, std::uint64_t least_width,
+       const Plan& plan, const AssembleOptions& options)
       : runs_(runs), plan_(plan), options_(options) {
     if (options.form == Form::kRows) {
       rows = plan.num_rows;
@@ -95,10 +95,7 @@ class Grid {
     } else {
       rows = runs.size();
       width = (longest + options.multiple_of - 1) / options.multiple_of * options.multiple_of;
-      // A bucket's width, but for streams that hold one sample per sequence.
-      if (runs.empty() || runs[0].column->sample_offsets != nullptr) {
-        width = std::max<std::uint64_t>(width, plan.row_length);
-      }
+      width = std::max(width, least_width);
     }
   }
 
@@ -189,13 +186,15 @@ void write_mask(std::span<const Run> runs, const Grid& grid, BufferPool& pool,
 // The sample behind every piece that goes on, as labels need it.
 void write_beyond(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
                   BufferPool& pool, StreamBatch& batch) {
-  if (std::ranges::none_of(plan.cells, &Cell::goes_on) || stream.broadcast) return;
+  if (stream.broadcast) return;
   const std::uint64_t sample_bytes = stream.sample_elements * stream.element_bytes;
-  batch.beyond = pool.take(runs.size() * sample_bytes);
-  std::memset(batch.beyond->data(), 0, runs.size() * sample_bytes);
   ElementCopier copy_elements(stream);
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    if (!plan.cells[j].goes_on) continue;
+    if (!plan.goes_on(j)) continue;
+    if (!batch.beyond) {
+      batch.beyond = pool.take(runs.size() * sample_bytes);
+      std::memset(batch.beyond->data(), 0, runs.size() * sample_bytes);
+    }
     copy_elements(runs[j], (runs[j].begin + runs[j].samples) * stream.sample_elements,
                   stream.sample_elements, batch.beyond->data() + j * sample_bytes);
   }
@@ -251,7 +250,10 @@ StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const Stre
   } else if (options.form == Form::kRagged) {
     write_ragged(runs, stream, pool, batch);
   } else {
-    const Grid grid(runs, batch.longest, plan, options);
+    // A bucket is as wide as its boundary, but for a column of one sample per sequence.
+    const bool single = !runs.empty() && runs[0].column->sample_offsets == nullptr;
+    const std::uint64_t least_width = single && !stream.broadcast ? 0 : plan.row_length;
+    const Grid grid(runs, batch.longest, least_width, plan, options);
     write_grid(runs, stream, grid, pool, batch);
     if (options.form == Form::kPadded) {
       write_mask(runs, grid, pool, batch);

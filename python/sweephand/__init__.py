@@ -13,7 +13,15 @@ from sweephand.deserializers import (
     UserDeserializer,
 )
 from sweephand.errors import DataError, LossScaleError, StaleError, StateError
-from sweephand.layouts import Frames, Layout, Padded, Ragged
+from sweephand.layouts import (
+    Bucketed,
+    Frames,
+    Layout,
+    Packed,
+    Padded,
+    Ragged,
+    TruncatedBPTT,
+)
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.minibatch import Minibatch, MinibatchData
 from sweephand.source import MinibatchSource, MinibatchSourceFromData
@@ -37,6 +45,7 @@ __all__ = [
     "FULL_DATA_SWEEP",
     "INFINITELY_REPEAT",
     "ArrayDeserializer",
+    "Bucketed",
     "CTFDeserializer",
     "DataError",
     "Deserializer",
@@ -49,6 +58,7 @@ __all__ = [
     "MinibatchSource",
     "MinibatchSourceFromData",
     "NpyDeserializer",
+    "Packed",
     "Padded",
     "Ragged",
     "StaleError",
@@ -58,6 +68,7 @@ __all__ = [
     "StreamDefs",
     "StreamInfo",
     "Streams",
+    "TruncatedBPTT",
     "UserDeserializer",
     "__version__",
     "learning_parameter_schedule",

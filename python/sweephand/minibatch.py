@@ -10,15 +10,17 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
+from sweephand.cells import GAP, START, VALID, Pieces, next_tokens, same_tokens
 from sweephand.ids import SequenceIds
-from sweephand.layouts import Layout, Padded, pad_element
+from sweephand.layouts import Bucketed, Layout, Packed, pad_element
 from sweephand.lazy import lazy
 from sweephand.streams import StreamInfo
 
 if TYPE_CHECKING:
     import torch
 
-START, VALID, GAP = 2, 1, 0
+
+LABELS = "labels"
 
 
 class MinibatchData:
@@ -73,6 +75,13 @@ class MinibatchData:
         """(sequences, longest sequence, *sample shape)."""
         return (self.num_sequences, self.max_seqlen, *self.info.shape)
 
+    @property
+    def dense_shape(self) -> tuple[int, ...]:
+        """The shape of `asarray`; nothing is made for it."""
+        if self._is_grid:
+            return (self._stream.rows, self._stream.width, *self.info.shape)
+        return (*self.mask.shape, *self.info.shape)
+
     @lazy
     def offsets(self) -> NDArray[np.int64]:
         """Where sequences begin in `values`, and the end: int64, shape (sequences + 1,)."""
@@ -88,16 +97,101 @@ class MinibatchData:
 
     @property
     def cu_seqlens(self) -> NDArray[np.int32]:
-        """`offsets` as int32, shape (sequences + 1,), as attention kernels want them.
+        """`offsets` as int32, as attention kernels want them.
+
+        Returns
+        -------
+        ndarray of int32, shape (sequences + 1,)
+            With ``Packed(cu_seqlens_capacity=n)`` always n + 1 entries: the last one repeats.
 
         Raises
         ------
         OverflowError
             If there are 2^31 samples or more.
+        ValueError
+            If there are more sequences than the layout's capacity.
         """
         if self.num_samples > np.iinfo(np.int32).max:
             raise OverflowError(f"{self.num_samples} samples do not fit int32 offsets")
-        return self.offsets.astype(np.int32)
+        offsets = self.offsets.astype(np.int32)
+        capacity = (
+            self._layout.cu_seqlens_capacity if isinstance(self._layout, Packed) else None
+        )
+        if capacity is None:
+            return offsets
+        if self.num_sequences > capacity:
+            raise ValueError(
+                f"the share has {self.num_sequences} sequences, more than the "
+                f"cu_seqlens_capacity of {capacity}"
+            )
+        return np.pad(offsets, (0, capacity - self.num_sequences), mode="edge")
+
+    @property
+    def row_cu_seqlens(self) -> NDArray[np.int32]:
+        """Boundaries of sequences inside each row of a layout of rows.
+
+        Returns
+        -------
+        ndarray of int32, shape (rows, most sequences of a row + 1)
+            From 0; the last boundary of a row repeats.
+        """
+        return self._pieces.boundaries()
+
+    @property
+    def segment_ids(self) -> NDArray[np.int32]:
+        """Which sequence of its row every cell holds: `Minibatch.segment_ids`."""
+        return _segments(self._batch.segment_ids(), self._layout)
+
+    @property
+    def position_ids(self) -> NDArray[np.int32]:
+        """Where in its sequence every cell is: `Minibatch.position_ids`."""
+        return _segments(self._batch.position_ids(), self._layout)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where pieces begin in a layout of rows: `Minibatch.starts`."""
+        return self._pieces.starts()
+
+    def labels(self, ignore_index: int = -100, shifted: bool = True) -> NDArray[np.int64]:
+        """Return what a model is to predict at every sample, never across a border.
+
+        Parameters
+        ----------
+        ignore_index : int
+            Where there is nothing to predict: in gaps, and at the last sample of every sequence
+            (the first one if not shifted).
+        shifted : bool
+            The next sample of the same sequence; else the sample itself, for models that shift.
+
+        Returns
+        -------
+        ndarray of int64
+            In the shape of `asarray` if the layout made a dense array, else of `values`. A
+            sequence that goes on in another row or minibatch is labelled across that cut.
+
+        Raises
+        ------
+        TypeError
+            If samples are no integers.
+        """
+        if self.is_sparse or self.info.shape != () or self.info.dtype.kind not in "iu":
+            raise TypeError(
+                f"labels are made of integers, stream {self.info.name!r} has samples of "
+                f"{self.info.dtype}, shape {self.info.shape}"
+            )
+        if not self._is_grid:
+            mask = np.full(self.num_samples, VALID, np.uint8)
+            mask[self.offsets[:-1][self.lengths > 0]] = START
+            make = next_tokens if shifted else same_tokens
+            flat: NDArray[np.int64] = make(self.values[None], mask[None], ignore_index)[0]
+            return flat
+        if not shifted:
+            return same_tokens(self.asarray(), self.mask, ignore_index)
+        labels = next_tokens(self.asarray(), self.mask, ignore_index)
+        beyond = self._stream.beyond(self.info.dtype, (self.num_sequences,))
+        if beyond is not None:
+            self._pieces.label_ends(labels, self._apply_transforms(beyond))
+        return labels
 
     @lazy
     def values(self) -> Any:
@@ -140,7 +234,8 @@ class MinibatchData:
         Returns
         -------
         ndarray, shape (sequences, width, *sample shape)
-            Width is that of the longest sequence, rounded up as the layout says.
+            Width is that of the longest sequence, rounded up as the layout says, or the
+            bucket's. In a layout of rows (rows, row length, *sample shape).
         """
         wanted = self._layout.pad_value_of(self.info.name) if pad_value is None else pad_value
         dense = self._dense(wanted)
@@ -152,10 +247,11 @@ class MinibatchData:
         if self._is_grid:
             cells: NDArray[np.uint8] = self._stream.mask()
             return cells
-        padded = self._layout if isinstance(self._layout, Padded) else Padded()
-        width = -(-self.max_seqlen // padded.multiple_of) * padded.multiple_of
+        options = self._layout.assemble_options()
+        width = -(-self.max_seqlen // options.multiple_of) * options.multiple_of
+        width = max(width, self._batch.row_length)  # a bucket's
         lengths = self.lengths[:, None]
-        place = np.arange(width) - (width - lengths if padded.side == "left" else 0)
+        place = np.arange(width) - (width - lengths if options.pad_left else 0)
         valid = (place >= 0) & (place < lengths)
         return np.where(valid, np.where(place == 0, START, VALID), GAP).astype(np.uint8)
 
@@ -204,6 +300,10 @@ class MinibatchData:
             )
         return self.asarray() if self._is_grid else self.values
 
+    @lazy
+    def _pieces(self) -> Pieces:
+        return _pieces_of(self._batch)
+
     @property
     def _is_grid(self) -> bool:
         return self._stream.is_grid
@@ -248,7 +348,7 @@ class MinibatchData:
         )
 
     def _dense(self, pad_value: float) -> NDArray[Any]:
-        if self._is_grid and not self.info.transforms:
+        if self._is_grid and not self.is_sparse and not self.info.transforms:
             if pad_value == self._layout.pad_value_of(self.info.name):
                 return self._grid
             mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))
@@ -361,5 +461,70 @@ class Minibatch(Mapping[Any, MinibatchData]):
 
     @property
     def bucket_key(self) -> int | None:
-        """The bucket that all sequences are of, in a bucketed layout."""
-        return None
+        """In a bucketed layout the boundary of the bucket, which is the padded width."""
+        return self._batch.row_length if isinstance(self._layout, Bucketed) else None
+
+    @property
+    def provide_data(self) -> list[tuple[Any, tuple[int, ...]]]:
+        """(name, shape of `MinibatchData.asarray`) of every stream but "labels"."""
+        return [(key, data.dense_shape) for key, data in self.items() if key != LABELS]
+
+    @property
+    def provide_label(self) -> list[tuple[Any, tuple[int, ...]]]:
+        """(name, shape of `MinibatchData.asarray`) of the stream "labels", if it is there."""
+        return [(key, data.dense_shape) for key, data in self.items() if key == LABELS]
+
+    @property
+    def fill_ratio(self) -> float:
+        """Samples of the share over the cells of its dense arrays; 1.0 if it has no gaps."""
+        cells = self._batch.num_cells
+        return self.num_samples / cells if cells else 1.0
+
+    @property
+    def segment_ids(self) -> NDArray[np.int32]:
+        """Which sequence of its row every cell of packed rows holds.
+
+        Returns
+        -------
+        ndarray of int32, shape (rows, row length)
+            1, 2, ... in every row; 0 in gaps.
+        """
+        return _segments(self._batch.segment_ids(), self._layout)
+
+    @property
+    def position_ids(self) -> NDArray[np.int32]:
+        """Where in its sequence every cell of packed rows is.
+
+        Returns
+        -------
+        ndarray of int32, shape (rows, row length)
+            From 0 in every segment; 0 in gaps.
+        """
+        return _segments(self._batch.position_ids(), self._layout)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where pieces begin in a layout of rows.
+
+        Returns
+        -------
+        ndarray of int64, shape (sequences,)
+            Row after row the column of each piece, or, for one that continues a sequence, minus
+            the samples delivered before; in `TruncatedBPTT` that one stands at column 0.
+        """
+        return _pieces_of(self._batch).starts()
+
+    @property
+    def row_costs(self) -> NDArray[np.int64]:
+        """What attention costs in each row, the sum of squared lengths: int64, (rows,)."""
+        return _pieces_of(self._batch).costs()
+
+
+def _pieces_of(batch: _core.Batch) -> Pieces:
+    return Pieces(batch.cells().reshape(-1, 4), batch.sizes(), batch.num_rows)
+
+
+def _segments(found: NDArray[np.int32] | None, layout: Layout) -> NDArray[np.int32]:
+    if found is None:
+        raise AttributeError(f"segments come with layout=Packed(...), this is {layout!r}")
+    return found

@@ -36,9 +36,9 @@ def rows_of(plan: _core.Plan) -> list[tuple[Piece, ...]]:
     cells = plan.cells().reshape(-1, 4).tolist()
     pieces = zip(plan.sequences().tolist(), plan.sizes().tolist(), cells, strict=True)
     for sequence, size, cell in pieces:
-        row, column, first, goes_on = cell
+        row, column, first, whole = cell
         assert column == sum(piece.size for piece in rows[row])
-        rows[row].append(Piece(sequence, first, size, bool(goes_on)))
+        rows[row].append(Piece(sequence, first, size, first + size < whole))
     return [tuple(row) for row in rows]
 
 
