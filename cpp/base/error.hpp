@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -50,6 +51,18 @@ class StaleError : public DataError {
  public:
   explicit StaleError(const std::string& reason, Place place = {})
       : DataError(reason, std::move(place), true) {}
+};
+
+// No error of the data: whoever waits is told at once, wherever it happened. `cause` is what
+// the caller gets.
+class Interruption : public std::exception {
+ public:
+  explicit Interruption(std::exception_ptr cause) : cause_(std::move(cause)) {}
+  const char* what() const noexcept override { return "interrupted"; }
+  [[noreturn]] void rethrow() const { std::rethrow_exception(cause_); }
+
+ private:
+  std::exception_ptr cause_;
 };
 
 }  // namespace sweephand

@@ -51,6 +51,14 @@ void raise(const std::system_error& error) {
   PyErr_SetObject(py::type::of(instance).ptr(), instance.ptr());
 }
 
+void raise(const Interruption& interruption) {
+  try {
+    interruption.rethrow();
+  } catch (py::error_already_set& error) {
+    error.restore();
+  }
+}
+
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is pybind11's
 void translate(std::exception_ptr pointer) {
   try {
@@ -59,6 +67,8 @@ void translate(std::exception_ptr pointer) {
     raise(error);
   } catch (const std::system_error& error) {
     raise(error);
+  } catch (const Interruption& interruption) {
+    raise(interruption);
   }
 }
 
@@ -80,9 +90,7 @@ void bind_base(py::module_& module) {
       .def(py::init<>())
       .def(
           "update",
-          [](Digest& self, const py::bytes& bytes) {
-            self.update(std::as_bytes(std::span(std::string_view(bytes))));
-          },
+          [](Digest& self, const py::buffer& bytes) { self.update(to_bytes(bytes.request())); },
           "bytes"_a)
       .def("hex", &Digest::hex);
 

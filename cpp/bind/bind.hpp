@@ -2,11 +2,14 @@
 // NumPy.
 #pragma once
 
+#include "base/error.hpp"
+
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
+#include <exception>
 #include <memory>
 #include <span>
 #include <utility>
@@ -38,6 +41,12 @@ std::span<const T> view(const Array<T>& array) {
   return {array.data(), static_cast<std::size_t>(array.size())};
 }
 
+// REQUIRES: the buffer is contiguous
+inline std::span<const std::byte> to_bytes(const py::buffer_info& buffer) {
+  return {static_cast<const std::byte*>(buffer.ptr),
+          static_cast<std::size_t>(buffer.size * buffer.itemsize)};
+}
+
 // A Python object that the core keeps: it is let go with the GIL, whichever thread is the last
 // to hold it.
 template <class T>
@@ -46,6 +55,18 @@ std::shared_ptr<const T> hold(T object) {
             const py::gil_scoped_acquire gil;
             delete held;
           }};
+}
+
+// Calls Python code for the core. What is no Exception, such as KeyboardInterrupt, is told at
+// once to whoever waits. REQUIRES: the GIL is held
+template <class... Arguments>
+py::object call(const py::function& function, Arguments... arguments) {
+  try {
+    return function(arguments...);
+  } catch (const py::error_already_set& error) {
+    if (error.matches(PyExc_Exception)) throw;
+    throw Interruption(std::current_exception());
+  }
 }
 
 void bind_base(py::module_& module);

@@ -3,6 +3,7 @@
 
 #include "bind/bind.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,12 +28,20 @@ py::object wrap(const std::shared_ptr<Buffer>& buffer, const py::dtype& dtype,
 py::ssize_t extent(std::uint64_t size) { return static_cast<py::ssize_t>(size); }
 
 // Threads are joined without the GIL, which they may need. In a forked child there is nothing
-// to join, and locks may be held forever: what the parent had is left alone.
+// to join, and locks may be held forever: what the parent had is left alone. Code that makes a
+// chunk may take its time, or be what drops the engine, in a garbage collection: then nobody
+// waits here, but a thread of its own.
+constexpr auto kPatience = std::chrono::milliseconds(100);
+
 struct EngineDeleter {
   void operator()(Engine* engine) const {
     if (engine->forked()) return;
     const py::gil_scoped_release nogil;
-    delete engine;
+    if (engine->close(kPatience) && !engine->runs_here()) {
+      delete engine;
+    } else {
+      std::thread([engine] { delete engine; }).detach();
+    }
   }
 };
 
@@ -130,13 +139,14 @@ void bind_engine(py::module_& module) {
   py::class_<Member>(module, "Member")
       .def(py::init([](std::shared_ptr<Deserializer> deserializer,
                        const Array<std::uint64_t>& chunk_sequences,
-                       const Array<std::uint64_t>& joined) {
+                       const Array<std::uint64_t>& joined, std::uint32_t load_threads) {
              const auto counts = view(chunk_sequences);
              return Member{.deserializer = std::move(deserializer),
                            .chunks = std::make_shared<const ChunkTable>(counts, counts),
-                           .joined = {view(joined).begin(), view(joined).end()}};
+                           .joined = {view(joined).begin(), view(joined).end()},
+                           .load_threads = load_threads};
            }),
-           "deserializer"_a, "chunk_sequences"_a, "joined"_a);
+           "deserializer"_a, "chunk_sequences"_a, "joined"_a, "load_threads"_a);
   py::class_<StreamSpec>(module, "StreamSpec")
       .def(py::init([](std::string name, std::uint32_t member, std::uint32_t column,
                        ElementType type, std::uint32_t element_bytes, bool variable,
@@ -211,7 +221,12 @@ void bind_engine(py::module_& module) {
       .def_property_readonly("position", &Engine::position)
       .def_property_readonly("forked", &Engine::forked)
       .def("stats", &Engine::stats, NoGil())
-      .def("close", &Engine::close, NoGil());
+      .def(
+          "close",
+          [](Engine& self, double seconds) {
+            return self.close(std::chrono::duration<double>(seconds));
+          },
+          "seconds"_a, NoGil());
 }
 
 }  // namespace sweephand

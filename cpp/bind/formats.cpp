@@ -35,11 +35,6 @@ py::array_t<T> copy_to_numpy(std::vector<T> values) {
   return to_numpy(std::move(values));
 }
 
-std::span<const std::byte> to_bytes(const py::buffer_info& buffer) {
-  return {static_cast<const std::byte*>(buffer.ptr),
-          static_cast<std::size_t>(buffer.size * buffer.itemsize)};
-}
-
 void bind_ledger(py::module_& module) {
   py::class_<Item>(module, "Item")
       .def_readonly("reason", &Item::reason)

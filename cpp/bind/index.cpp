@@ -17,9 +17,11 @@ class CallbackSizes final : public Sizes {
  public:
   explicit CallbackSizes(py::function read) : read_(hold(std::move(read))) {}
 
+  bool in_memory() const noexcept override { return false; }
+
   void read(std::uint64_t first, std::span<std::uint32_t> out) const override {
     const py::gil_scoped_acquire gil;
-    const auto sizes = (*read_)(first, out.size()).cast<Array<std::uint32_t>>();
+    const auto sizes = call(*read_, first, out.size()).cast<Array<std::uint32_t>>();
     std::ranges::copy(view(sizes), out.begin());
   }
 

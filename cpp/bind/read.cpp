@@ -1,6 +1,7 @@
-// Columns, chunks and deserializers.
+// Files, columns, chunks and deserializers.
 #include "bind/bind.hpp"
 #include "bind/chunk_arrays.hpp"
+#include "read/extents.hpp"
 #include "read/file.hpp"
 #include "read/frames.hpp"
 #include "read/resident.hpp"
@@ -16,6 +17,7 @@
 namespace sweephand {
 namespace {
 
+using Path = std::filesystem::path;
 using Integers = std::optional<py::array_t<std::int64_t, py::array::c_style>>;
 using Indices = std::optional<py::array_t<std::int32_t, py::array::c_style>>;
 
@@ -27,8 +29,7 @@ auto data_or_null(const std::optional<Array>& array) {
 Column make_column(const std::optional<py::array>& values, const Integers& sample_offsets,
                    const Integers& element_offsets, const Indices& indices,
                    std::uint64_t element_bytes, std::uint64_t sample_elements, ElementType type,
-                   const std::optional<std::shared_ptr<File>>& file,
-                   std::uint64_t file_offset) {
+                   const std::optional<std::shared_ptr<Extents>>& extents) {
   return {.values = values ? static_cast<const std::byte*>(values->data()) : nullptr,
           .sample_offsets = data_or_null(sample_offsets),
           .element_offsets = data_or_null(element_offsets),
@@ -36,8 +37,7 @@ Column make_column(const std::optional<py::array>& values, const Integers& sampl
           .element_bytes = element_bytes,
           .sample_elements = sample_elements,
           .type = type,
-          .file = file ? file->get() : nullptr,
-          .file_offset = file_offset};
+          .extents = extents ? extents->get() : nullptr};
 }
 
 // Chunks that Python code makes.
@@ -47,11 +47,28 @@ class CallbackDeserializer final : public Deserializer {
 
   std::shared_ptr<const Chunk> load(std::uint64_t chunk) override {
     const py::gil_scoped_acquire gil;
-    return (*load_)(chunk).cast<std::shared_ptr<Chunk>>();
+    return call(*load_, chunk).cast<std::shared_ptr<Chunk>>();
   }
 
  private:
   std::shared_ptr<const py::function> load_;
+};
+
+// Sequences that Python code fetches.
+class FetchingDeserializer final : public Deserializer {
+ public:
+  explicit FetchingDeserializer(py::function fetch) : fetch_(hold(std::move(fetch))) {}
+
+  Access access() const noexcept override { return Access::kSequences; }
+
+  std::shared_ptr<const Chunk> fetch(std::span<const std::uint64_t> sequences) override {
+    const py::gil_scoped_acquire gil;
+    const auto numbers = to_numpy(std::vector(sequences.begin(), sequences.end()));
+    return (*fetch_)(numbers).cast<std::shared_ptr<Chunk>>();
+  }
+
+ private:
+  std::shared_ptr<const py::function> fetch_;
 };
 
 void bind_files(py::module_& module) {
@@ -62,26 +79,12 @@ void bind_files(py::module_& module) {
       .def_readonly("mtime_ns", &FileTag::mtime_ns)
       .def_readonly("inode", &FileTag::inode);
   py::class_<File, std::shared_ptr<File>>(module, "File")
-      .def(py::init([](const std::filesystem::path& path) {
-             return std::make_shared<File>(path.string());
-           }),
+      .def(py::init([](const Path& path) { return std::make_shared<File>(path.string()); }),
            "path"_a)
-      .def(py::init([](const std::filesystem::path& path, const FileTag& tag) {
+      .def(py::init([](const Path& path, const FileTag& tag) {
              return std::make_shared<File>(path.string(), tag);
            }),
            "path"_a, "tag"_a)
-      .def(py::pickle(
-          [](const File& self) {
-            const FileTag& tag = self.tag();
-            return py::make_tuple(std::filesystem::path(self.path()), tag.size, tag.mtime_ns,
-                                  tag.inode);
-          },
-          [](const py::tuple& state) {
-            return std::make_shared<File>(state[0].cast<std::filesystem::path>().string(),
-                                          FileTag{.size = state[1].cast<std::uint64_t>(),
-                                                  .mtime_ns = state[2].cast<std::int64_t>(),
-                                                  .inode = state[3].cast<std::uint64_t>()});
-          }))
       .def_property_readonly("path", &File::path)
       .def_property_readonly("tag", &File::tag)
       .def(
@@ -94,12 +97,35 @@ void bind_files(py::module_& module) {
             }
             return to_numpy(std::move(bytes));
           },
-          "offset"_a, "size"_a);
+          "offset"_a, "size"_a)
+      .def(
+          "read_into",
+          [](const File& self, std::uint64_t offset, Array<std::uint8_t> out) {
+            const std::span<std::uint8_t> bytes(out.mutable_data(), view(out).size());
+            const py::gil_scoped_release nogil;
+            self.read(offset, std::as_writable_bytes(bytes));
+          },
+          "offset"_a, "out"_a.noconvert());
+  py::class_<ListedFile>(module, "ListedFile")
+      .def(py::init([](const Path& path, const FileTag& tag) {
+             return ListedFile{.path = path.string(), .tag = tag};
+           }),
+           "path"_a, "tag"_a);
+  py::class_<Extents, std::shared_ptr<Extents>>(module, "Extents")
+      .def(py::init([](std::vector<ListedFile> files, const Array<std::uint64_t>& numbers,
+                       const Array<std::uint64_t>& offsets, const Array<std::uint64_t>& bytes) {
+             return std::make_shared<Extents>(std::move(files), view(numbers), view(offsets),
+                                              view(bytes));
+           }),
+           "files"_a, "numbers"_a, "offsets"_a, "bytes"_a)
+      .def_property_readonly("num_bytes", &Extents::num_bytes);
 }
 
 }  // namespace
 
 void bind_read(py::module_& module) {
+  bind_files(module);
+
   py::enum_<ElementType>(module, "ElementType")
       .value("opaque", ElementType::kOpaque)
       .value("bool_", ElementType::kBool)
@@ -116,23 +142,23 @@ void bind_read(py::module_& module) {
       .value("float32", ElementType::kFloat32)
       .value("float64", ElementType::kFloat64);
 
-  bind_files(module);
-
   py::class_<Column>(module, "Column")
       .def(py::init(&make_column), "values"_a.noconvert(), "sample_offsets"_a.noconvert(),
            "element_offsets"_a.noconvert(), "indices"_a.noconvert(), "element_bytes"_a,
-           "sample_elements"_a, "type"_a, "file"_a, "file_offset"_a);
+           "sample_elements"_a, "type"_a, "extents"_a);
 
   // `owner` keeps what the columns point to.
   py::class_<Chunk, std::shared_ptr<Chunk>>(module, "Chunk")
       .def(py::init([](std::vector<Column> columns, std::uint64_t num_sequences,
-                       std::uint64_t bytes, py::object owner) {
+                       std::uint64_t bytes, py::object owner,
+                       std::vector<std::uint64_t> skipped) {
              return std::make_shared<Chunk>(Chunk{.columns = std::move(columns),
                                                   .num_sequences = num_sequences,
+                                                  .skipped = std::move(skipped),
                                                   .bytes = bytes,
                                                   .owner = hold(std::move(owner))});
            }),
-           "columns"_a, "num_sequences"_a, "bytes"_a, "owner"_a);
+           "columns"_a, "num_sequences"_a, "bytes"_a, "owner"_a, "skipped"_a);
 
   py::class_<Deserializer, std::shared_ptr<Deserializer>>(module, "Deserializer")
       .def(
@@ -154,6 +180,9 @@ void bind_read(py::module_& module) {
   py::class_<CallbackDeserializer, Deserializer, std::shared_ptr<CallbackDeserializer>>(
       module, "CallbackDeserializer")
       .def(py::init<py::function>(), "load"_a);
+  py::class_<FetchingDeserializer, Deserializer, std::shared_ptr<FetchingDeserializer>>(
+      module, "FetchingDeserializer")
+      .def(py::init<py::function>(), "fetch"_a);
 }
 
 }  // namespace sweephand

@@ -31,7 +31,7 @@ class Pieces {
     }
     for (std::uint32_t first = 0; first < planned.size;) {
       const std::uint32_t size = std::min(planned.size - first, packing_.row_length);
-      pieces_.push_back({.sequence = planned.sequence,
+      pieces_.push_back({.sequence = planned.sequence & (~std::uint64_t{0} >> 1),
                          .goes_on = first + size < planned.size,
                          .first = first,
                          .size = size});

@@ -63,9 +63,41 @@ std::vector<Run> runs_of(const Sequences& located, const Plan& plan, const Strea
 }
 
 bool is_table(const Column& column, const StreamSpec& stream, const AssembleOptions& options) {
-  return options.form == Form::kRagged && column.file == nullptr &&
+  return options.form == Form::kRagged && column.extents == nullptr &&
          column.sample_offsets == nullptr && column.type == stream.type && !stream.variable &&
          !stream.broadcast;
+}
+
+// Takes the sequences out of the plan's share, and of what each member gives to it, that one
+// of them skips.
+template <class Shares>
+void leave_out_skipped(Shares& shares, Plan& plan) {
+  const auto has_skipped = [](const auto& chunk) { return !chunk->skipped.empty(); };
+  if (std::none_of(shares.begin(), shares.end(), [&](const auto& share) {
+        return share && std::any_of(share->chunks.begin(), share->chunks.end(), has_skipped);
+      })) {
+    return;
+  }
+  std::size_t kept = 0;
+  for (std::size_t j = 0; j < plan.share.size(); ++j) {
+    const bool skipped = std::any_of(shares.begin(), shares.end(), [&](const auto& share) {
+      if (!share) return false;
+      const auto [chunk, index] = share->sequences[j];
+      return std::binary_search(chunk->skipped.begin(), chunk->skipped.end(), index);
+    });
+    if (skipped) continue;
+    plan.share[kept] = plan.share[j];
+    if (!plan.cells.empty()) plan.cells[kept] = plan.cells[j];
+    for (auto& share : shares) {
+      if (share) share->sequences[kept] = share->sequences[j];
+    }
+    ++kept;
+  }
+  plan.share.resize(kept);
+  if (!plan.cells.empty()) plan.cells.resize(kept);
+  for (auto& share : shares) {
+    if (share) share->sequences.resize(kept);
+  }
 }
 
 }  // namespace
@@ -74,10 +106,12 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
                      const AssembleOptions& options)
     : members_(std::move(members)), streams_(std::move(streams)), options_(options) {
   for (const Member& member : members_) {
-    const bool resident = member.deserializer->resident();
-    resident_.push_back(resident ? member.deserializer->load(0) : nullptr);
-    caches_.push_back(resident ? nullptr : std::make_unique<ChunkCache>(member.deserializer));
-    any_cached_ = any_cached_ || !resident;
+    const Access access = member.deserializer->access();
+    resident_.push_back(access == Access::kResident ? member.deserializer->load(0) : nullptr);
+    caches_.push_back(access == Access::kChunks ? std::make_unique<ChunkCache>(
+                                                      member.deserializer, member.load_threads)
+                                                : nullptr);
+    any_cached_ = any_cached_ || access == Access::kChunks;
   }
   for (const StreamSpec& stream : streams_) {
     const Chunk* chunk = resident_[stream.member].get();
@@ -89,32 +123,51 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
 
 Assembler::Share Assembler::locate(std::size_t number, const Plan& plan) {
   const Member& member = members_[number];
+  std::vector<std::uint64_t> sequences;
+  sequences.reserve(plan.share.size());
+  for (const PlannedSequence& planned : plan.share) {
+    sequences.push_back(member.joined.empty() ? planned.sequence
+                                              : member.joined[planned.sequence]);
+  }
+  if (caches_[number]) return locate_in_chunks(number, sequences);
   Share share;
-  share.sequences.reserve(plan.share.size());
-  const auto joined = [&](std::uint64_t sequence) {
-    return member.joined.empty() ? sequence : member.joined[sequence];
-  };
+  share.sequences.reserve(sequences.size());
   if (resident_[number]) {
     const Chunk* chunk = resident_[number].get();
-    for (const PlannedSequence& planned : plan.share) {
-      share.sequences.push_back({chunk, joined(planned.sequence)});
-    }
-    return share;
+    for (const std::uint64_t sequence : sequences) share.sequences.push_back({chunk, sequence});
+  } else if (!sequences.empty()) {
+    share.chunks.push_back(member.deserializer->fetch(sequences));
+    const Chunk* chunk = share.chunks.back().get();
+    for (std::uint64_t j = 0; j < sequences.size(); ++j) share.sequences.push_back({chunk, j});
   }
-  std::map<std::uint64_t, const Chunk*> known;
-  for (const PlannedSequence& planned : plan.share) {
-    const std::uint64_t sequence = joined(planned.sequence);
-    const std::uint64_t chunk = member.chunks->chunk_of(sequence);
-    const Chunk*& loaded = known[chunk];
-    if (loaded == nullptr) {
-      try {
-        share.chunks.push_back(caches_[number]->get(chunk));
-      } catch (const DataError& error) {
-        throw error.within({.chunk = chunk});
-      }
-      loaded = share.chunks.back().get();
+  return share;
+}
+
+Assembler::Share Assembler::locate_in_chunks(std::size_t number,
+                                             std::span<const std::uint64_t> sequences) {
+  const ChunkTable& table = *members_[number].chunks;
+  ChunkCache& cache = *caches_[number];
+  std::vector<std::uint64_t> chunk_of(sequences.size());
+  std::vector<std::uint64_t> wanted;  // chunks, as they are first needed
+  std::map<std::uint64_t, const Chunk*> loaded;
+  for (std::size_t j = 0; j < sequences.size(); ++j) {
+    chunk_of[j] = table.chunk_of(sequences[j]);
+    if (loaded.emplace(chunk_of[j], nullptr).second) wanted.push_back(chunk_of[j]);
+  }
+  cache.load_ahead(wanted);
+  Share share;
+  for (const std::uint64_t chunk : wanted) {
+    try {
+      share.chunks.push_back(cache.get(chunk));
+    } catch (const DataError& error) {
+      throw error.within({.chunk = chunk});
     }
-    share.sequences.push_back({loaded, sequence - member.chunks->first_sequence(chunk)});
+    loaded[chunk] = share.chunks.back().get();
+  }
+  share.sequences.reserve(sequences.size());
+  for (std::size_t j = 0; j < sequences.size(); ++j) {
+    share.sequences.push_back(
+        {loaded[chunk_of[j]], sequences[j] - table.first_sequence(chunk_of[j])});
   }
   return share;
 }
@@ -137,29 +190,37 @@ void Assembler::close_chunks(const Plan& plan) {
   for (const auto& block : plan.blocks) add(block);
   open_blocks_ = std::move(open);
   if (all) return;
-  // Blocks are made of the first member's chunks; the others follow by their sequences, chunk
-  // by chunk.
-  for (std::size_t number = 0; number < members_.size(); ++number) {
+  if (caches_[0]) {
+    caches_[0]->keep_only([&](std::uint64_t chunk) { return chunks.contains(chunk); });
+  }
+  // Blocks are made of the first member's chunks. The others may lie in any order; they get
+  // twice the room that they need if they lie in the same one.
+  const std::uint64_t num_chunks = members_[0].chunks->num_chunks();
+  for (std::size_t number = 1; number < members_.size(); ++number) {
     if (!caches_[number]) continue;
-    caches_[number]->keep_only([&](std::uint64_t chunk) { return chunks.contains(chunk); });
+    const std::uint64_t own = members_[number].chunks->num_chunks();
+    caches_[number]->keep_recent(2 * (chunks.size() * own / num_chunks + chunks.size()));
   }
 }
 
 std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
   std::vector<std::optional<Share>> shares(members_.size());
+  for (std::size_t number = 0; number < streams_.size(); ++number) {
+    const std::size_t member = streams_[number].member;
+    if (tables_[number] == nullptr && !shares[member]) shares[member] = locate(member, plan);
+  }
+  leave_out_skipped(shares, plan);
   auto batch = std::make_shared<Batch>();
   std::uint64_t bytes = 0;
   if (options_.form == Form::kRows) batch->marks = mark_rows(plan, options_.segments, *pool_);
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     const StreamSpec& stream = streams_[number];
     const Member& member = members_[stream.member];
-    std::optional<Share>& share = shares[stream.member];
     if (tables_[number] != nullptr) {
       batch->streams.push_back(
           write_rows(*tables_[number], plan.share, member.joined, stream, *pool_));
     } else {
-      if (!share) share = locate(stream.member, plan);
-      const std::vector<Run> runs = runs_of(share->sequences, plan, stream);
+      const std::vector<Run> runs = runs_of(shares[stream.member]->sequences, plan, stream);
       batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
     }
     StreamBatch& written = batch->streams.back();
@@ -179,6 +240,17 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
   const std::scoped_lock lock(mutex_);
   bytes_assembled_ += bytes;
   return batch;
+}
+
+void Assembler::close() {
+  for (const auto& cache : caches_) {
+    if (cache) cache->close();
+  }
+}
+
+bool Assembler::runs_here() const {
+  return std::any_of(caches_.begin(), caches_.end(),
+                     [](const auto& cache) { return cache && cache->runs_here(); });
 }
 
 AssembleStats Assembler::stats() const {

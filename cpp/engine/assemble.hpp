@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,10 @@ namespace sweephand {
 // One of the deserializers that a source joins.
 struct Member {
   std::shared_ptr<Deserializer> deserializer;
-  std::shared_ptr<const ChunkTable> chunks;  // of this member; unused if it is resident
+  std::shared_ptr<const ChunkTable> chunks;  // of this member
   // Its number of the sequence that the first member calls s; empty: the same number.
   std::vector<std::uint64_t> joined;
+  std::uint32_t load_threads = 1;  // that load its chunks ahead
 };
 
 // A stream as it is delivered.
@@ -65,7 +67,14 @@ class Assembler {
             const AssembleOptions& options);
 
   // Safe for several threads. Throws DataError with its place when the data are wrong.
+  // Sequences that a deserializer skips as damaged are left out of the plan's share.
   std::shared_ptr<const Batch> assemble(Plan plan);
+
+  // Ends the threads that load ahead; one of them only asks the others to end.
+  void close();
+
+  // The caller is one of these threads.
+  bool runs_here() const;
 
   AssembleStats stats() const;
 
@@ -81,17 +90,17 @@ class Assembler {
     std::vector<std::shared_ptr<const Chunk>> chunks;  // keeps them
   };
 
-  Share locate(std::size_t member, const Plan& plan);
+  Share locate(std::size_t number, const Plan& plan);
+  Share locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences);
   void close_chunks(const Plan& plan);
 
   std::vector<Member> members_;
   std::vector<StreamSpec> streams_;
   AssembleOptions options_;
   std::shared_ptr<BufferPool> pool_ = BufferPool::make();
-  std::vector<std::shared_ptr<const Chunk>>
-      resident_;                       // per member; null if it is read chunk by chunk
+  std::vector<std::shared_ptr<const Chunk>> resident_;  // per member; null if it is not
   std::vector<const Column*> tables_;  // per stream; null if it takes more than write_rows
-  std::vector<std::unique_ptr<ChunkCache>> caches_;  // per member; null if it is resident
+  std::vector<std::unique_ptr<ChunkCache>> caches_;  // per member; null if it has no chunks
   bool any_cached_ = false;
   mutable std::mutex mutex_;
   std::vector<std::weak_ptr<const Block>> open_blocks_;  // whose chunks are kept

@@ -1,5 +1,7 @@
 #include "engine/engine.hpp"
 
+#include "base/error.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
@@ -46,6 +48,17 @@ class Unlocked {
   std::unique_lock<std::mutex>& lock_;
 };
 
+bool is_interruption(const std::exception_ptr& error) {
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const Interruption&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> assembler,
@@ -57,18 +70,35 @@ Engine::Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> asse
   set_position({.time = planner_->time()});
 }
 
-Engine::~Engine() { close(); }
+Engine::~Engine() { close(std::chrono::seconds::zero()); }
 
 bool Engine::forked() const noexcept { return process_ != ::getpid(); }
 
-void Engine::close() {
-  std::vector<std::jthread> joined;
+bool Engine::is_own_thread() const {
+  return std::ranges::any_of(threads_, [](const std::jthread& thread) {
+    return thread.get_id() == std::this_thread::get_id();
+  });
+}
+
+bool Engine::runs_here() const {
   const std::scoped_lock lock(mutex_);
+  return is_own_thread() || assembler_->runs_here();
+}
+
+bool Engine::close(std::chrono::duration<double> limit) {
+  std::vector<std::jthread> ended;
+  Lock lock(mutex_);
+  const std::size_t own = is_own_thread() ? 1 : 0;
   closed_ = true;
   slots_.clear();
   progress_.notify_all();
   room_.notify_all();
-  joined.swap(threads_);
+  if (!progress_.wait_for(lock, limit, [&] { return running_ == own; })) return false;
+  if (own == 0) ended.swap(threads_);
+  lock.unlock();  // before they are joined
+  ended.clear();
+  assembler_->close();
+  return true;
 }
 
 void Engine::check_open() const {
@@ -102,7 +132,16 @@ bool Engine::may_begin() const {
   return !closed_ && !resting_ && !planning_ && slots_.size() < room;
 }
 
-bool Engine::front_done() const { return !slots_.empty() && slots_.front()->done; }
+bool Engine::front_done() const {
+  return interruption_ || (!slots_.empty() && slots_.front()->done);
+}
+
+// Nothing of what was made ahead is delivered: it is made again from time_ on.
+void Engine::drop_slots() {
+  resting_ = true;
+  stale_ = true;
+  slots_.clear();
+}
 
 Position Engine::position() const {
   if (forked()) return positions_[current_];
@@ -138,6 +177,7 @@ void Engine::start(Lock& lock, const Request& request, const Poll& poll) {
   resting_ = false;
   while (threads_.size() < std::min(options_.num_threads, options_.prefetch + 1)) {
     threads_.emplace_back([this] { work(); });
+    ++running_;
   }
 }
 
@@ -154,6 +194,7 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
     }
   } catch (...) {
     slot.error = std::current_exception();
+    plan.reset();
   }
   if (plan) slot.next = plan->next;
   if (plan && !plan->end_of_data) return plan;
@@ -187,6 +228,7 @@ void Engine::make(Lock& lock) {
     slot->error = std::move(error);
   }
   slot->done = true;
+  if (is_interruption(slot->error)) interruption_ = slot->error;
   progress_.notify_all();
 }
 
@@ -196,9 +238,11 @@ void Engine::work() {
     const auto ready = [&] { return closed_ || may_begin(); };
     look_again(lock, ready);
     room_.wait(lock, ready);
-    if (closed_) return;
+    if (closed_) break;
     make(lock);
   }
+  --running_;
+  progress_.notify_all();
 }
 
 std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& poll) {
@@ -219,12 +263,14 @@ std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& po
     stats_.waited_ns += static_cast<std::uint64_t>(
         std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
   }
+  if (interruption_) {
+    drop_slots();
+    std::rethrow_exception(std::exchange(interruption_, nullptr));
+  }
   const std::shared_ptr<Slot> slot = std::move(slots_.front());
   slots_.pop_front();
   if (slot->error) {
-    resting_ = true;
-    stale_ = true;
-    slots_.clear();
+    drop_slots();
     std::rethrow_exception(slot->error);
   }
   set_position(std::move(slot->next));

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -60,9 +61,13 @@ class Engine {
   void seek(std::uint64_t time, const Poll& poll);
   void resume(const Position& position, const Poll& poll);
 
-  // Ends the threads and drops what was made ahead; next and seek then throw. May be called
-  // again.
-  void close();
+  // Drops what was made ahead, and waits so long for the threads to end; next and seek then
+  // throw. Returns whether the threads have ended, but for the caller itself; they do when what
+  // they make is done. May be called again.
+  bool close(std::chrono::duration<double> limit);
+
+  // The caller is one of the engine's threads, so the engine must outlive it.
+  bool runs_here() const;
 
   // This process is a child of the one that made the engine: the threads are not here, and
   // locks may be held forever.
@@ -83,6 +88,8 @@ class Engine {
   void work();
   bool may_begin() const;
   bool front_done() const;
+  void drop_slots();
+  bool is_own_thread() const;
   void make(Lock& lock);
   std::optional<Plan> plan(Lock& lock, Slot& slot);
   void start(Lock& lock, const Request& request, const Poll& poll);
@@ -115,6 +122,8 @@ class Engine {
   std::atomic<std::uint32_t> current_ = 0;
   std::deque<std::shared_ptr<Slot>> slots_;
   EngineStats stats_;
+  std::exception_ptr interruption_;  // met by any thread, and thrown by the next call
+  std::size_t running_ = 0;          // threads that have not ended
   std::vector<std::jthread> threads_;
 };
 

@@ -2,11 +2,12 @@
 
 #include "base/error.hpp"
 #include "engine/convert.hpp"
-#include "read/file.hpp"
+#include "read/extents.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -43,12 +44,8 @@ class ElementCopier {
 
   void operator()(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
     const Column& column = *run.column;
-    if (column.file != nullptr) {
-      buffer_.resize(count * column.element_bytes);
-      const bool direct = column.type == stream_.type;
-      column.file->read(column.file_offset + first * column.element_bytes,
-                        direct ? std::span(to, buffer_.size()) : std::span(buffer_));
-      if (!direct) convert_from(buffer_.data(), run, count, to);
+    if (column.extents != nullptr) {
+      read(run, first, count, to);
     } else if (column.type == stream_.type) {
       copy(column.values + first * column.element_bytes, to, count * column.element_bytes);
     } else {
@@ -56,7 +53,23 @@ class ElementCopier {
     }
   }
 
+  // To be called in the end: throws when a file changed while it was read.
+  void check_unchanged() {
+    for (auto& [extents, reader] : readers_) reader.check_unchanged();
+  }
+
  private:
+  void read(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
+    const Column& column = *run.column;
+    const std::uint64_t bytes = count * column.element_bytes;
+    const bool direct = column.type == stream_.type;
+    if (!direct) buffer_.resize(bytes);
+    Extents::Reader& reader =
+        readers_.try_emplace(column.extents, *column.extents).first->second;
+    reader.read(first * column.element_bytes, {direct ? to : buffer_.data(), bytes});
+    if (!direct) convert_from(buffer_.data(), run, count, to);
+  }
+
   void convert_from(const std::byte* from, const Run& run, std::uint64_t count,
                     std::byte* to) const {
     const auto refused = convert(run.column->type, from, stream_.type, to, count);
@@ -69,6 +82,7 @@ class ElementCopier {
 
   const StreamSpec& stream_;
   std::vector<std::byte> buffer_;
+  std::map<const Extents*, Extents::Reader> readers_;
 };
 
 // Repeats one element, whatever its bytes.
@@ -126,7 +140,7 @@ void write_run(ElementCopier& copy_elements, const Run& run, std::uint64_t eleme
 
 [[gnu::always_inline]] inline void prefetch_run(const Run& run, std::uint64_t elements) {
   const Column& column = *run.column;
-  if (column.file != nullptr) return;
+  if (column.extents != nullptr) return;
   const std::uint64_t bytes = elements * column.element_bytes;
   prefetch(column.values + run.begin * bytes, run.samples * bytes, 8);
 }
@@ -143,6 +157,7 @@ void write_ragged(std::span<const Run> runs, const StreamSpec& stream, BufferPoo
     write_run(copy_elements, runs[j], stream.sample_elements, sample_bytes, to);
     to += runs[j].length * sample_bytes;
   }
+  copy_elements.check_unchanged();
 }
 
 void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid& grid,
@@ -169,6 +184,7 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
     filled += runs[j].length;
   }
   pad_to(cells);
+  copy_elements.check_unchanged();
 }
 
 void write_mask(std::span<const Run> runs, const Grid& grid, BufferPool& pool,
@@ -230,6 +246,7 @@ void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferP
     }
     element_offset += run.samples;
   }
+  copy_elements.check_unchanged();
 }
 
 }  // namespace

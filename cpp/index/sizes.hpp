@@ -20,6 +20,9 @@ class Sizes {
   // The size that all sequences share, or 0 when they differ.
   virtual std::uint32_t common() const noexcept { return 0; }
 
+  // Reading a size is a look into memory; if not, whoever needs one again remembers it.
+  virtual bool in_memory() const noexcept { return true; }
+
   // The sizes of sequences [first, first + out.size()) in storage order.
   virtual void read(std::uint64_t first, std::span<std::uint32_t> out) const = 0;
 

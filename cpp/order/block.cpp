@@ -20,7 +20,9 @@ Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> ch
   }
   if (key) permutation_.emplace(num_sequences_, *key);
   if (common_size_ == 0) {
-    if (permutation_ && num_sequences_ <= Permutation::kTableSize) remember_sizes();
+    if (num_sequences_ <= Permutation::kTableSize || !corpus_->sizes->in_memory()) {
+      remember_sizes();
+    }
     remember_starts();
   }
 }

@@ -25,8 +25,8 @@ struct BlockPlace {
   std::uint64_t start;
 };
 
-// Immutable. Up to Permutation::kTableSize sequences it holds 8 bytes for each; beyond, 8 bytes
-// for every kStride of them.
+// Immutable. Up to Permutation::kTableSize sequences, or where sizes are not in memory, it
+// holds 8 bytes for each; else 8 bytes for every kStride of them.
 class Block {
  public:
   // `chunks` is ascending; empty, it stands for all chunks of the corpus. Without `key` the
@@ -68,8 +68,7 @@ class Block {
   std::uint64_t num_sequences_ = 0;
   std::uint32_t common_size_ = 0;  // 0: they differ
   std::optional<Permutation> permutation_;
-  std::vector<std::uint32_t>
-      sizes_;  // in list order, if they differ and the shuffle is a table
+  std::vector<std::uint32_t> sizes_;  // in list order, if they differ and are worth remembering
   std::vector<std::uint64_t>
       starts_;  // of every kStride-th place, and the end, if sizes differ
 };

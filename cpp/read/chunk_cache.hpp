@@ -4,11 +4,18 @@
 #include "read/deserializer.hpp"
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <stop_token>
+#include <thread>
+#include <vector>
 
 namespace sweephand {
 
@@ -22,26 +29,61 @@ struct ChunkCacheStats {
 // Safe for several threads; one that wants a chunk which another one is loading waits for it.
 class ChunkCache {
  public:
-  explicit ChunkCache(std::shared_ptr<Deserializer> deserializer)
-      : deserializer_(std::move(deserializer)) {}
+  // `num_threads` load ahead; they start when there is something to load.
+  ChunkCache(std::shared_ptr<Deserializer> deserializer, std::uint32_t num_threads)
+      : deserializer_(std::move(deserializer)), num_threads_(num_threads) {}
+  ChunkCache(const ChunkCache&) = delete;
+  ChunkCache& operator=(const ChunkCache&) = delete;
+  ~ChunkCache() { close(); }
 
   // The chunk, loaded if it is not here. Throws what the deserializer throws; a later call
   // tries again.
   std::shared_ptr<const Chunk> get(std::uint64_t chunk);
 
+  // Has the threads load those chunks that are not here. What goes wrong there, get() throws.
+  void load_ahead(std::span<const std::uint64_t> chunks);
+
   // Forgets the chunks that `wanted` denies. Whoever has one keeps it.
   void keep_only(const std::function<bool(std::uint64_t)>& wanted);
+
+  // Forgets all but the `count` chunks that were asked for last.
+  void keep_recent(std::size_t count);
+
+  // Ends the threads; one of them only asks the others to end, as it cannot wait for itself.
+  // Chunks are loaded by get() alone from here on.
+  void close();
+
+  // The caller is one of the threads.
+  bool runs_here() const;
 
   ChunkCacheStats stats() const;
 
  private:
-  using Entry = std::shared_ptr<const Chunk>;  // null while it is being loaded
+  struct Entry {
+    std::shared_ptr<const Chunk> chunk;  // null while it is being loaded, and after an error
+    std::exception_ptr error;
+    std::uint64_t last_wanted = 0;  // a time: the value of clock_
+
+    bool is_loading() const noexcept { return !chunk && !error; }
+  };
+  using Entries = std::map<std::uint64_t, Entry>;
+  using Lock = std::unique_lock<std::mutex>;
+
+  void work(const std::stop_token& stop);
+  void load(Lock& lock, std::uint64_t chunk);
+  // Takes an entry away and returns what is to be freed, without the lock.
+  std::shared_ptr<const Chunk> drop(Entries::iterator entry);
 
   std::shared_ptr<Deserializer> deserializer_;
-  mutable std::mutex mutex_;
-  std::condition_variable loaded_;
-  std::map<std::uint64_t, Entry> chunks_;
+  std::uint32_t num_threads_;
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable_any changed_;
+  Entries entries_;
+  std::uint64_t clock_ = 0;
+  std::deque<std::uint64_t> ahead_;  // to be loaded by the threads
+  bool closed_ = false;
   ChunkCacheStats stats_;
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace sweephand

@@ -10,14 +10,15 @@
 
 namespace sweephand {
 
-class File;
+class Extents;
 
 // One stream of one chunk. All pointers are borrowed; the chunk's owner keeps them alive.
 //
-//   sequence s   = samples  [sample_offsets[s], sample_offsets[s + 1])      (null: one sample
-//   per sequence) sample i     = elements [element_offsets[i], element_offsets[i + 1]) (null: a
-//   fixed number per sample) element      = element_bytes at `values`, or in `file` from
-//   `file_offset` on
+//   sequence s = samples [sample_offsets[s], sample_offsets[s + 1])
+//                (null: one sample per sequence)
+//   sample i   = elements [element_offsets[i], element_offsets[i + 1])
+//                (null: a fixed number per sample)
+//   element    = element_bytes at `values`, or in `extents`
 //
 // Fixed samples have sample_elements elements each. Sparse samples also have one index per
 // element.
@@ -29,8 +30,8 @@ struct Column {
   std::uint64_t element_bytes = 0;
   std::uint64_t sample_elements = 1;  // meaningful only without element_offsets
   ElementType type = ElementType::kOpaque;
-  const File* file = nullptr;  // the values lie in a file and are read when they are delivered
-  std::uint64_t file_offset = 0;  // of element 0
+  const Extents* extents =
+      nullptr;  // the values lie in files and are read when they are delivered
 
   std::int64_t begin(std::uint64_t sequence) const noexcept {
     return sample_offsets ? sample_offsets[sequence] : static_cast<std::int64_t>(sequence);
@@ -45,8 +46,9 @@ struct Column {
 struct Chunk {
   std::vector<Column> columns;  // one per stream, in the order of the deserializer's streams
   std::uint64_t num_sequences = 0;
-  std::uint64_t bytes = 0;            // memory held by the owner, for the limit and for stats
-  std::shared_ptr<const void> owner;  // keeps what the columns point to
+  std::vector<std::uint64_t> skipped;  // ascending: damaged, to be left out of minibatches
+  std::uint64_t bytes = 0;             // memory held by the owner, for the limit and for stats
+  std::shared_ptr<const void> owner;   // keeps what the columns point to
 };
 
 }  // namespace sweephand

@@ -9,6 +9,14 @@
 
 namespace sweephand {
 
+// How sequences are read.
+enum class Access : std::uint8_t {
+  kChunks,     // a chunk is loaded, and kept while the window needs it
+  kResident,   // chunk 0 holds the whole corpus and costs nothing to load: arrays in memory,
+               // files that are read sequence by sequence
+  kSequences,  // only the sequences of a minibatch are fetched
+};
+
 class Deserializer {
  public:
   Deserializer() = default;
@@ -16,13 +24,15 @@ class Deserializer {
   Deserializer& operator=(const Deserializer&) = delete;
   virtual ~Deserializer() = default;
 
-  // The sequences of one chunk, in storage order. Called from several threads at once.
-  // Throws DataError with its place when the bytes are wrong.
-  virtual std::shared_ptr<const Chunk> load(std::uint64_t chunk) = 0;
+  virtual Access access() const noexcept { return Access::kChunks; }
 
-  // Resident data is one chunk, number 0, that holds the whole corpus and costs nothing to
-  // load: arrays in memory, files that are read sequence by sequence.
-  virtual bool resident() const noexcept { return false; }
+  // The sequences of one chunk, in storage order. Called from several threads at once.
+  // Throws DataError with its place when the bytes are wrong. Not for kSequences.
+  virtual std::shared_ptr<const Chunk> load(std::uint64_t chunk);
+
+  // The sequences with these numbers, as a chunk of just them. Called from several threads at
+  // once, for kSequences only.
+  virtual std::shared_ptr<const Chunk> fetch(std::span<const std::uint64_t> sequences);
 };
 
 }  // namespace sweephand

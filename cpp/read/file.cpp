@@ -70,6 +70,13 @@ File::File(std::string path, const FileTag& tag) : File(std::move(path)) {
 File::~File() { ::close(descriptor_); }
 
 void File::read(std::uint64_t offset, std::span<std::byte> out) const {
+  read_unchecked(offset, out);
+  check_unchanged();
+}
+
+void File::check_unchanged() const { expect(tag_, to_tag(look_at(descriptor_, path_)), path_); }
+
+void File::read_unchecked(std::uint64_t offset, std::span<std::byte> out) const {
   if (offset > size() || out.size() > size() - offset)
     throw DataError("the file ends at " + std::to_string(size()) + ", before " +
                         std::to_string(out.size()) + " bytes could be read",
@@ -79,12 +86,13 @@ void File::read(std::uint64_t offset, std::span<std::byte> out) const {
         ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail("read", path_);
-    if (count == 0) break;  // cut short: the tag tells
+    if (count == 0) {  // cut short, so it changed
+      check_unchanged();
+      throw DataError("the file ends early", {.file = path_, .offset = offset});
+    }
     out = out.subspan(static_cast<std::size_t>(count));
     offset += static_cast<std::uint64_t>(count);
   }
-  expect(tag_, to_tag(look_at(descriptor_, path_)), path_);
-  if (!out.empty()) throw DataError("the file ends early", {.file = path_, .offset = offset});
 }
 
 }  // namespace sweephand

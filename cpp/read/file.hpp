@@ -37,6 +37,11 @@ class File {
   // it changed since it was opened, filesystem_error when the system fails.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
 
+  // The two halves of read, for a caller who reads many pieces before it looks once whether the
+  // file changed.
+  void read_unchecked(std::uint64_t offset, std::span<std::byte> out) const;
+  void check_unchanged() const;
+
  private:
   std::string path_;
   int descriptor_ = -1;

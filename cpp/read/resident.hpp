@@ -15,7 +15,7 @@ class ResidentDeserializer final : public Deserializer {
       : corpus_(std::move(corpus)) {}
 
   std::shared_ptr<const Chunk> load(std::uint64_t /*chunk*/) override { return corpus_; }
-  bool resident() const noexcept override { return true; }
+  Access access() const noexcept override { return Access::kResident; }
 
  private:
   std::shared_ptr<const Chunk> corpus_;

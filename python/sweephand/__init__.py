@@ -2,14 +2,18 @@
 
 from importlib import import_module
 from importlib.metadata import version
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 from sweephand import numpy
 from sweephand.deserializers import (
     ArrayDeserializer,
     CTFDeserializer,
     Deserializer,
+    JSONLDeserializer,
+    MapDeserializer,
+    MegatronDeserializer,
     NpyDeserializer,
+    RawTokensDeserializer,
     UserDeserializer,
 )
 from sweephand.errors import DataError, LossScaleError, StaleError, StateError
@@ -26,7 +30,17 @@ from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.minibatch import Minibatch, MinibatchData
 from sweephand.source import MinibatchSource, MinibatchSourceFromData
 from sweephand.streams import StreamDef, StreamDefs, StreamInfo, Streams
+from sweephand.train.learning_rate_control import LearningRateControl
 from sweephand.train.loss_scale import LossScaleOptimizer
+from sweephand.train.minibatch_scaling import MinibatchScaling
+from sweephand.train.preemption import PREEMPTED_EXIT_CODE
+from sweephand.train.printer import ProgressBar, ProgressPrinter
+from sweephand.train.progress import PeriodicWriter, ProgressWriter, Record, Step
+from sweephand.train.progress_files import (
+    CSVProgressWriter,
+    JSONLProgressWriter,
+    TensorBoardProgressWriter,
+)
 from sweephand.train.schedules import (
     learning_parameter_schedule,
     learning_parameter_schedule_per_sample,
@@ -35,39 +49,76 @@ from sweephand.train.schedules import (
     momentum_schedule,
     momentum_schedule_per_sample,
 )
+from sweephand.train.session import TrainingSession
+from sweephand.train.session_configs import (
+    CheckpointConfig,
+    CrossValidationConfig,
+    TestConfig,
+)
 from sweephand.train.step_result import StepResult
+from sweephand.train.trainer import Trainer
 from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
+if TYPE_CHECKING:
+    from sweephand import torch as torch
+    from sweephand.deserializers.arrow import ArrowDeserializer
+    from sweephand.deserializers.parquet import ParquetDeserializer
+
 __version__ = version("sweephand")
+
+training_session = TrainingSession  # as CNTK spells it
 
 __all__ = [
     "DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS",
     "FULL_DATA_SWEEP",
     "INFINITELY_REPEAT",
+    "PREEMPTED_EXIT_CODE",
     "ArrayDeserializer",
+    "ArrowDeserializer",
     "Bucketed",
+    "CSVProgressWriter",
     "CTFDeserializer",
+    "CheckpointConfig",
+    "CrossValidationConfig",
     "DataError",
     "Deserializer",
     "Frames",
+    "JSONLDeserializer",
+    "JSONLProgressWriter",
     "Layout",
+    "LearningRateControl",
     "LossScaleError",
     "LossScaleOptimizer",
+    "MapDeserializer",
+    "MegatronDeserializer",
     "Minibatch",
     "MinibatchData",
+    "MinibatchScaling",
     "MinibatchSource",
     "MinibatchSourceFromData",
     "NpyDeserializer",
     "Packed",
     "Padded",
+    "ParquetDeserializer",
+    "PeriodicWriter",
+    "ProgressBar",
+    "ProgressPrinter",
+    "ProgressWriter",
     "Ragged",
+    "RawTokensDeserializer",
+    "Record",
     "StaleError",
     "StateError",
+    "Step",
     "StepResult",
     "StreamDef",
     "StreamDefs",
     "StreamInfo",
     "Streams",
+    "TensorBoardProgressWriter",
+    "TestConfig",
+    "Trainer",
+    "TrainingSession",
     "TruncatedBPTT",
     "UserDeserializer",
     "__version__",
@@ -78,11 +129,27 @@ __all__ = [
     "momentum_schedule",
     "momentum_schedule_per_sample",
     "numpy",
+    "training_session",
 ]
 
+# Names that need an optional package, which is imported when they are first used.
+_OPTIONAL = {
+    "torch": ("sweephand.torch", "torch"),
+    "ArrowDeserializer": ("sweephand.deserializers.arrow", "parquet"),
+    "ParquetDeserializer": ("sweephand.deserializers.parquet", "parquet"),
+}
 
-def __getattr__(name: str) -> ModuleType:
-    """Import ``sweephand.torch`` at its first use: the package itself needs no torch."""
-    if name != "torch":
-        raise AttributeError(f"module 'sweephand' has no attribute {name!r}")
-    return import_module("sweephand.torch")
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Return one of the optional names, or the module of that name."""
+        if name not in _OPTIONAL:
+            raise AttributeError(f"module 'sweephand' has no attribute {name!r}")
+        path, extra = _OPTIONAL[name]
+        try:
+            module = import_module(path)
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                f"sweephand.{name} needs {error.name}: pip install 'sweephand[{extra}]'"
+            ) from error
+        return getattr(module, name, module)

@@ -6,13 +6,13 @@ import os
 import pathlib
 import typing
 import typing_extensions
-__all__: list[str] = ['Adam', 'AssembleOptions', 'Assembler', 'Batch', 'BpttPlanner', 'BucketedPlanner', 'CallbackDeserializer', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfChunk', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'FeatureKind', 'File', 'FileTag', 'FitPlanner', 'Form', 'FrameDeserializer', 'Item', 'Ledger', 'LongSequences', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'PackedPlanner', 'Permutation', 'Place', 'Plan', 'Planner', 'Position', 'RecordChunk', 'RecordDeserializer', 'RecordFile', 'Request', 'ResidentDeserializer', 'Rows', 'Sgd', 'SizeCount', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'best_boundaries', 'check_offsets', 'checked_add', 'checked_mul', 'count_sizes', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'derive_key', 'describe_data_error', 'examine', 'find_long', 'index_records', 'mask_crc', 'mix64', 'pack_in_order', 'pack_longest_first', 'padded_cells', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
+__all__: list[str] = ['Adam', 'AssembleOptions', 'Assembler', 'Batch', 'BpttPlanner', 'BucketedPlanner', 'CallbackDeserializer', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfChunk', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'Extents', 'FeatureKind', 'FetchingDeserializer', 'File', 'FileTag', 'FitPlanner', 'Form', 'FrameDeserializer', 'Item', 'Ledger', 'ListedFile', 'LongSequences', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'PackedPlanner', 'Permutation', 'Place', 'Plan', 'Planner', 'Position', 'RecordChunk', 'RecordDeserializer', 'RecordFile', 'Request', 'ResidentDeserializer', 'Rows', 'Sgd', 'SizeCount', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'best_boundaries', 'check_offsets', 'checked_add', 'checked_mul', 'count_sizes', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'derive_key', 'describe_data_error', 'examine', 'find_long', 'index_records', 'mask_crc', 'mix64', 'pack_in_order', 'pack_longest_first', 'padded_cells', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
 class Digest:
     def __init__(self) -> None:
         ...
     def hex(self) -> str:
         ...
-    def update(self, bytes: bytes) -> None:
+    def update(self, bytes: typing_extensions.Buffer) -> None:
         ...
 class Place:
     def __init__(self, file: str | None, offset: typing.SupportsInt | typing.SupportsIndex | None, chunk: typing.SupportsInt | typing.SupportsIndex | None, stream: str | None, sequence: typing.SupportsInt | typing.SupportsIndex | None) -> None:
@@ -172,6 +172,44 @@ class BucketedPlanner(Planner):
 class BpttPlanner(Planner):
     def __init__(self, timeline: Timeline, length: typing.SupportsInt | typing.SupportsIndex, limit: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
+class FileTag:
+    def __init__(self, size: typing.SupportsInt | typing.SupportsIndex, mtime_ns: typing.SupportsInt | typing.SupportsIndex, inode: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def inode(self) -> int:
+        ...
+    @property
+    def mtime_ns(self) -> int:
+        ...
+    @property
+    def size(self) -> int:
+        ...
+class File:
+    @typing.overload
+    def __init__(self, path: os.PathLike | str | bytes) -> None:
+        ...
+    @typing.overload
+    def __init__(self, path: os.PathLike | str | bytes, tag: FileTag) -> None:
+        ...
+    def read(self, offset: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint8]:
+        ...
+    def read_into(self, offset: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.uint8]) -> None:
+        ...
+    @property
+    def path(self) -> str:
+        ...
+    @property
+    def tag(self) -> FileTag:
+        ...
+class ListedFile:
+    def __init__(self, path: os.PathLike | str | bytes, tag: FileTag) -> None:
+        ...
+class Extents:
+    def __init__(self, files: collections.abc.Sequence[ListedFile], numbers: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64]) -> None:
+        ...
+    @property
+    def num_bytes(self) -> int:
+        ...
 class ElementType:
     """
     Members:
@@ -253,42 +291,11 @@ class ElementType:
     @property
     def value(self) -> int:
         ...
-class FileTag:
-    def __init__(self, size: typing.SupportsInt | typing.SupportsIndex, mtime_ns: typing.SupportsInt | typing.SupportsIndex, inode: typing.SupportsInt | typing.SupportsIndex) -> None:
-        ...
-    @property
-    def inode(self) -> int:
-        ...
-    @property
-    def mtime_ns(self) -> int:
-        ...
-    @property
-    def size(self) -> int:
-        ...
-class File:
-    def __getstate__(self) -> tuple[pathlib.Path, int, int, int]:
-        ...
-    @typing.overload
-    def __init__(self, path: os.PathLike | str | bytes) -> None:
-        ...
-    @typing.overload
-    def __init__(self, path: os.PathLike | str | bytes, tag: FileTag) -> None:
-        ...
-    def __setstate__(self, arg0: tuple) -> None:
-        ...
-    def read(self, offset: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint8]:
-        ...
-    @property
-    def path(self) -> str:
-        ...
-    @property
-    def tag(self) -> FileTag:
-        ...
 class Column:
-    def __init__(self, values: numpy.ndarray | None, sample_offsets: numpy.typing.NDArray[numpy.int64] | None, element_offsets: numpy.typing.NDArray[numpy.int64] | None, indices: numpy.typing.NDArray[numpy.int32] | None, element_bytes: typing.SupportsInt | typing.SupportsIndex, sample_elements: typing.SupportsInt | typing.SupportsIndex, type: ElementType, file: File | None, file_offset: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, values: numpy.ndarray | None, sample_offsets: numpy.typing.NDArray[numpy.int64] | None, element_offsets: numpy.typing.NDArray[numpy.int64] | None, indices: numpy.typing.NDArray[numpy.int32] | None, element_bytes: typing.SupportsInt | typing.SupportsIndex, sample_elements: typing.SupportsInt | typing.SupportsIndex, type: ElementType, extents: Extents | None) -> None:
         ...
 class Chunk:
-    def __init__(self, columns: collections.abc.Sequence[Column], num_sequences: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex, owner: typing.Any) -> None:
+    def __init__(self, columns: collections.abc.Sequence[Column], num_sequences: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex, owner: typing.Any, skipped: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None:
         ...
 class Deserializer:
     def load(self, chunk: typing.SupportsInt | typing.SupportsIndex) -> list:
@@ -301,6 +308,9 @@ class FrameDeserializer(Deserializer):
         ...
 class CallbackDeserializer(Deserializer):
     def __init__(self, load: collections.abc.Callable) -> None:
+        ...
+class FetchingDeserializer(Deserializer):
+    def __init__(self, fetch: collections.abc.Callable) -> None:
         ...
 class Item:
     @property
@@ -577,7 +587,7 @@ class Form:
     def value(self) -> int:
         ...
 class Member:
-    def __init__(self, deserializer: Deserializer, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64]) -> None:
+    def __init__(self, deserializer: Deserializer, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class StreamSpec:
     def __init__(self, name: str, member: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, type: ElementType, element_bytes: typing.SupportsInt | typing.SupportsIndex, variable: bool, sample_elements: typing.SupportsInt | typing.SupportsIndex, broadcast: bool, pad_value: bytes) -> None:
@@ -625,7 +635,7 @@ class EngineStats:
 class Engine:
     def __init__(self, planner: Planner, assembler: Assembler, num_threads: typing.SupportsInt | typing.SupportsIndex, prefetch: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
-    def close(self) -> None:
+    def close(self, seconds: typing.SupportsFloat | typing.SupportsIndex) -> bool:
         ...
     def next(self, request: Request) -> Batch:
         ...

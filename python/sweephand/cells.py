@@ -41,21 +41,48 @@ class Pieces:
         np.add.at(costs, self.cells[:, 0], self.sizes.astype(np.int64) ** 2)
         return costs
 
-    def boundaries(self) -> NDArray[np.int32]:
-        """Return 0 and the ends of the pieces of each row; the last end repeats."""
+    def boundaries(self, most: int | None = None) -> NDArray[np.int32]:
+        """Return 0 and the ends of the pieces of each row; the last end repeats.
+
+        Raises
+        ------
+        ValueError
+            If a row has more than `most` pieces.
+        """
         rows = self.cells[:, 0]
         counts = np.bincount(rows, minlength=self.num_rows)
+        found = int(counts.max(initial=0))
+        if most is not None and found > most:
+            raise ValueError(f"a row has {found} sequences, more than the capacity of {most}")
         firsts = np.cumsum(counts) - counts
-        ends = self.cells[:, 1].astype(np.int64) + self.sizes
-        boundaries = np.zeros((self.num_rows, counts.max(initial=0) + 1), np.int32)
-        boundaries[rows, np.arange(len(rows)) - firsts[rows] + 1] = ends
+        boundaries = np.zeros((self.num_rows, (most or found) + 1), np.int32)
+        boundaries[rows, np.arange(len(rows)) - firsts[rows] + 1] = self._ends()
         return np.maximum.accumulate(boundaries, axis=1)
 
-    def label_ends(self, labels: NDArray[np.int64], beyond: NDArray[Any]) -> None:
-        """Write the sample behind each piece that goes on at the piece's last cell."""
-        going = self.cells[:, 2] + self.sizes < self.cells[:, 3]
-        last = self.cells[going, 1].astype(np.int64) + self.sizes[going] - 1
-        labels[self.cells[going, 0], last] = beyond[going]
+    def dense_boundaries(self, row_length: int) -> NDArray[np.int64]:
+        """Return the boundaries in the cells of all rows; what pads a row is one more piece."""
+        row_ends = np.arange(self.num_rows + 1) * row_length
+        ends = self.cells[:, 0].astype(np.int64) * row_length + self._ends()
+        return np.union1d(row_ends, ends)
+
+    def _ends(self) -> NDArray[np.int64]:
+        """Return the column behind each piece."""
+        ends: NDArray[np.int64] = self.cells[:, 1].astype(np.int64) + self.sizes
+        return ends
+
+    def begin_labels(self, labels: NDArray[np.int64], ignore_index: int) -> None:
+        """Write `ignore_index` at the first cell of each piece."""
+        labels[self.cells[:, 0], self.cells[:, 1]] = ignore_index
+
+    def end_labels(
+        self, labels: NDArray[np.int64], beyond: NDArray[Any] | None, ignore_index: int
+    ) -> None:
+        """Write at the last cell of each piece the sample behind it, or `ignore_index`."""
+        going = self.cells[:, 2].astype(np.int64) + self.sizes < self.cells[:, 3]
+        last = self._ends() - 1
+        labels[self.cells[:, 0], last] = ignore_index
+        if beyond is not None:
+            labels[self.cells[going, 0], last[going]] = beyond[going]
 
 
 def next_tokens(

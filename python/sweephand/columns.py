@@ -37,7 +37,7 @@ class ColumnData:
     ----------
     values : ndarray or None
         Dense: C-contiguous, shape (samples, *shape). Sparse: the values of the non-zero
-        elements. None if they lie in `file`.
+        elements. Bytes: the bytes of all samples. None if they lie in `extents`.
     dtype : numpy.dtype
         Of the elements.
     shape : tuple of int
@@ -46,9 +46,10 @@ class ColumnData:
         Samples in the chunk.
     sample_offsets : ndarray of int64 or None
         Where each sequence begins, and the end; None: every sequence is one sample.
-    element_offsets, indices : ndarray of int64, of int32, or None
-        Of sparse samples: where each sample's elements begin, and the end; the index of each
-        element.
+    element_offsets : ndarray of int64 or None
+        Of sparse samples and of bytes: where each sample's elements begin, and the end.
+    indices : ndarray of int32 or None
+        Of sparse samples: the index of each element.
     """
 
     values: NDArray[Any] | None
@@ -58,13 +59,22 @@ class ColumnData:
     sample_offsets: NDArray[np.int64] | None = None
     element_offsets: NDArray[np.int64] | None = None
     indices: NDArray[np.int32] | None = None
-    file: _core.File | None = None
-    file_offset: int = 0
+    extents: _core.Extents | None = None
 
     @property
     def is_sparse(self) -> bool:
         """Whether samples come as indices and values."""
         return self.indices is not None
+
+    @property
+    def sample_bytes(self) -> int:
+        """Bytes of a sample that is neither sparse nor bytes."""
+        return self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether samples are byte strings: elements of one byte, any number per sample."""
+        return self.element_offsets is not None and self.indices is None
 
     @property
     def num_sequences(self) -> int:
@@ -79,6 +89,13 @@ class ColumnData:
         arrays = (self.values, self.sample_offsets, self.element_offsets, self.indices)
         return sum(array.nbytes for array in arrays if array is not None)
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Samples of each sequence: int64, shape (sequences,)."""
+        if self.sample_offsets is None:
+            return np.ones(self.num_samples, np.int64)
+        return np.diff(self.sample_offsets)
+
     def to_core(self) -> _core.Column:
         """Return what the core reads; it borrows the arrays."""
         return _core.Column(
@@ -89,9 +106,125 @@ class ColumnData:
             element_bytes=self.dtype.itemsize,
             sample_elements=int(np.prod(self.shape, dtype=np.int64)),
             type=element_type(self.dtype),
-            file=self.file,
-            file_offset=self.file_offset,
+            extents=self.extents,
         )
+
+
+def bytes_column(
+    values: NDArray[np.uint8],
+    element_offsets: NDArray[np.int64],
+    sample_offsets: NDArray[np.int64] | None = None,
+) -> ColumnData:
+    """Return samples that are byte strings, given by where each begins in `values`."""
+    return ColumnData(
+        values,
+        np.dtype(np.uint8),
+        (),
+        len(element_offsets) - 1,
+        sample_offsets,
+        element_offsets=element_offsets,
+    )
+
+
+def blank_column(column: ColumnData, lengths: NDArray[np.integer]) -> ColumnData:
+    """Return sequences of these lengths, of the same kind as those of `column`, all zero."""
+    num_samples = int(lengths.sum())
+    offsets = None if column.sample_offsets is None else offsets_of(lengths)
+    if column.element_offsets is None:
+        values = np.zeros((num_samples, *column.shape), column.dtype)
+        return replace(column, values=values, num_samples=num_samples, sample_offsets=offsets)
+    return replace(
+        column,
+        values=np.empty(0, column.dtype),
+        num_samples=num_samples,
+        sample_offsets=offsets,
+        element_offsets=np.zeros(num_samples + 1, np.int64),
+        indices=None if column.indices is None else np.empty(0, np.int32),
+    )
+
+
+def take(column: ColumnData, sequences: NDArray[np.integer]) -> ColumnData:
+    """Return a copy of some sequences, in the order in which they are named."""
+    samples, sample_offsets = sequences, None
+    if column.sample_offsets is not None:
+        samples = ranges(column.sample_offsets, sequences)
+        sample_offsets = offsets_of(column.lengths[sequences])
+    elements, element_offsets = samples, None
+    if column.element_offsets is not None:
+        elements = ranges(column.element_offsets, samples)
+        element_offsets = offsets_of(np.diff(column.element_offsets)[samples])
+    return replace(
+        column,
+        values=None if column.values is None else column.values[elements],
+        num_samples=len(samples),
+        sample_offsets=sample_offsets,
+        element_offsets=element_offsets,
+        indices=None if column.indices is None else column.indices[elements],
+    )
+
+
+def spread(column: ColumnData, rows: NDArray[np.integer], num_rows: int) -> ColumnData:
+    """Return a column of `num_rows` sequences, of which only those at `rows` are given.
+
+    The others are empty, or one sample of zeros where every sequence is one sample.
+    """
+    if column.sample_offsets is not None:
+        lengths = np.zeros(num_rows, np.int64)
+        lengths[rows] = column.lengths
+        return replace(column, sample_offsets=offsets_of(lengths))
+    if column.element_offsets is not None:
+        counts = np.zeros(num_rows, np.int64)
+        counts[rows] = np.diff(column.element_offsets)
+        return replace(column, num_samples=num_rows, element_offsets=offsets_of(counts))
+    values = np.zeros((num_rows, *column.shape), column.dtype)
+    values[rows] = column.values
+    return replace(column, num_samples=num_rows, values=values)
+
+
+def concat_columns(parts: Sequence[ColumnData]) -> ColumnData:
+    """Return the sequences of all parts, which are of one kind, one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    sample_offsets = element_offsets = indices = None
+    if any(part.sample_offsets is not None for part in parts):
+        sample_offsets = offsets_of(np.concatenate([part.lengths for part in parts]))
+    if first.element_offsets is not None:
+        counts = [
+            np.diff(part.element_offsets) for part in parts if part.element_offsets is not None
+        ]
+        element_offsets = offsets_of(np.concatenate(counts))
+    if first.indices is not None:
+        indices = np.concatenate([part.indices for part in parts if part.indices is not None])
+    return replace(
+        first,
+        values=np.concatenate([part.values for part in parts if part.values is not None]),
+        num_samples=sum(part.num_samples for part in parts),
+        sample_offsets=sample_offsets,
+        element_offsets=element_offsets,
+        indices=indices,
+    )
+
+
+def ranges(offsets: NDArray[np.int64], numbers: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return all integers of the ranges ``[offsets[n], offsets[n + 1])`` one after the other.
+
+    Examples
+    --------
+    >>> ranges(np.array([0, 2, 2, 5]), np.array([2, 0]))
+    array([2, 3, 4, 0, 1])
+    """
+    begins: NDArray[np.int64] = offsets[numbers]
+    ends = offsets_of(offsets[numbers + 1] - begins)
+    integers: NDArray[np.int64] = np.arange(ends[-1])
+    return integers + np.repeat(begins - ends[:-1], np.diff(ends))
+
+
+def offsets_of(lengths: NDArray[np.integer] | Sequence[int]) -> NDArray[np.int64]:
+    """Return where runs of these lengths begin, and the end: int64, one entry more."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
 
 
 def make_column(name: str, data: object) -> ColumnData:
@@ -104,7 +237,8 @@ def make_column(name: str, data: object) -> ColumnData:
     data : array, list, (values, offsets), SciPy CSR, list of CSR, or torch tensor
         An array of shape (sequences, *shape) holds one sample per sequence; a list holds one
         sequence per entry, each of shape (samples, *shape); ``(values, offsets)`` holds samples
-        one behind the other and where each sequence begins.
+        one behind the other and where each sequence begins. Entries that are ``bytes`` or
+        ``str`` are one sample each, lists of them are sequences.
 
     Raises
     ------
@@ -123,6 +257,8 @@ def make_column(name: str, data: object) -> ColumnData:
         return _from_csr(name, data)
     if isinstance(data, list):
         return _from_list(name, data)
+    if isinstance(data, np.ndarray) and data.dtype.hasobject:
+        return _from_list(name, list(data))
     values = _as_values(name, data)
     return ColumnData(values, values.dtype, values.shape[1:], len(values))
 
@@ -140,12 +276,15 @@ def describe_stream(name: str, column: ColumnData, definition: StreamDef) -> Str
         raise ValueError(f"stream {name!r} has samples of shape {column.shape}, not {wanted}")
     if definition.is_sparse and not column.is_sparse:
         raise ValueError(f"stream {name!r} is declared sparse, but its data are dense")
-    dtype = column.dtype if definition.dtype is None else np.dtype(definition.dtype)
+    stored = np.dtype(object) if column.is_bytes else column.dtype
+    dtype = stored if definition.dtype is None else np.dtype(definition.dtype)
     opaque = _core.ElementType.opaque
-    if dtype != column.dtype and opaque in (element_type(dtype), element_type(column.dtype)):
-        raise ValueError(f"stream {name!r}: there is no cast from {column.dtype} to {dtype}")
-    if definition.broadcast and column.is_sparse:
-        raise ValueError(f"stream {name!r}: a sparse stream cannot be broadcast")
+    if dtype != stored and opaque in (element_type(dtype), element_type(stored)):
+        held = "bytes" if column.is_bytes else stored
+        raise ValueError(f"stream {name!r}: there is no cast from {held} to {dtype}")
+    if definition.broadcast and column.element_offsets is not None:
+        kind = "sparse" if column.is_sparse else "bytes"
+        raise ValueError(f"stream {name!r}: a {kind} stream cannot be broadcast")
     return StreamInfo(
         name=name,
         dtype=dtype,
@@ -177,7 +316,16 @@ def _is_csr(data: object) -> bool:
     return getattr(data, "format", None) == "csr" and hasattr(data, "indptr")
 
 
-def _as_array(name: str, data: object) -> NDArray[Any]:
+def as_array(name: str, data: object) -> NDArray[Any]:
+    """Return what a user calls data as an array of native byte order.
+
+    Raises
+    ------
+    TypeError
+        If elements are Python objects.
+    ValueError
+        If it cannot be read as an array.
+    """
     if type(data).__module__.partition(".")[0] == "torch":
         array = _from_torch(data)
     else:
@@ -208,7 +356,7 @@ def _torch_int16(tensor: Any) -> Any:
 
 
 def _as_values(name: str, data: object) -> NDArray[Any]:
-    values = _as_array(name, data)
+    values = as_array(name, data)
     if values.ndim == 0:
         raise TypeError(
             f"stream {name!r} must have a first axis of samples, got a single {values.dtype}"
@@ -235,7 +383,14 @@ def _from_offsets(name: str, data: object, offsets: object) -> ColumnData:
 def _from_list(name: str, data: list[object]) -> ColumnData:
     if data and all(_is_csr(item) for item in data):
         return _from_csr_list(name, data)
-    if data and np.ndim(_as_array(name, data[0])) == 0:
+    if data and isinstance(data[0], bytes | str):
+        return _from_bytes(name, data)
+    lists = [item for item in data if isinstance(item, list | tuple)]
+    if len(lists) == len(data) and any(isinstance(one[0], bytes | str) for one in lists if one):
+        samples = [sample for one in lists for sample in one]
+        offsets = offsets_of([len(one) for one in lists])
+        return replace(_from_bytes(name, samples), sample_offsets=offsets)
+    if data and np.ndim(as_array(name, data[0])) == 0:
         values = _as_values(name, data)
         return ColumnData(values, values.dtype, values.shape[1:], len(values))
     if not data:
@@ -263,8 +418,23 @@ def _from_list(name: str, data: list[object]) -> ColumnData:
 
 
 def _offsets_of(sequences: Sequence[Any]) -> NDArray[np.int64]:
-    lengths = [sequence.shape[0] for sequence in sequences]
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+    return offsets_of([sequence.shape[0] for sequence in sequences])
+
+
+def _from_bytes(name: str, samples: Sequence[object]) -> ColumnData:
+    encoded = []
+    for number, sample in enumerate(samples):
+        if isinstance(sample, str):
+            encoded.append(sample.encode())
+        elif isinstance(sample, bytes):
+            encoded.append(sample)
+        else:
+            raise TypeError(
+                f"stream {name!r}: sample {number} is {type(sample).__name__}, where the "
+                "first is bytes or str"
+            )
+    values = np.frombuffer(b"".join(encoded), np.uint8)
+    return bytes_column(values, offsets_of([len(one) for one in encoded]))
 
 
 def _from_csr(name: str, matrix: Any) -> ColumnData:

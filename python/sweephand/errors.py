@@ -1,5 +1,7 @@
 """What can go wrong, and where in the data."""
 
+from typing import Self
+
 
 class DataError(Exception):
     """The bytes of the corpus are wrong.
@@ -18,6 +20,8 @@ class DataError(Exception):
         The stream that was decoded.
     sequence : int or str, optional
         The sequence: its number in the chunk or file, or its id.
+    line : int, optional
+        The line of a text file, from 1.
 
     Examples
     --------
@@ -33,15 +37,22 @@ class DataError(Exception):
         chunk: int | None = None,
         stream: str | None = None,
         sequence: int | str | None = None,
+        line: int | None = None,
     ) -> None:
         # All are positional arguments of the base, so that the error pickles.
-        super().__init__(reason, file, offset, chunk, stream, sequence)
+        super().__init__(reason, file, offset, chunk, stream, sequence, line)
         self.reason = reason
         self.file = file
         self.offset = offset
         self.chunk = chunk
         self.stream = stream
         self.sequence = sequence
+        self.line = line
+
+    def within(self, *, offset: int) -> Self:
+        """Return the same error with what the caller knows added, if it is still unknown."""
+        reason, file, known, *rest = self.args
+        return type(self)(reason, file, offset if known is None else known, *rest)
 
     def __str__(self) -> str:
         """Return the place and the reason, written as the C++ core writes them."""
@@ -49,6 +60,8 @@ class DataError(Exception):
         if self.offset is not None:
             where.append(f"@ {self.offset}")
         within = []
+        if self.line is not None:
+            within.append(f"line {self.line}")
         if self.chunk is not None:
             within.append(f"chunk {self.chunk}")
         if self.stream is not None:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.deserializers.base import Opened, Sizing
+from sweephand.columns import offsets_of, ranges
+from sweephand.deserializers.base import Opened, Sizing, Stored
 from sweephand.ids import SequenceIds
 
 
@@ -28,11 +29,24 @@ def as_frames(sequences: Opened) -> Opened:
         core.load(0)
     return replace(
         sequences,
+        stored=None if sequences.stored is None else _frames_of(sequences.stored),
+        numbers=None,
         core=core,
         chunk_sequences=sizing.chunk_samples,
         size_by=lambda _: Sizing(_core.CommonSize(1), sizing.chunk_samples),
         ids=FrameIds(sequences, sizing),
         keys=None,
+    )
+
+
+def _frames_of(stored: Stored) -> Stored:
+    starts = offsets_of(stored.chunk_sequences.astype(np.int64))
+    sizes = np.ones(starts[-1], np.uint32) if stored.sizes is None else stored.sizes
+    offsets = offsets_of(sizes)
+    return Stored(
+        chunk_sequences=np.diff(offsets[starts]).astype(np.uint64),
+        sizes=None,
+        numbers=ranges(offsets, stored.numbers.astype(np.int64)).astype(np.uint64),
     )
 
 

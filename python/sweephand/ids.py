@@ -114,3 +114,31 @@ class GivenIds(SequenceIds):
             return self._numbers[name]
         except KeyError:
             raise KeyError(f"no sequence has the id {name!r}") from None
+
+
+class KeptIds(SequenceIds):
+    """Ids of those sequences that are left when some were taken out; they keep their names.
+
+    Parameters
+    ----------
+    all_ids : SequenceIds
+        Ids of all sequences.
+    kept : ndarray, shape (sequences,)
+        The number among all of every sequence that is left, ascending.
+    """
+
+    def __init__(self, all_ids: SequenceIds, kept: NDArray[np.integer]) -> None:
+        self._all_ids = all_ids
+        self._kept = kept
+
+    def names(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the ids of the sequences with these numbers in the corpus."""
+        return self._all_ids.names(self._kept[numbers])
+
+    def number(self, name: str) -> int:
+        """Return the number in the corpus of the sequence with this id."""
+        number = self._all_ids.number(name)
+        at = int(np.searchsorted(self._kept, number))
+        if at == len(self._kept) or self._kept[at] != number:
+            raise KeyError(f"the sequence {name!r} was left out of the corpus")
+        return at

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from sweephand import _core
 from sweephand.deserializers.base import Deserializer, Opened, Sizing
 from sweephand.errors import DataError
 from sweephand.frames import as_frames
-from sweephand.ids import SequenceIds
+from sweephand.ids import KeptIds, SequenceIds
 from sweephand.streams import StreamInfo
 
 
@@ -45,7 +45,7 @@ class Joined:
     opened: list[Opened]
     numbers: list[NDArray[np.uint64]] | None = None
     num_dropped: int = 0
-    errors: list[DataError] = field(default_factory=list)
+    errors: Sequence[Sequence[DataError]] = ()
 
     def measure(self, stream: str | None) -> tuple[Sizing, _core.Corpus]:
         """Return the sizes of sequences, by one stream or by the longest, and the corpus."""
@@ -80,9 +80,7 @@ def open_all(
         If stream names repeat, keys repeat, or a sequence is missing somewhere and that is an
         error.
     """
-    wanted: list[Any] = (
-        list(deserializers) if isinstance(deserializers, list | tuple) else [deserializers]
-    )
+    wanted = list(deserializers) if isinstance(deserializers, Sequence) else [deserializers]
     for deserializer in wanted:
         if not isinstance(deserializer, Deserializer):
             raise TypeError(f"deserializers must be Deserializer objects, got {deserializer!r}")
@@ -111,7 +109,7 @@ def open_all(
 
 def _alone(one: Opened) -> Joined:
     return Joined(
-        members=[_member(one, np.empty(0, np.uint64))],
+        members=[_member(one)],
         places=[(0, column) for column in range(len(one.streams))],
         streams=list(one.streams),
         chunk_sequences=one.chunk_sequences,
@@ -121,32 +119,22 @@ def _alone(one: Opened) -> Joined:
         resident=one.resident,
         sample_bytes=one.sample_bytes,
         opened=[one],
-        errors=list(one.errors),
+        errors=[one.errors],
     )
 
 
-def _member(one: Opened, joined: NDArray[np.uint64]) -> _core.Member:
+def _member(one: Opened, joined: NDArray[np.uint64] | None = None) -> _core.Member:
+    """Return a member that gives its sequences `joined`; None: all, one after the other."""
+    chunk_sequences = one.chunk_sequences
+    if one.stored is not None:
+        chunk_sequences = one.stored.chunk_sequences
+        joined = one.stored.numbers if joined is None else one.stored.numbers[joined]
     return _core.Member(
-        deserializer=one.core, chunk_sequences=one.chunk_sequences, joined=joined
+        deserializer=one.core,
+        chunk_sequences=chunk_sequences,
+        joined=np.empty(0, np.uint64) if joined is None else joined,
+        load_threads=one.load_threads,
     )
-
-
-class _KeptIds(SequenceIds):
-    """Ids of those sequences of the primary that the corpus has."""
-
-    def __init__(self, primary: SequenceIds, kept: NDArray[np.uint64]) -> None:
-        self._primary = primary
-        self._kept = kept
-
-    def names(self, numbers: NDArray[np.integer]) -> list[str]:
-        return self._primary.names(self._kept[numbers])
-
-    def number(self, name: str) -> int:
-        number = self._primary.number(name)
-        at = int(np.searchsorted(self._kept, number))
-        if at == len(self._kept) or self._kept[at] != number:
-            raise KeyError(f"the sequence {name!r} was left out")
-        return at
 
 
 def _select(
@@ -176,14 +164,14 @@ def _select(
         streams=[info for one in opened for info in one.streams],
         chunk_sequences=chunk_sequences,
         size_by=size_by,
-        ids=_KeptIds(primary.ids, numbers[0]),
+        ids=KeptIds(primary.ids, numbers[0]),
         names=[name for one in opened for name in one.names],
         resident=all(one.resident for one in opened),
         sample_bytes=sum(one.sample_bytes for one in opened),
         opened=opened,
         numbers=numbers,
         num_dropped=num_dropped,
-        errors=[error for one in opened for error in one.errors],
+        errors=[one.errors for one in opened],
     )
 
 
@@ -227,6 +215,8 @@ def _match(
 def _keys_of(one: Opened, which: int) -> list[str]:
     """Return the keys as text: one deserializer's 7 is another's "7"."""
     if one.keys is None:
+        if one.numbers is not None:
+            return [str(number) for number in one.numbers.tolist()]
         return [str(number) for number in range(int(one.chunk_sequences.sum()))]
     keys = one.keys()
     listed = [str(key) for key in (keys if isinstance(keys, list) else keys.tolist())]

@@ -114,17 +114,8 @@ class MinibatchData:
         if self.num_samples > np.iinfo(np.int32).max:
             raise OverflowError(f"{self.num_samples} samples do not fit int32 offsets")
         offsets = self.offsets.astype(np.int32)
-        capacity = (
-            self._layout.cu_seqlens_capacity if isinstance(self._layout, Packed) else None
-        )
-        if capacity is None:
-            return offsets
-        if self.num_sequences > capacity:
-            raise ValueError(
-                f"the share has {self.num_sequences} sequences, more than the "
-                f"cu_seqlens_capacity of {capacity}"
-            )
-        return np.pad(offsets, (0, capacity - self.num_sequences), mode="edge")
+        capacity = self._capacity
+        return offsets if capacity is None else _repeat_last(offsets, capacity)
 
     @property
     def row_cu_seqlens(self) -> NDArray[np.int32]:
@@ -133,9 +124,28 @@ class MinibatchData:
         Returns
         -------
         ndarray of int32, shape (rows, most sequences of a row + 1)
-            From 0; the last boundary of a row repeats.
+            From 0; the last boundary of a row repeats. With
+            ``Packed(cu_seqlens_capacity=n)`` always n + 1 columns.
         """
-        return self._pieces.boundaries()
+        return self._pieces.boundaries(self._capacity)
+
+    @property
+    def dense_cu_seqlens(self) -> NDArray[np.int32]:
+        """Boundaries in ``asarray().reshape(-1)`` of a layout of rows, for static shapes.
+
+        The padding of a row is a sequence of its own, so that every cell belongs to one; as it
+        may be the longest, take the row length for the longest.
+
+        Returns
+        -------
+        ndarray of int32, shape (sequences + padded rows + 1,)
+            With ``Packed(cu_seqlens_capacity=n)`` always n + rows + 1 entries: the last one
+            repeats.
+        """
+        boundaries = self._pieces.dense_boundaries(self._stream.width).astype(np.int32)
+        if self._capacity is None:
+            return boundaries
+        return _repeat_last(boundaries, self._capacity + self._stream.rows)
 
     @property
     def segment_ids(self) -> NDArray[np.int32]:
@@ -159,15 +169,16 @@ class MinibatchData:
         ----------
         ignore_index : int
             Where there is nothing to predict: in gaps, and at the last sample of every sequence
-            (the first one if not shifted).
+            (the first one if not shifted, also of one that goes on from another row).
         shifted : bool
             The next sample of the same sequence; else the sample itself, for models that shift.
 
         Returns
         -------
         ndarray of int64
-            In the shape of `asarray` if the layout made a dense array, else of `values`. A
-            sequence that goes on in another row or minibatch is labelled across that cut.
+            In the shape of `asarray` if the layout made a dense array, else of `values`. If
+            shifted, a sequence that goes on in another row or minibatch is labelled across that
+            cut.
 
         Raises
         ------
@@ -179,18 +190,35 @@ class MinibatchData:
                 f"labels are made of integers, stream {self.info.name!r} has samples of "
                 f"{self.info.dtype}, shape {self.info.shape}"
             )
+        tokens = self.asarray() if self._is_grid else self.values[None]
+        beyond = None
+        if self._layout.has_rows and shifted:
+            beyond = self._stream.beyond(self.info.dtype, (self.num_sequences,))
+            beyond = None if beyond is None else self._apply_transforms(beyond)
+        return self._labels_of(tokens, beyond, ignore_index, shifted)
+
+    def loss_mask(self, shifted: bool = True) -> NDArray[np.bool_]:
+        """Return where `labels` are something to predict: bool, in the same shape."""
+        shape = self.mask.shape if self._is_grid else (1, self.num_samples)
+        ones = np.ones(self.num_sequences, np.uint8)
+        found = self._labels_of(np.broadcast_to(np.uint8(1), shape), ones, 0, shifted)
+        return found.astype(np.bool_)
+
+    def _labels_of(
+        self, tokens: NDArray[Any], beyond: NDArray[Any] | None, ignore: int, shifted: bool
+    ) -> NDArray[np.int64]:
+        """Return labels of tokens in rows; `beyond` is what stands behind each piece."""
+        make = next_tokens if shifted else same_tokens
         if not self._is_grid:
             mask = np.full(self.num_samples, VALID, np.uint8)
             mask[self.offsets[:-1][self.lengths > 0]] = START
-            make = next_tokens if shifted else same_tokens
-            flat: NDArray[np.int64] = make(self.values[None], mask[None], ignore_index)[0]
+            flat: NDArray[np.int64] = make(tokens, mask[None], ignore)[0]
             return flat
-        if not shifted:
-            return same_tokens(self.asarray(), self.mask, ignore_index)
-        labels = next_tokens(self.asarray(), self.mask, ignore_index)
-        beyond = self._stream.beyond(self.info.dtype, (self.num_sequences,))
-        if beyond is not None:
-            self._pieces.label_ends(labels, self._apply_transforms(beyond))
+        labels = make(tokens, self.mask, ignore)
+        if self._layout.has_rows and shifted:
+            self._pieces.end_labels(labels, beyond, ignore)
+        elif self._layout.has_rows:
+            self._pieces.begin_labels(labels, ignore)
         return labels
 
     @lazy
@@ -200,10 +228,13 @@ class MinibatchData:
         Returns
         -------
         ndarray of `info.dtype`, shape (samples, *sample shape)
-            For a sparse stream a SciPy CSR matrix of shape (samples, dimension).
+            For a sparse stream a SciPy CSR matrix of shape (samples, dimension); for bytes an
+            array of ``bytes`` objects.
         """
         if self.is_sparse:
             return self._apply_transforms(self._csr())
+        if self.info.is_bytes:
+            return self._apply_transforms(self._bytes_objects())
         if self._is_grid:
             return self._apply_transforms(self._grid[self._stream.mask() != GAP])
         shape = (self.num_samples, *self.info.shape)
@@ -255,6 +286,11 @@ class MinibatchData:
         valid = (place >= 0) & (place < lengths)
         return np.where(valid, np.where(place == 0, START, VALID), GAP).astype(np.uint8)
 
+    def valid_mask(self, dtype: DTypeLike = np.bool_) -> NDArray[Any]:
+        """Return 1 in the cells of `asarray` that hold data and 0 in gaps, in any dtype."""
+        valid: NDArray[Any] = (self.mask != GAP).astype(dtype)
+        return valid
+
     def __array__(
         self, dtype: DTypeLike | None = None, copy: bool | None = None
     ) -> NDArray[Any]:
@@ -294,15 +330,21 @@ class MinibatchData:
 
     @property
     def _exported(self) -> NDArray[Any]:
-        if self.is_sparse:
+        if self.info.is_variable:
+            kind = "sparse" if self.is_sparse else "bytes"
             raise TypeError(
-                f"stream {self.info.name!r} is sparse; use asarray() or as_sequences()"
+                f"stream {self.info.name!r} is {kind}; use asarray() or as_sequences()"
             )
         return self.asarray() if self._is_grid else self.values
 
     @lazy
     def _pieces(self) -> Pieces:
-        return _pieces_of(self._batch)
+        return _pieces_of(self._batch, self._layout)
+
+    @property
+    def _capacity(self) -> int | None:
+        """How many sequences the boundaries always have entries for."""
+        return self._layout.cu_seqlens_capacity if isinstance(self._layout, Packed) else None
 
     @property
     def _is_grid(self) -> bool:
@@ -324,6 +366,13 @@ class MinibatchData:
                     f"samples, it made {values.shape[0]} of {count}"
                 )
         return values
+
+    def _bytes_objects(self) -> NDArray[Any]:
+        data = self._stream.values(np.dtype(np.uint8), (self._stream.num_elements,)).tobytes()
+        starts = self._stream.element_offsets().tolist()
+        objects = np.empty(self.num_samples, object)
+        objects[:] = [data[begin:end] for begin, end in pairwise(starts)]
+        return objects
 
     def _csr(self) -> Any:
         try:
@@ -352,11 +401,13 @@ class MinibatchData:
             if pad_value == self._layout.pad_value_of(self.info.name):
                 return self._grid
             mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))
-            pad = pad_element(self.info.name, self.info.dtype, pad_value)
-            return np.where(mask != GAP, self._grid, pad)
+            fill = pad_element(self.info.name, self.info.dtype, pad_value)
+            return np.where(mask != GAP, self._grid, fill)
         valid = self.mask != GAP
         values = self._dense_values()
-        pad = pad_element(self.info.name, values.dtype, pad_value)
+        pad: NDArray[Any] | bytes = b""
+        if values.dtype != object:
+            pad = pad_element(self.info.name, values.dtype, pad_value)
         dense = np.full(valid.shape + values.shape[1:], pad, values.dtype)
         dense[valid] = values
         return dense
@@ -512,16 +563,28 @@ class Minibatch(Mapping[Any, MinibatchData]):
             Row after row the column of each piece, or, for one that continues a sequence, minus
             the samples delivered before; in `TruncatedBPTT` that one stands at column 0.
         """
-        return _pieces_of(self._batch).starts()
+        return _pieces_of(self._batch, self._layout).starts()
 
     @property
     def row_costs(self) -> NDArray[np.int64]:
         """What attention costs in each row, the sum of squared lengths: int64, (rows,)."""
-        return _pieces_of(self._batch).costs()
+        return _pieces_of(self._batch, self._layout).costs()
 
 
-def _pieces_of(batch: _core.Batch) -> Pieces:
+def _pieces_of(batch: _core.Batch, layout: Layout) -> Pieces:
+    if not layout.has_rows:
+        raise AttributeError(f"rows come with Packed or TruncatedBPTT, this is {layout!r}")
     return Pieces(batch.cells().reshape(-1, 4), batch.sizes(), batch.num_rows)
+
+
+def _repeat_last(boundaries: NDArray[np.int32], capacity: int) -> NDArray[np.int32]:
+    """Return boundaries of exactly `capacity` sequences, the last ones empty."""
+    found = len(boundaries) - 1
+    if found > capacity:
+        raise ValueError(
+            f"the share has {found} sequences, more than the cu_seqlens_capacity of {capacity}"
+        )
+    return np.pad(boundaries, (0, capacity - found), mode="edge")
 
 
 def _segments(found: NDArray[np.int32] | None, layout: Layout) -> NDArray[np.int32]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
+import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -188,7 +190,7 @@ class MinibatchSource:
         self._limit = limits.in_samples(self._corpus.num_samples)
         self._end = min(self._limit, END_OF_TIME)
         self._last_request: tuple[tuple[int, int, int], _core.Request] | None = None
-        self._order_state: State | None = None
+        self._state = self._state_at_start()
         self._closed = False
         self._engine = self._make_engine()
         _close_at_exit(self)
@@ -290,7 +292,10 @@ class MinibatchSource:
 
     def get_checkpoint_state(self) -> dict[str, Any]:
         """Return where the source stands: JSON of under 1 kB, for any number of workers."""
-        return self._state_at(self._engine.position).to_dict()
+        position = self._engine.position
+        return replace(
+            self._state, position=position.time, progress=position.progress
+        ).to_dict()
 
     def restore_from_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Go to where a state was taken, in this or in another process.
@@ -302,7 +307,7 @@ class MinibatchSource:
             the source is unchanged.
         """
         found = State.from_dict(state)
-        found.check_same_order(self._state_at(_core.Position(0, [])))
+        found.check_same_order(self._state)
         try:
             self._live_engine().resume(_core.Position(found.position, found.progress))
         except ValueError as error:
@@ -446,7 +451,7 @@ class MinibatchSource:
     @property
     def errors(self) -> list[DataError]:
         """Damaged items that were skipped, within the budget of ``max_errors``."""
-        return list(self._opened.errors)
+        return [error for errors in self._opened.errors for error in errors]
 
     def stats(self) -> dict[str, float]:
         """Return counts since the source was made.
@@ -482,7 +487,8 @@ class MinibatchSource:
         """Return how many bytes the source holds at most.
 
         It is the window, ``min(chunks, lanes * chunks per block)`` of the largest chunks unless
-        the data are resident, plus ``prefetch + num_threads + 1`` minibatches.
+        the data are resident, and ``prefetch + 2`` minibatches: those ahead of the caller, the
+        one that is asked for, and the one before it. Without threads none is ahead.
         """
         chunks = self._opened.chunk_sequences.size
         window = 0
@@ -491,7 +497,8 @@ class MinibatchSource:
             window = int(min(chunks, self.num_lanes * self.block_chunks) * largest)
         size = min(minibatch_size_in_samples, self._corpus.num_samples)
         minibatch = int(self._layout.num_cells(size) * self._opened.sample_bytes)
-        return window + (self._prefetch + self._num_threads + 1) * minibatch
+        ahead = self._prefetch if self._num_threads else 0
+        return window + (ahead + 2) * minibatch
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as what makes the same source again, at the same place."""
@@ -501,8 +508,14 @@ class MinibatchSource:
     def close(self) -> None:
         """End the threads and give back memory; arrays that were handed out stay valid."""
         self._closed = True
+        while not (self._engine.forked or self._engine.close(0.1)):
+            pass  # a chunk is being made; here Ctrl-C is heard
+
+    def close_for_exit(self) -> None:
+        """Close without waiting long for code that makes a chunk; the process ends anyway."""
+        self._closed = True
         if not self._engine.forked:
-            self._engine.close()
+            self._engine.close(_EXIT_SECONDS)
 
     def __enter__(self) -> Self:
         """Return the source."""
@@ -538,18 +551,19 @@ class MinibatchSource:
     def _make_engine(self) -> _core.Engine:
         specs = []
         for (member, column), info in zip(self._opened.places, self._infos, strict=True):
-            pad_value = self._layout.pad_value_of(info.name)
+            dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
+            pad_value = 0 if info.is_bytes else self._layout.pad_value_of(info.name)
             specs.append(
                 _core.StreamSpec(
                     name=info.name,
                     member=member,
                     column=column,
-                    type=element_type(info.dtype),
-                    element_bytes=info.dtype.itemsize,
-                    variable=info.is_sparse,
+                    type=element_type(dtype),
+                    element_bytes=dtype.itemsize,
+                    variable=info.is_variable,
                     sample_elements=int(np.prod(info.shape, dtype=np.int64)),
                     broadcast=info.broadcast,
-                    pad_value=pad_element(info.name, info.dtype, pad_value).tobytes(),
+                    pad_value=pad_element(info.name, dtype, pad_value).tobytes(),
                 )
             )
         assembler = _core.Assembler(
@@ -611,25 +625,23 @@ class MinibatchSource:
             keys[key] = self._keys[name]
         return keys
 
-    def _state_at(self, position: _core.Position) -> State:
-        if self._order_state is None:
-            one_block = self._window.chunks == 0 and self._window.samples == 0
-            depends_on_chunks = (self._randomize and not one_block) or not self._sizes_known
-            self._order_state = State(
-                position=0,
-                progress=[],
-                order_version=ORDER_VERSION,
-                names=fingerprint_text(self._opened.names),
-                streams=fingerprint_text([info.describe() for info in self._infos]),
-                sizes=self._corpus.fingerprint_sizes() if self._sizes_known else "",
-                chunks=self._corpus.fingerprint_chunks() if depends_on_chunks else "",
-                randomize=self._randomize,
-                seed=self._seed,
-                window=str(self._window),
-                num_lanes=self._num_lanes,
-                layout=fingerprint_text([self._layout.describe()]),
-            )
-        return replace(self._order_state, position=position.time, progress=position.progress)
+    def _state_at_start(self) -> State:
+        one_block = self._window.chunks == 0 and self._window.samples == 0
+        depends_on_chunks = (self._randomize and not one_block) or not self._sizes_known
+        return State(
+            position=0,
+            progress=[],
+            order_version=ORDER_VERSION,
+            names=fingerprint_text(self._opened.names),
+            streams=fingerprint_text([info.describe() for info in self._infos]),
+            sizes=self._corpus.fingerprint_sizes() if self._sizes_known else "",
+            chunks=self._corpus.fingerprint_chunks() if depends_on_chunks else "",
+            randomize=self._randomize,
+            seed=self._seed,
+            window=str(self._window),
+            num_lanes=self._num_lanes,
+            layout=fingerprint_text([self._layout.describe()]),
+        )
 
 
 def _remake(
@@ -703,6 +715,8 @@ def _default_threads() -> int:
     return max(1, (os.cpu_count() or 2) // 2)
 
 
+_EXIT_SECONDS = 1.0
+
 _open_sources: weakref.WeakSet[MinibatchSource] = weakref.WeakSet()
 
 
@@ -716,4 +730,6 @@ def _close_at_exit(source: MinibatchSource) -> None:
 
 def _close_all() -> None:
     for source in list(_open_sources):
-        source.close()
+        source.close_for_exit()
+    if threading.active_count() > 1:
+        time.sleep(0.05)  # daemon threads that were in a call leave it while they can

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
@@ -22,7 +23,7 @@ def fingerprint_text(parts: Sequence[str]) -> str:
         return text
     digest = _core.Digest()
     for part in parts:
-        encoded = part.encode()
+        encoded = os.fsencode(part)
         digest.update(len(encoded).to_bytes(8, "little") + encoded)
     return digest.hex()
 

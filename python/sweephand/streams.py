@@ -73,7 +73,7 @@ class StreamDefs(Mapping[str, StreamDef]):
     'L'
     """
 
-    def __init__(self, **streams: StreamDef) -> None:
+    def __init__(self, /, **streams: StreamDef) -> None:
         for name, definition in streams.items():
             if not isinstance(definition, StreamDef):
                 raise TypeError(f"stream {name!r} must be a StreamDef, got {definition!r}")
@@ -101,7 +101,7 @@ class StreamInfo:
     name : str
         Its name.
     dtype : numpy.dtype
-        Type of its elements.
+        Type of its elements; object for samples that are ``bytes``.
     shape : tuple of int
         Shape of one sample; ``(dimension,)`` for a sparse stream, ``()`` for scalars.
     is_sparse : bool
@@ -115,6 +115,16 @@ class StreamInfo:
     defines_mb_size: bool = False
     broadcast: bool = False
     transforms: tuple[Transform, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether samples are ``bytes``."""
+        return self.dtype == object
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether samples differ in their number of elements: sparse ones, and bytes."""
+        return self.is_sparse or self.is_bytes
 
     def describe(self) -> str:
         """Return what identifies the stream, for fingerprints."""

@@ -38,7 +38,7 @@ def test_python_and_cpp_write_the_same_text(
     place = (file, offset, chunk, stream, sequence)
     with pytest.raises(sh.DataError) as caught:
         _core.throw_data_error("reason", _core.Place(*place))
-    assert caught.value.args == ("reason", *place)
+    assert caught.value.args == ("reason", *place, None)
     assert str(caught.value) == _core.describe_data_error("reason", _core.Place(*place))
 
 

@@ -65,6 +65,7 @@ def test_wrong_usage_has_its_own_exit_code(tokens: Path, call: Call) -> None:
         ["plan", tokens, "--size", "1.5"],
         ["plan", tokens, "--window-chunks", 3, "--window-samples", 50],
         ["trace", tokens, "--size", 8],
+        ["bench", tokens, "--seconds", "nan"],
     ):
         answer = call(*words)
         assert answer.code == 2

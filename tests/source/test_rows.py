@@ -1,4 +1,4 @@
-"""Packed, bucketed and continued rows as arrays: what the model plans, from every deserializer."""
+"""Packed, bucketed and continued rows as arrays: what the model plans."""
 
 import itertools
 import json
@@ -101,8 +101,7 @@ def check_rows(
             if not piece.goes_on:
                 labels[r, column + piece.size - 1] = IGNORED
             same[r, cells] = run
-            if piece.first == 0:
-                same[r, column] = IGNORED
+            same[r, column] = IGNORED
             numbers[r, cells] = piece.sequence
             begins.append(-piece.first if piece.first else column)
             column += piece.size
@@ -111,6 +110,14 @@ def check_rows(
     assert np.array_equal(data.mask, mask)
     assert np.array_equal(data.labels(), labels)
     assert np.array_equal(data.labels(-1, shifted=False), np.where(same == IGNORED, -1, same))
+    assert np.array_equal(data.loss_mask(), labels != IGNORED)
+    assert np.array_equal(data.loss_mask(shifted=False), same != IGNORED)
+    assert np.array_equal(data.valid_mask(np.int64), (mask > 0).astype(np.int64))
+    ends = [r * length + np.cumsum([p.size for p in row]) for r, row in enumerate(rows)]
+    dense = {0, *range(0, (len(rows) + 1) * length, length)}.union(
+        *(end.tolist() for end in ends)
+    )
+    assert data.dense_cu_seqlens.tolist() == sorted(dense)
     pieces = [piece for row in rows for piece in row]
     assert data.lengths.tolist() == [piece.size for piece in pieces]
     assert np.array_equal(data.values, tokens[mask > 0])
@@ -234,6 +241,8 @@ def test_the_outputs_of_the_reference_row() -> None:
     assert minibatch.position_ids.tolist() == [[*range(5), *range(6), *range(4), 0]]
     assert ids.cu_seqlens.tolist() == [0, 5, 11, 15, 15, 15]
     assert ids.cu_seqlens.dtype == np.int32
+    assert ids.row_cu_seqlens.tolist() == [[0, 5, 11, 15, 15, 15]]
+    assert ids.dense_cu_seqlens.tolist() == [0, 5, 11, 15, 16, 16, 16], "with the padding"
     assert ids.max_seqlen == 6
     assert (ids.labels() != -100).sum() == (ids.labels(shifted=False) != -100).sum() == 12
 
@@ -308,7 +317,7 @@ def test_a_longer_stream_is_an_error_too() -> None:
         {"ids": (np.arange(6), [0, 4, 6]), "labels": (np.arange(7), [0, 4, 7])}, definitions
     )
     source = sh.MinibatchSource(corpus, randomize=False, layout=sh.Packed(8))
-    with pytest.raises(sh.DataError, match="has 3 samples where .* has 2"):
+    with pytest.raises(sh.DataError, match=r"has 3 samples where .* has 2"):
         source.next_minibatch(8)
 
 
@@ -350,6 +359,8 @@ def test_segments_are_of_packed_rows_only_and_labels_of_integers_only() -> None:
     minibatch = sh.MinibatchSource(corpus).next_minibatch(6)
     assert not hasattr(minibatch, "segment_ids")
     assert not hasattr(minibatch["x"], "position_ids")
+    assert not hasattr(minibatch, "starts")
+    assert not hasattr(minibatch["x"], "row_cu_seqlens")
     with pytest.raises(TypeError, match="labels are made of integers, stream 'x' has samples"):
         minibatch["x"].labels()
 
@@ -364,6 +375,8 @@ def test_labels_stay_inside_sequences_in_plain_layouts(layout: sh.Layout) -> Non
     assert labels.dtype == np.int64
     assert labels[valid].tolist() == [-7, 3, 4, -7, 6, -7]
     assert same[valid].tolist() == [-7, -7, 3, 4, -7, 6]
+    assert np.array_equal(minibatch["ids"].loss_mask(), labels != -7)
+    assert np.array_equal(minibatch["ids"].loss_mask(shifted=False), same != -7)
     if minibatch["ids"].is_padded:
         assert (labels[~valid] == -7).all()
 
@@ -460,14 +473,14 @@ def test_finding_in_buckets_needs_a_size() -> None:
     corpus = sh.ArrayDeserializer({"ids": (np.arange(12), [0, 3, 5, 12])})
     for layout in (sh.Bucketed([8]), sh.TruncatedBPTT(2)):
         source = sh.MinibatchSource(corpus, layout=layout)
-        with pytest.raises(ValueError, match="depends on the minibatch size.* ask for a"):
+        with pytest.raises(ValueError, match=r"depends on the minibatch size.* ask for a"):
             source.find("array__1")
         minibatch = source.next_minibatch(8)
         assert source.find(minibatch.ids[0]) == 0
         assert source.sequence_ids(0, 1) == minibatch.ids[:1]
 
 
-# Truncated back-propagation through time -------------------------------------------------------
+# Truncated back-propagation through time ------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -24,6 +24,8 @@ from sweephand.cli.options import (
     count,
     make_source,
     minibatch_size,
+    open_corpus,
+    seconds,
     whole,
 )
 from sweephand.layouts import Padded, Ragged
@@ -51,7 +53,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prefetch", metavar="N", type=whole, default=2, help="2 by default")
     parser.add_argument("--rounds", metavar="N", type=count, default=7, help="7 by default")
     parser.add_argument(
-        "--seconds", metavar="S", type=float, default=0.5, help="of each round, 0.5 by default"
+        "--seconds",
+        metavar="S",
+        type=seconds,
+        default=0.5,
+        help="of a round, 0.5 by default",
     )
     parser.add_argument("--png", metavar="FILE", type=Path, help="draw the rounds")
 
@@ -74,6 +80,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
     begin = time.perf_counter()
     with make_source(
+        open_corpus(arguments),
         arguments,
         max_sweeps=INFINITELY_REPEAT,
         layout=_LAYOUTS[arguments.layout],
@@ -126,15 +133,15 @@ def _measure(
     with screen.progress("measure", arguments.rounds) as advance:
         for _ in range(arguments.rounds):
             before = source.stats()
-            seconds = _repeat(lambda: source.next_minibatch(size), arguments.seconds)[1]
+            _, elapsed = _repeat(lambda: source.next_minibatch(size), arguments.seconds)
             after = source.stats()
             copies, copy_seconds = _repeat(
                 lambda: np.copyto(copy, original), arguments.seconds / 2
             )
             rounds.append(
                 _Round(
-                    (after["samples"] - before["samples"]) / seconds,
-                    (after["bytes_assembled"] - before["bytes_assembled"]) / seconds,
+                    (after["samples"] - before["samples"]) / elapsed,
+                    (after["bytes_assembled"] - before["bytes_assembled"]) / elapsed,
                     copies * _COPIED_BYTES / copy_seconds,
                 )
             )
@@ -148,9 +155,9 @@ def _repeat(work: Callable[[], object], wanted_seconds: float) -> tuple[int, flo
     while True:
         work()
         number += 1
-        seconds = time.perf_counter() - begin
-        if seconds >= wanted_seconds:
-            return number, seconds
+        elapsed = time.perf_counter() - begin
+        if elapsed >= wanted_seconds:
+            return number, elapsed
 
 
 def _spread(numbers: Sequence[float]) -> dict[str, float]:

@@ -10,7 +10,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from sweephand.cli.options import add_corpus, add_order, add_size, make_source, whole
+from sweephand.cli.options import (
+    add_corpus,
+    add_order,
+    add_size,
+    make_source,
+    open_corpus,
+    whole,
+)
 from sweephand.cli.steps import step_at_time
 from sweephand.limits import INFINITELY_REPEAT
 from sweephand.terminal.screen import Screen
@@ -28,7 +35,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
-    with make_source(arguments, max_sweeps=INFINITELY_REPEAT, num_threads=0) as source:
+    with make_source(
+        open_corpus(arguments), arguments, max_sweeps=INFINITELY_REPEAT, num_threads=0
+    ) as source:
         time = source.find(arguments.id, arguments.sweep)
         step = None
         if arguments.size is not None:

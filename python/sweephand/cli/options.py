@@ -40,6 +40,14 @@ def whole(text: str) -> int:
     return number
 
 
+def seconds(text: str) -> float:
+    """Read a positive duration."""
+    number = float(text)
+    if not 0 < number < 1e6:
+        raise argparse.ArgumentTypeError(f"must be positive, got {text!r}")
+    return number
+
+
 def add_corpus(parser: argparse.ArgumentParser) -> None:
     """Add PATH and what its files do not say."""
     parser.add_argument(
@@ -102,6 +110,7 @@ def open_corpus(arguments: argparse.Namespace) -> Deserializer:
 
 
 def make_source(
+    corpus: Deserializer,
     arguments: argparse.Namespace,
     *,
     max_sweeps: int = 1,
@@ -110,10 +119,10 @@ def make_source(
     num_threads: int | None = None,
     prefetch: int = 2,
 ) -> MinibatchSource:
-    """Return the source that a command line describes."""
+    """Return the source of a corpus that a command line describes."""
     window = arguments.window_chunks or DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
     return MinibatchSource(
-        open_corpus(arguments),
+        corpus,
         max_sweeps=max_sweeps,
         randomize=not arguments.no_shuffle,
         randomization_seed=arguments.seed,

@@ -9,14 +9,14 @@ for example:
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sweephand.cli.dry_run import DryRun, Shares, dry_run, plan_shares
 from sweephand.cli.options import (
     add_corpus,
     add_order,
@@ -24,8 +24,8 @@ from sweephand.cli.options import (
     count,
     make_source,
     minibatch_size,
+    open_corpus,
 )
-from sweephand.planned import PlannedMinibatch
 from sweephand.shuffle_prediction import predicted_variance_ratio
 from sweephand.shuffle_quality import ShuffleReport, shuffle_report
 from sweephand.source import MinibatchSource
@@ -69,9 +69,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
-    with make_source(arguments, balance=arguments.balance) as source:
+    with make_source(open_corpus(arguments), arguments, balance=arguments.balance) as source:
         size = minibatch_size(arguments, source)
-        steps = _plan_steps(source, size, arguments, screen)
+        steps = _plan(source, size, arguments, screen)
         facts: dict[str, Any] = {
             "ok": True,
             "size": size,
@@ -96,110 +96,24 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     return facts
 
 
-@dataclass(frozen=True)
-class _Steps:
-    """What every step holds, one entry each.
-
-    Attributes
-    ----------
-    samples, sequences : ndarray of int64, shape (steps,)
-        Over all workers.
-    cells : ndarray of int64, shape (steps,)
-        Of a grid with a row per sequence, each worker's as wide as its longest one.
-    shares : ndarray of int64, shape (steps, workers)
-        Samples that each worker gets.
-    has_equal_sequences : bool
-        All sequences have the same size.
-    """
-
-    samples: NDArray[np.int64]
-    sequences: NDArray[np.int64]
-    cells: NDArray[np.int64]
-    shares: NDArray[np.int64]
-    has_equal_sequences: bool
-
-    @property
-    def imbalance(self) -> NDArray[np.float64]:
-        """Of every step, by how much the fullest share exceeds the mean one."""
-        means: NDArray[np.float64] = self.shares.mean(axis=1)
-        over: NDArray[np.float64] = self.shares.max(axis=1) / means - 1
-        return over
-
-    def facts(self, size: int) -> dict[str, object]:
-        """Return the figures that can be told from the steps alone."""
-        facts: dict[str, object] = {
-            "steps": len(self.samples),
-            "samples_per_step": _spread(self.samples),
-            "sequences_per_step": _spread(self.sequences),
-            "fill": float(self.samples.mean() / size),
-            "padding": {
-                "ragged": _padding(self.samples, self.samples),
-                "padded": _padding(self.samples, self.cells),
-            },
-        }
-        if self.shares.shape[1] > 1:
-            facts["share_samples"] = _spread(self.shares)
-            facts["share_imbalance"] = _spread(self.imbalance)
-            facts["empty_shares"] = int((self.shares == 0).sum())
-        return facts
-
-
-def _plan_steps(
+def _plan(
     source: MinibatchSource, size: int, arguments: argparse.Namespace, screen: Screen
-) -> _Steps:
-    workers = arguments.workers
-    plans = [
-        source.plan(size, num_data_partitions=workers, partition_index=rank)
-        for rank in range(workers)
-    ]
-    samples, sequences, cells, shares = [], [], [], []
-    sizes: set[int] = set()
+) -> DryRun:
     total = source.num_samples_per_sweep
     if arguments.steps:
         total = min(total, size * arguments.steps)
+    steps = islice(plan_shares(source, size, arguments.workers), arguments.steps)
     with screen.progress("plan", total) as advance:
-        for step in islice(zip(*plans, strict=True), arguments.steps):
-            samples.append(step[0].global_num_samples)
-            sequences.append(sum(share.num_sequences for share in step))
-            cells.append(sum(_cells(share, arguments.multiple_of) for share in step))
-            shares.append([share.num_samples for share in step])
-            sizes.update(int(size) for share in step for size in _extremes(share.sizes))
-            advance(samples[-1])
-    return _Steps(
-        samples=np.array(samples),
-        sequences=np.array(sequences),
-        cells=np.array(cells),
-        shares=np.array(shares),
-        has_equal_sequences=len(sizes) == 1,
-    )
+
+        def watched() -> Iterator[Shares]:
+            for step in steps:
+                yield step
+                advance(step[0].global_num_samples)
+
+        return dry_run(watched(), arguments.multiple_of)
 
 
-def _extremes(sizes: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    return np.array([sizes.min(), sizes.max()]) if len(sizes) else sizes
-
-
-def _cells(share: PlannedMinibatch, multiple: int) -> int:
-    """Return the cells of a padded share, whose width is a multiple of `multiple`."""
-    width = -(-int(share.sizes.max(initial=0)) // multiple) * multiple
-    return share.num_sequences * width
-
-
-def _spread(numbers: NDArray[Any]) -> dict[str, float]:
-    return {
-        "min": numbers.min().item(),
-        "mean": float(numbers.mean()),
-        "max": numbers.max().item(),
-    }
-
-
-def _padding(samples: NDArray[np.int64], cells: NDArray[np.int64]) -> dict[str, float]:
-    return {
-        "cells_per_step": float(cells.mean()),
-        "waste": float(1 - samples.sum() / cells.sum()),
-    }
-
-
-def _window_facts(source: MinibatchSource, size: int, steps: _Steps) -> dict[str, object]:
+def _window_facts(source: MinibatchSource, size: int, steps: DryRun) -> dict[str, object]:
     """Return what the window costs, and how well it should shuffle."""
     chunks, block, lanes = len(source.chunk_sequences), source.block_chunks, source.num_lanes
     is_uniform = block >= chunks
@@ -222,7 +136,7 @@ def _window_facts(source: MinibatchSource, size: int, steps: _Steps) -> dict[str
     }
 
 
-def _lanes_in_turn(source: MinibatchSource, steps: _Steps) -> int:
+def _lanes_in_turn(source: MinibatchSource, steps: DryRun) -> int:
     """Return how many lanes a prediction may count on.
 
     Lanes are read at one rate in samples: only where sequences are equal do minibatches draw
@@ -231,8 +145,8 @@ def _lanes_in_turn(source: MinibatchSource, steps: _Steps) -> int:
     return source.num_lanes if steps.has_equal_sequences else 1
 
 
-def _report(source: MinibatchSource, size: int, steps: _Steps) -> ShuffleReport:
-    order = [step.sequences for step in islice(source.plan(size), len(steps.samples))]
+def _report(source: MinibatchSource, size: int, steps: DryRun) -> ShuffleReport:
+    order = [step.sequences for step in islice(source.plan(size), steps.num_steps)]
     sequences = np.concatenate(order)
     chunks, block = source.chunk_sequences, source.block_chunks
     return shuffle_report(
@@ -352,7 +266,7 @@ def _show_report(report: ShuffleReport, screen: Screen) -> None:
     )
 
 
-def _draw(steps: _Steps, path: Path) -> None:
+def _draw(steps: DryRun, path: Path) -> None:
     has_shares = steps.shares.shape[1] > 1
     figure, panels = figures.new_figure(2 + has_shares)
     panels[0].hist(steps.samples, bins=40)

@@ -13,7 +13,15 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from sweephand.cli.options import add_corpus, add_order, add_size, count, make_source, whole
+from sweephand.cli.options import (
+    add_corpus,
+    add_order,
+    add_size,
+    count,
+    make_source,
+    open_corpus,
+    whole,
+)
 from sweephand.cli.steps import time_of_step
 from sweephand.digest import digest_of
 from sweephand.limits import INFINITELY_REPEAT
@@ -44,7 +52,9 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
     size = arguments.size
     share = {"num_data_partitions": arguments.workers, "partition_index": arguments.rank}
-    with make_source(arguments, max_sweeps=INFINITELY_REPEAT, num_threads=0) as source:
+    with make_source(
+        open_corpus(arguments), arguments, max_sweeps=INFINITELY_REPEAT, num_threads=0
+    ) as source:
         time = arguments.time
         if time is None:
             time = time_of_step(source, size, arguments.step, screen)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +26,11 @@ from sweephand.cli.options import (
     count,
     make_source,
     minibatch_size,
+    open_corpus,
 )
+from sweephand.deserializers import Deserializer
 from sweephand.digest import digest_of, digests_by_id
+from sweephand.minibatch import Minibatch
 from sweephand.source import MinibatchSource
 from sweephand.terminal.screen import Screen
 from sweephand.terminal.units import in_count
@@ -73,13 +77,35 @@ class _Place:
     digests: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Again:
+    """Makes the source anew and goes to places that were passed."""
+
+    corpus: Deserializer
+    arguments: argparse.Namespace
+    size: int
+
+    def minibatches(
+        self, place: _Place, workers: int = 1, rank: int = 0, num_threads: int = 0
+    ) -> Iterator[Minibatch]:
+        """Yield as many minibatches as the place remembers, or one worker's shares of them."""
+        with make_source(self.corpus, self.arguments, num_threads=num_threads) as source:
+            source.restore_from_checkpoint(json.loads(place.state))
+            for _ in place.digests:
+                yield source.next_minibatch(
+                    self.size, num_data_partitions=workers, partition_index=rank
+                )
+
+
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
-    with make_source(arguments) as source:
+    corpus = open_corpus(arguments)
+    with make_source(corpus, arguments) as source:
         size = minibatch_size(arguments, source)
-        once, as_planned, places = _read_sweep(source, size, arguments, screen)
-    resumed = _check_resume(places, size, arguments, screen)
-    shared = _check_shares(places, size, arguments, screen)
+        once, as_planned, places = _read_sweep(source, size, arguments.places, screen)
+    again = _Again(corpus, arguments, size)
+    resumed = _check_resume(again, places, screen)
+    shared = _check_shares(again, places, arguments.workers, screen)
     checks = [once, as_planned, resumed, shared]
     facts: dict[str, Any] = {
         "ok": not any(check.broken for check in checks),
@@ -110,13 +136,13 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
 
 
 def _read_sweep(
-    source: MinibatchSource, size: int, arguments: argparse.Namespace, screen: Screen
+    source: MinibatchSource, size: int, num_places: int, screen: Screen
 ) -> tuple[_Check, _Check, list[_Place]]:
     """Read a sweep; remember some places of it."""
     once = _Check("every sequence comes exactly once in a sweep", "sequences")
     as_planned = _Check("minibatches hold what was planned", "steps")
     num_steps = sum(1 for _ in source.plan(size))
-    chosen = set(random.sample(range(num_steps), min(arguments.places, num_steps)))
+    chosen = set(random.sample(range(num_steps), min(num_places, num_steps)))
     times_seen = np.zeros(source.num_sequences_per_sweep, np.int64)
     places: list[_Place] = []
     with screen.progress("read", source.num_samples_per_sweep) as advance:
@@ -139,52 +165,30 @@ def _read_sweep(
     return once, as_planned, places
 
 
-def _check_resume(
-    places: list[_Place], size: int, arguments: argparse.Namespace, screen: Screen
-) -> _Check:
+def _check_resume(again: _Again, places: list[_Place], screen: Screen) -> _Check:
     check = _Check("a restored state goes on with the same minibatches", "minibatches")
     with screen.progress("resume", len(places)) as advance:
         for number, place in enumerate(places):
-            threads = number % 3
-            with make_source(arguments, num_threads=threads, prefetch=1 + threads) as source:
-                source.restore_from_checkpoint(json.loads(place.state))
-                for step, digest in enumerate(place.digests, place.step):
-                    found = digest_of(source.next_minibatch(size))
-                    check.look(found == digest, f"step {step}, resumed at {place.step}")
+            minibatches = again.minibatches(place, num_threads=number % 3)
+            pairs = zip(place.digests, minibatches, strict=True)
+            for step, (digest, minibatch) in enumerate(pairs, place.step):
+                check.look(digest_of(minibatch) == digest, f"step {step}, from {place.step}")
             advance(1)
     return check
 
 
-def _check_shares(
-    places: list[_Place], size: int, arguments: argparse.Namespace, screen: Screen
-) -> _Check:
-    workers = arguments.workers
+def _check_shares(again: _Again, places: list[_Place], workers: int, screen: Screen) -> _Check:
     check = _Check(f"the shares of {workers} workers unite to the minibatch", "minibatches")
     with screen.progress("shares", len(places)) as advance:
         for place in places:
-            whole = _from(place, size, arguments, 1, 0)
-            shares = [_from(place, size, arguments, workers, rank) for rank in range(workers)]
+            whole = again.minibatches(place)
+            shares = [again.minibatches(place, workers, rank) for rank in range(workers)]
             for step, (minibatch, *parts) in enumerate(
                 zip(whole, *shares, strict=True), place.step
             ):
-                united: dict[str, str] = {}
-                for part in parts:
-                    united |= part
-                is_disjoint = len(united) == sum(map(len, parts))
-                check.look(is_disjoint and united == minibatch, f"step {step}")
+                held = [digests_by_id(part) for part in parts]
+                united = {name: digest for part in held for name, digest in part.items()}
+                is_disjoint = len(united) == sum(map(len, held))
+                check.look(is_disjoint and united == digests_by_id(minibatch), f"step {step}")
             advance(1)
     return check
-
-
-def _from(
-    place: _Place, size: int, arguments: argparse.Namespace, workers: int, rank: int
-) -> list[dict[str, str]]:
-    """Return what one worker gets from a place on: of every minibatch, digests by id."""
-    with make_source(arguments, num_threads=0) as source:
-        source.restore_from_checkpoint(json.loads(place.state))
-        return [
-            digests_by_id(
-                source.next_minibatch(size, num_data_partitions=workers, partition_index=rank)
-            )
-            for _ in place.digests
-        ]

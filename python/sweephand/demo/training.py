@@ -173,7 +173,8 @@ def follow(settings: Settings, *, kill_at: int | None = None) -> Iterator[Step |
     """
     told = json.dumps(asdict(settings), default=str)
     command = [sys.executable, "-m", "sweephand.demo.training", told]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as copy:
+    # A group of its own, so that Ctrl-C reaches us alone and we end the copy.
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as copy:
         assert copy.stdout is not None
         try:
             for line in copy.stdout:

@@ -3,13 +3,21 @@
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.base import Deserializer
 from sweephand.deserializers.ctf import CTFDeserializer
+from sweephand.deserializers.jsonl import JSONLDeserializer
+from sweephand.deserializers.map import MapDeserializer
+from sweephand.deserializers.megatron import MegatronDeserializer
 from sweephand.deserializers.npy import NpyDeserializer
+from sweephand.deserializers.raw_tokens import RawTokensDeserializer
 from sweephand.deserializers.user import UserDeserializer
 
 __all__ = [
     "ArrayDeserializer",
     "CTFDeserializer",
     "Deserializer",
+    "JSONLDeserializer",
+    "MapDeserializer",
+    "MegatronDeserializer",
     "NpyDeserializer",
+    "RawTokensDeserializer",
     "UserDeserializer",
 ]

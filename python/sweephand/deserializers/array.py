@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.columns import ColumnData, describe_stream, make_column
-from sweephand.deserializers.base import Deserializer, Opened, chunk_starts, size_columns
+from sweephand.deserializers.base import (
+    Deserializer,
+    Opened,
+    chunk_starts,
+    make_chunk,
+    size_columns,
+)
 from sweephand.ids import GivenIds, SequenceIds, ShardIds
 from sweephand.streams import StreamDef, StreamDefs
 
@@ -111,12 +117,7 @@ class ArrayDeserializer(Deserializer):
         starts = chunk_starts(
             num_sequences, self._chunk_size or max(1, _CHUNK_BYTES // mean_bytes)
         )
-        chunk = _core.Chunk(
-            columns=[column.to_core() for column in columns.values()],
-            num_sequences=num_sequences,
-            bytes=0,  # they are the user's
-            owner=tuple(columns.values()),
-        )
+        chunk = make_chunk(list(columns.values()), owned=False)
         return Opened(
             core=_core.ResidentDeserializer(chunk),
             streams=self._infos,

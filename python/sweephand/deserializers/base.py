@@ -36,6 +36,25 @@ class Sizing:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """What the core holds, where that is not what is served: more, or in another order.
+
+    Attributes
+    ----------
+    chunk_sequences : ndarray of uint64, shape (chunks of the core,)
+        Sequences in every chunk of the core.
+    sizes : ndarray of uint32, or None
+        Samples of every sequence that the core holds; None: one each.
+    numbers : ndarray of uint64, shape (sequences,)
+        For every sequence that is served its number among those that the core holds.
+    """
+
+    chunk_sequences: NDArray[np.uint64]
+    sizes: NDArray[np.uint32] | None
+    numbers: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
 class Opened:
     """A corpus that is ready to be planned and read.
 
@@ -60,11 +79,18 @@ class Opened:
         Mean bytes of all streams for one sample of the size-defining stream, for estimates of
         memory.
     errors : sequence of DataError
-        Damaged items that are skipped. Their sequences keep their places on the timeline.
+        Damaged items that are skipped; more may come while chunks are loaded. A sequence whose
+        length is known keeps its place on the timeline.
     num_charged : int
         How many of them count against the budget: the others follow from one that does.
     keys : callable or None
         Join keys of all sequences, ndarray of int64 or list of str; None: their numbers.
+    numbers : ndarray of int64, or None
+        Of every sequence, where some were left out: its number before that.
+    stored : Stored or None
+        None if the core holds what is served.
+    load_threads : int
+        Threads that load chunks ahead.
     """
 
     core: _core.Deserializer
@@ -78,6 +104,9 @@ class Opened:
     keys: Callable[[], NDArray[np.int64] | list[str]] | None = None
     errors: Sequence[DataError] = ()
     num_charged: int = 0
+    numbers: NDArray[np.int64] | None = None
+    stored: Stored | None = None
+    load_threads: int = 1
 
 
 class Deserializer(ABC):
@@ -173,3 +202,26 @@ def _refuse_empty(stream: str, least: int, sizes: NDArray[np.int64]) -> None:
 def chunk_starts(num_sequences: int, chunk_size: int) -> NDArray[np.int64]:
     """Return the first sequence of every chunk of `chunk_size` sequences, and the end."""
     return np.append(np.arange(0, num_sequences, chunk_size), num_sequences).astype(np.int64)
+
+
+def make_chunk(
+    columns: Sequence[ColumnData], *, owned: bool = True, skipped: Sequence[int] = ()
+) -> _core.Chunk:
+    """Return columns as a chunk.
+
+    Parameters
+    ----------
+    columns : sequence of ColumnData
+        One per stream, with as many sequences each.
+    owned : bool
+        Whether their memory counts as the source's; False for that of the user.
+    skipped : sequence of int
+        Sequences that are damaged and to be left out of minibatches, ascending.
+    """
+    return _core.Chunk(
+        columns=[column.to_core() for column in columns],
+        num_sequences=columns[0].num_sequences,
+        bytes=sum(column.num_bytes for column in columns) if owned else 0,
+        owner=tuple(columns),
+        skipped=skipped,
+    )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -16,8 +17,15 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.columns import ColumnData, check_dtype, describe_stream
 from sweephand.deserializers.array import check_same_sequences
-from sweephand.deserializers.base import Deserializer, Opened, chunk_starts, size_columns
+from sweephand.deserializers.base import (
+    Deserializer,
+    Opened,
+    chunk_starts,
+    make_chunk,
+    size_columns,
+)
 from sweephand.errors import DataError
+from sweephand.files import LocalFile, join_pieces, stat_file
 from sweephand.ids import SequenceIds, ShardIds
 from sweephand.streams import StreamDef, StreamDefs
 
@@ -62,6 +70,7 @@ class NpyDeserializer(Deserializer):
         definitions: StreamDefs | None = None,
         chunk_size: int | None = None,
     ) -> None:
+        self._arguments = (streams, definitions, chunk_size)
         if not streams:
             raise ValueError("give at least one stream")
         if chunk_size is not None:
@@ -69,7 +78,7 @@ class NpyDeserializer(Deserializer):
         self._chunk_size = chunk_size
         defined = definitions or StreamDefs(**{stream: StreamDef() for stream in streams})
         self._columns: dict[str, ColumnData] = {}
-        self._names = []
+        self._files: dict[str, LocalFile] = {}
         for stream, definition in defined.items():
             field = definition.field or stream
             if field not in streams:
@@ -79,7 +88,7 @@ class NpyDeserializer(Deserializer):
             paths = streams[field]
             values, offsets = paths if isinstance(paths, tuple) else (paths, None)
             self._columns[stream] = open_column(stream, values, offsets)
-            self._names.append(Path(values).name)
+            self._files[stream] = stat_file(values)
         self._infos = [
             describe_stream(stream, self._columns[stream], definition)
             for stream, definition in defined.items()
@@ -88,6 +97,10 @@ class NpyDeserializer(Deserializer):
         if self._num_sequences(self._columns) == 0:
             raise ValueError("the corpus is empty: no sequences")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the paths, which another process opens again."""
+        return type(self), self._arguments
+
     @staticmethod
     def _num_sequences(columns: Mapping[str, ColumnData]) -> int:
         return next(iter(columns.values())).num_sequences
@@ -95,34 +108,34 @@ class NpyDeserializer(Deserializer):
     def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read."""
         columns = self._columns
-        ids: SequenceIds = ShardIds(self._names[:1], [0, self._num_sequences(columns)])
+        names = [file.name for file in self._files.values()]
+        ids: SequenceIds = ShardIds(names[:1], [0, self._num_sequences(columns)])
         num_sequences = self._num_sequences(columns)
-        num_bytes = sum(
-            column.num_samples
-            * column.dtype.itemsize
-            * int(np.prod(column.shape, dtype=np.int64))
-            for column in columns.values()
-        )
+        num_bytes = sum(column.num_samples * column.sample_bytes for column in columns.values())
         num_samples = max(column.num_samples for column in columns.values())
         mean_bytes = max(1, num_bytes // num_sequences)
         starts = chunk_starts(
             num_sequences, self._chunk_size or max(1, _CHUNK_BYTES // mean_bytes)
         )
-        chunk = _core.Chunk(
-            columns=[column.to_core() for column in columns.values()],
-            num_sequences=num_sequences,
-            bytes=0,
-            owner=tuple(columns.values()),
-        )
+        chunk = make_chunk([self._in_file(stream) for stream in columns], owned=False)
         return Opened(
             core=_core.ResidentDeserializer(chunk),
             streams=self._infos,
             chunk_sequences=np.diff(starts).astype(np.uint64),
             size_by=partial(size_columns, columns, starts),
             ids=ids,
-            names=self._names,
+            names=names,
             resident=True,
             sample_bytes=num_bytes / max(1, num_samples),
+        )
+
+    def _in_file(self, stream: str) -> ColumnData:
+        """Return a column that is read where it lies."""
+        column, file = self._columns[stream], self._files[stream]
+        begin = file.size - column.num_samples * column.sample_bytes
+        return replace(
+            column,
+            extents=join_pieces([file], np.array([[0, begin, file.size - begin]], np.uint64)),
         )
 
 
@@ -211,8 +224,6 @@ def open_column(stream: str, values: Path_, offsets: Path_ | None) -> ColumnData
         sample_offsets=None
         if offsets is None
         else _read_offsets(stream, offsets, header.shape[0]),
-        file=_core.File(name),
-        file_offset=header.offset,
     )
 
 

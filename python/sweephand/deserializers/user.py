@@ -13,7 +13,7 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.columns import ColumnData, describe_stream, make_column
 from sweephand.deserializers.array import check_same_sequences
-from sweephand.deserializers.base import Deserializer, Opened, Sizing
+from sweephand.deserializers.base import Deserializer, Opened, Sizing, make_chunk
 from sweephand.errors import DataError, StaleError
 from sweephand.ids import SequenceIds, ShardIds
 from sweephand.streams import StreamDefs, StreamInfo
@@ -298,12 +298,7 @@ class _Opening:
                     stream=wanted.name,
                 )
         self._check_sizes(chunk, data.sizes)
-        return _core.Chunk(
-            columns=[column.to_core() for column in data.columns.values()],
-            num_sequences=len(data.sizes),
-            bytes=data.num_bytes,
-            owner=tuple(data.columns.values()),
-        )
+        return make_chunk(list(data.columns.values()))
 
 
 def _mark(sizes: NDArray[np.int64]) -> int:

@@ -39,6 +39,8 @@ class Layout:
 
     # Which sequences a worker gets follows from lanes, so that there are at most that many.
     shares_by_lanes: ClassVar[bool] = True
+    # Sequences, or pieces of them, lie in rows of a fixed length.
+    has_rows: ClassVar[bool] = False
     # When a sequence comes depends on the minibatch sizes that are asked for.
     depends_on_size: ClassVar[bool] = False
 

@@ -30,6 +30,7 @@ class TruncatedBPTT(Layout):
     length: int
 
     shares_by_lanes: ClassVar[bool] = False
+    has_rows: ClassVar[bool] = True
     depends_on_size: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

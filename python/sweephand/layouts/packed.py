@@ -47,6 +47,7 @@ class Packed(Layout):
     cu_seqlens_capacity: int | None = None
 
     shares_by_lanes: ClassVar[bool] = False
+    has_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_int("row_length", self.row_length, 1, 2**31 + 1)

@@ -79,6 +79,16 @@ class Learner:
         return [parameter for group in self._groups() for parameter in group["params"]]
 
     @property
+    def optimizers(self) -> Sequence[torch.optim.Optimizer]:
+        """The torch optimizers inside."""
+        return self._optimizers
+
+    @property
+    def loss_scale(self) -> LossScaleOptimizer[Any] | None:
+        """The loss scale around them, if there is one."""
+        return self._loss_scale
+
+    @property
     def learning_rate(self) -> float:
         """The scheduled rate of the next update, or that of the first group without one.
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sweephand.errors import StateError
+from sweephand.train.checks import real
 from sweephand.train.schedules import (
     Schedule,
     learning_parameter_schedule,
@@ -40,6 +41,11 @@ class Pace:
     single_sweep_steps : bool
         Count one sweep for a step in which several end, as CNTK does.
 
+    Attributes
+    ----------
+    factor : float
+        What scheduled rates are multiplied by, until another schedule is followed.
+
     Raises
     ------
     ValueError
@@ -50,6 +56,7 @@ class Pace:
         self, lr_schedule: float | Schedule[float] | None, *, single_sweep_steps: bool = False
     ) -> None:
         self.schedule = None if lr_schedule is None else as_schedule(lr_schedule)
+        self.factor = 1.0
         self.consumed = Clock()
         self.applied = Clock()
         self._single_sweep_steps = single_sweep_steps
@@ -63,13 +70,19 @@ class Pace:
         """
         if self.schedule is None:
             raise ValueError("there is no schedule of learning rates")
-        clock = self._clock(self.schedule)
-        origin = self._origin[self.schedule.follows]
-        return self.schedule.at(clock.samples - origin.samples, clock.sweeps - origin.sweeps)
+        return self.factor * self.schedule.at(*self._position(self.schedule))
+
+    @property
+    def is_last_rate(self) -> bool:
+        """Whether the schedule has come to its last rate, or there is none."""
+        if self.schedule is None:
+            return True
+        return self.schedule.is_last_at(*self._position(self.schedule))
 
     def reset(self, lr_schedule: float | Schedule[float]) -> None:
         """Follow another schedule, which counts from here."""
         self.schedule = as_schedule(lr_schedule)
+        self.factor = 1.0
         self._origin = {"consumed": replace(self.consumed), "applied": replace(self.applied)}
 
     def hold(self, rate: float) -> None:
@@ -83,9 +96,12 @@ class Pace:
         """
         if not isinstance(decay, Schedule):
             return decay
-        clock = self._clock(decay)
-        value = decay.at(clock.samples, clock.sweeps)
-        return minibatch_momentum(value, num_samples, decay.minibatch_size)
+        return minibatch_momentum(self.value(decay), num_samples, decay.minibatch_size)
+
+    def value(self, schedule: Schedule[float]) -> float:
+        """Return the value of a schedule for the next step, counted from the very start."""
+        clock = self._clock(schedule)
+        return schedule.at(clock.samples, clock.sweeps)
 
     def rate(self, num_samples: int) -> float:
         """Return the rate of the next step over the mean gradient of ``num_samples``."""
@@ -110,6 +126,7 @@ class Pace:
             "applied": asdict(self.applied),
             "origin": {name: asdict(clock) for name, clock in self._origin.items()},
             "schedule": schedule_state(self.schedule),
+            "factor": self.factor,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -124,6 +141,7 @@ class Pace:
             consumed, applied = Clock(**state["consumed"]), Clock(**state["applied"])
             origin = {name: Clock(**clock) for name, clock in state["origin"].items()}
             schedule = read_schedule(state["schedule"])
+            factor = real("the factor", state["factor"])
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"this is no state of a learner's clocks: {error!r}") from error
         if schedule != self.schedule:
@@ -133,10 +151,15 @@ class Pace:
                 self.schedule,
             )
         self.consumed, self.applied = consumed, applied
-        self._origin, self.schedule = origin, schedule
+        self._origin, self.schedule, self.factor = origin, schedule, factor
 
     def _reference_size(self) -> int | None:
         return None if self.schedule is None else self.schedule.minibatch_size
+
+    def _position(self, schedule: Schedule[float]) -> tuple[int, int]:
+        """Return samples and sweeps since the schedule began."""
+        clock, origin = self._clock(schedule), self._origin[schedule.follows]
+        return clock.samples - origin.samples, clock.sweeps - origin.sweeps
 
     def _clock(self, schedule: Schedule[float]) -> Clock:
         return self.applied if schedule.follows == "applied" else self.consumed

@@ -61,6 +61,11 @@ class Schedule(Generic[Number]):
         """Return the value when that many samples are seen and that many sweeps ended."""
         return self[sweeps if self.epoch_size is None else samples]
 
+    def is_last_at(self, samples: int, sweeps: int) -> bool:
+        """Whether the last value holds by then."""
+        position = sweeps if self.epoch_size is None else samples
+        return not self._ends or position >= self._ends[-1]
+
 
 def minibatch_size_schedule(spec: Spec[int], epoch_size: int = 1) -> Schedule[int]:
     """Make a schedule of minibatch sizes, indexed by samples seen.

@@ -1,0 +1,1 @@
+"""Loaders that users have today, on the corpora of our own benchmarks."""

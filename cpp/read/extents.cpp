@@ -1,0 +1,72 @@
+#include "read/extents.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace sweephand {
+
+std::shared_ptr<const File> FilePool::open(std::uint64_t number) {
+  const std::scoped_lock lock(mutex_);
+  std::shared_ptr<const File>& file = open_[number];
+  if (file) return file;
+  file = std::make_shared<const File>(files_[number].path, files_[number].tag);
+  if (opened_.size() < kMaxOpen) {
+    opened_.push_back(number);
+  } else {
+    open_[std::exchange(opened_[oldest_], number)].reset();
+    oldest_ = (oldest_ + 1) % kMaxOpen;
+  }
+  return file;
+}
+
+Extents::Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> numbers,
+                 std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> bytes)
+    : numbers_(numbers.begin(), numbers.end()),
+      offsets_(offsets.begin(), offsets.end()),
+      starts_{0} {
+  if (offsets.size() != numbers.size() || bytes.size() != numbers.size()) {
+    throw std::invalid_argument("an extent is a file, an offset and a size");
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] >= files.size()) throw std::invalid_argument("an extent names no file");
+    starts_.push_back(starts_.back() + bytes[i]);
+  }
+  files_ = std::make_shared<FilePool>(std::move(files));
+}
+
+// Makes the extent that holds byte `offset` the current one.
+void Extents::Reader::enter(std::uint64_t offset) {
+  const std::vector<std::uint64_t>& starts = extents_.starts_;
+  // The last start not beyond `offset`: empty extents share a start and are skipped.
+  const auto after = std::upper_bound(starts.begin(), starts.end(), offset);
+  const auto extent = static_cast<std::size_t>(after - starts.begin()) - 1;
+  begin_ = *(after - 1);
+  end_ = *after;
+  offset_ = extents_.offsets_[extent];
+  if (file_ == nullptr || number_ != extents_.numbers_[extent]) {
+    number_ = extents_.numbers_[extent];
+    file_ = extents_.files_->open(number_);
+    touched_.push_back(number_);
+  }
+}
+
+void Extents::Reader::read(std::uint64_t offset, std::span<std::byte> out) {
+  while (!out.empty()) {
+    if (offset < begin_ || offset >= end_) enter(offset);
+    const std::span part = out.first(std::min<std::uint64_t>(out.size(), end_ - offset));
+    file_->read_unchecked(offset_ + (offset - begin_), part);
+    out = out.subspan(part.size());
+    offset += part.size();
+  }
+}
+
+void Extents::Reader::check_unchanged() {
+  std::sort(touched_.begin(), touched_.end());
+  const auto end = std::unique(touched_.begin(), touched_.end());
+  // One that was closed meanwhile is opened again, which checks it too.
+  std::for_each(touched_.begin(), end,
+                [&](std::uint64_t file) { extents_.files_->open(file)->check_unchanged(); });
+}
+
+}  // namespace sweephand

@@ -1,0 +1,80 @@
+// Pieces of files, read as if they were one run of bytes.
+#pragma once
+
+#include "read/file.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sweephand {
+
+struct ListedFile {
+  std::string path;
+  FileTag tag;  // as it was when it was listed
+};
+
+// Opens files when they are wanted, and keeps a few of them open. Safe for several threads.
+class FilePool {
+ public:
+  static constexpr std::size_t kMaxOpen = 256;  // far below the usual limit of 1024
+
+  explicit FilePool(std::vector<ListedFile> files)
+      : files_(std::move(files)), open_(files_.size()) {}
+
+  // Throws StaleError when the file is not what it was.
+  std::shared_ptr<const File> open(std::uint64_t number);
+
+ private:
+  std::vector<ListedFile> files_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const File>> open_;  // by number; null if it is not open
+  std::vector<std::uint64_t> opened_;              // a ring of the last kMaxOpen
+  std::size_t oldest_ = 0;
+};
+
+// Immutable but for the files it opens; several threads may read, each by its own reader.
+class Extents {
+ public:
+  // Extent i is `bytes[i]` bytes of file `numbers[i]` from `offsets[i]` on. Throws
+  // std::invalid_argument when there is no such file, or the spans differ in length.
+  Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> numbers,
+          std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> bytes);
+
+  std::uint64_t num_bytes() const noexcept { return starts_.back(); }
+
+  // What one thread reads at one time.
+  class Reader {
+   public:
+    explicit Reader(const Extents& extents) : extents_(extents) {}
+
+    // Fills `out` from `offset` of the run on. REQUIRES: it ends within the run
+    void read(std::uint64_t offset, std::span<std::byte> out);
+
+    // To be called when all is read: throws StaleError when a file changed meanwhile.
+    void check_unchanged();
+
+   private:
+    void enter(std::uint64_t offset);
+
+    const Extents& extents_;
+    std::uint64_t begin_ = 0;  // the part of the run that the current extent holds
+    std::uint64_t end_ = 0;
+    std::uint64_t number_ = 0;  // its file
+    std::uint64_t offset_ = 0;  // where it begins there
+    std::shared_ptr<const File> file_;
+    std::vector<std::uint64_t> touched_;  // files, some of them twice
+  };
+
+ private:
+  std::vector<std::uint64_t> numbers_;  // per extent
+  std::vector<std::uint64_t> offsets_;
+  std::vector<std::uint64_t> starts_;  // where each extent begins in the run, and the end
+  std::shared_ptr<FilePool> files_;
+};
+
+}  // namespace sweephand

@@ -1,0 +1,145 @@
+"""Arrow tables, streams and files, and Hugging Face datasets."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sweephand.deserializers.arrow_files import ArrowFiles
+from sweephand.deserializers.arrow_table import ArrowTable
+from sweephand.deserializers.base import Deserializer, Opened
+from sweephand.errors import DataError
+from sweephand.files import is_url
+from sweephand.streams import StreamDefs
+
+
+class ArrowDeserializer(Deserializer):
+    """Serve rows of Arrow data, each a sequence.
+
+    Columns become streams as in `ParquetDeserializer`. Tables and datasets in memory are served
+    where they lie, each row by itself; files are read by record batches, in chunks of about
+    8 MiB, and the lengths of lists are kept in an index.
+
+    Parameters
+    ----------
+    source : table, Hugging Face dataset, stream, path, or sequence of paths
+        A ``pyarrow.Table``; a ``datasets.Dataset``, with what select, shuffle and filter made
+        of it; anything else with ``__arrow_c_stream__``, such as a record batch reader, which
+        is read into memory at once; IPC files, of the stream or the file format, as paths,
+        globs or URLs; a folder that ``Dataset.save_to_disk`` wrote.
+    streams : StreamDefs
+        As in `ParquetDeserializer`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is absent.
+    DataError
+        As in `ParquetDeserializer`.
+    TypeError
+        If the source is nothing of that.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sweephand as sh
+    >>> table = pa.table({"tokens": [[1, 2, 3], [4, 5]], "text": ["a", "b"]})
+    >>> corpus = sh.ArrowDeserializer(table, sh.StreamDefs(
+    ...     tokens=sh.StreamDef(), text=sh.StreamDef()))
+    >>> source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
+    >>> source.next_minibatch(3)["text"].values
+    array([b'a'], dtype=object)
+    """
+
+    def __init__(self, source: Any, streams: StreamDefs) -> None:
+        self._made_of = source, streams
+        self._inner: Deserializer
+        if isinstance(source, str | os.PathLike):
+            self._inner = ArrowFiles(_files_of(os.fspath(source)), streams)
+        elif isinstance(source, Sequence):
+            self._inner = ArrowFiles(source, streams)
+        else:
+            if not isinstance(source, pa.Table) and not _is_dataset(source):
+                source = _read_stream(source)
+                self._made_of = source, streams  # a stream is read only once
+            self._inner = ArrowTable(_table_of(source), streams, _order_of(source))
+
+    def __reduce__(self) -> tuple[type[ArrowDeserializer], tuple[Any, StreamDefs]]:
+        """Pickle as what it was made of: a dataset knows its files."""
+        return type(self), self._made_of
+
+    def open(self, *, max_errors: int = 0) -> Opened:
+        """Return the corpus, ready to be planned and read."""
+        return self._inner.open(max_errors=max_errors)
+
+
+def _is_dataset(source: object) -> bool:
+    # Without importing datasets: who passes one has it imported.
+    return type(source).__module__.partition(".")[0] == "datasets" and hasattr(
+        source, "_indices"
+    )
+
+
+def _table_of(source: Any) -> Any:
+    # Not a dataset's own Arrow stream, which would copy what an indices mapping picks.
+    return source.data.table if _is_dataset(source) else source
+
+
+def _order_of(source: Any) -> NDArray[np.int64] | None:
+    """Return the row that each sequence of a dataset is; None: one after the other."""
+    if not _is_dataset(source) or source._indices is None:
+        return None
+    return np.asarray(source._indices.column(0).to_numpy(), np.int64)
+
+
+def _read_stream(source: Any) -> Any:
+    if not hasattr(source, "__arrow_c_stream__"):
+        raise TypeError(
+            "give a table, a Hugging Face Dataset, an Arrow stream or paths of IPC files, got "
+            f"{type(source).__name__}"
+        )
+    return pa.RecordBatchReader.from_stream(source).read_all()
+
+
+def _files_of(path: str) -> str | list[str]:
+    """Return the files of a folder that save_to_disk wrote; anything else as it is."""
+    folder = Path(path)
+    if is_url(path) or not folder.is_dir():
+        return path
+    splits = folder / "dataset_dict.json"
+    if splits.exists():
+        names = json.loads(splits.read_text())["splits"]
+        raise ValueError(
+            f"{path} holds the splits {', '.join(names)}; give the folder of one of them"
+        )
+    state = folder / "state.json"
+    if not state.exists():
+        raise DataError("the folder has no state.json, as save_to_disk writes it", path)
+    return [str(folder / name) for name in _names_in(state)]
+
+
+def _names_in(state: Path) -> list[str]:
+    try:
+        content = json.loads(state.read_bytes())
+        names = [file["filename"] for file in content["_data_files"]]
+        mapping = content.get("_indices_data_files") or content.get("_indices_files")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"no state of a saved dataset: {error!r}", str(state)) from error
+    if mapping:
+        raise DataError(
+            "the dataset was saved with an indices mapping by an old version; load it by "
+            "datasets.load_from_disk and pass it on",
+            str(state),
+        )
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name or name in (".", ".."):
+            raise DataError(f"the file {name!r} is not in the folder", str(state))
+    if not names:
+        raise DataError("the dataset has no files", str(state))
+    return names

@@ -1,0 +1,175 @@
+"""Arrow IPC files, read record batch by record batch.
+
+::
+
+    stream   schema | dictionary ... | record batch | ... | FF FF FF FF 00 00 00 00
+    file     "ARROW1" 0 0 | stream | footer | i32 footer bytes | "ARROW1"
+
+Every message is FF FF FF FF, i32 bytes of metadata, metadata, body, padded to 8 bytes. A run of
+batches behind the schema and the dictionaries before it is a stream of its own.
+https://arrow.apache.org/docs/format/Columnar.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc as ipc
+from numpy.typing import NDArray
+
+from sweephand.columns import ColumnData
+from sweephand.deserializers.arrow_units import MAX_UNIT_BYTES, ArrowUnits, data_errors
+from sweephand.deserializers.indexed import UnitScan
+from sweephand.errors import DataError
+from sweephand.files import Files, SourceFile, find_files
+from sweephand.index_file import Advance
+from sweephand.range_reader import open_to_scan
+from sweephand.streams import StreamDefs
+
+_FILE_MAGIC = b"ARROW1"
+_END_MARK = 8  # bytes
+_OTHERS = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"FEA1": "Feather 1",
+    b"PAR1": "Parquet",
+}
+_PREFIXES = 64  # that are kept; others are read again
+
+Place = tuple[int, int]  # where a message begins and ends in its file
+
+
+class ArrowFiles(ArrowUnits):
+    """Serve the rows of IPC files; see `ArrowDeserializer`."""
+
+    format = "arrow 1"
+
+    def __init__(self, files: Files, streams: StreamDefs) -> None:
+        super().__init__(find_files(files), streams)
+
+    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+        """Read every record batch once."""
+        scan = UnitScan()
+        places: dict[str, list[Place]] = {"schema": [], "dictionary": [], "record batch": []}
+        scan.facts = places
+        prefix: list[Any] = []  # the schema and the dictionaries
+        with open_to_scan(file) as source:
+            source.seek(_find_stream(file))
+            while True:
+                begin = source.tell()
+                try:
+                    message = _read_message(source, file, begin)
+                    if message is None:
+                        return scan
+                    if message.type not in places or (message.type == "schema") != (not prefix):
+                        raise DataError(f"unexpected message: {message.type}", file.path, begin)
+                    end = source.tell()
+                    if message.type != "record batch":
+                        prefix.append(message.serialize())
+                except DataError as error:  # what follows cannot be found
+                    scan.add_error(error)
+                    return scan
+                places[message.type].append((begin, end))
+                if message.type == "schema":
+                    with data_errors(file.path, "the schema"):
+                        self.add_kinds(scan, ipc.open_stream(prefix[0]).schema, file.path)
+                elif message.type == "record batch":
+                    self._add_batch(scan, message, prefix, (begin, end), file)
+                advance(end - begin)
+
+    def read_units(
+        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Read record batches."""
+        first, stop = facts["record batch"][begin][0], facts["record batch"][end - 1][1]
+        before = [one for one in facts["dictionary"] if one[0] < first]
+        prefix = _read_prefix(file, tuple(map(tuple, facts["schema"] + before)))
+        content = np.empty(len(prefix) + stop - first, np.uint8)
+        content[: len(prefix)] = prefix
+        file.read_into(first, content[len(prefix) :])
+        with data_errors(file.path, f"record batch {begin}"):
+            return self.to_columns(self._decode(content), file.path)
+
+    def _add_batch(
+        self,
+        scan: UnitScan,
+        message: Any,
+        prefix: Sequence[Any],
+        place: Place,
+        file: SourceFile,
+    ) -> None:
+        number = len(scan.rows)
+        num_bytes = place[1] - place[0]
+        num_rows = 0
+        try:
+            with data_errors(file.path, f"record batch {number}"):
+                if num_bytes > MAX_UNIT_BYTES:
+                    raise DataError(
+                        f"record batch {number} has {num_bytes} bytes; at most "
+                        f"{MAX_UNIT_BYTES} are read at once: write smaller ones",
+                        file.path,
+                        place[0],
+                    )
+                (batch,) = self._decode(b"".join([*prefix, message.serialize()]))
+                num_rows = batch.num_rows
+                self.add_rows(scan, [batch], list(self.definitions), file.path)
+        except DataError as error:
+            self.add_lost_rows(scan, num_rows, error.within(offset=place[0]))
+        scan.rows.append(num_rows)
+        scan.num_bytes.append(num_bytes)
+
+    def _decode(self, content: bytes | NDArray[np.uint8]) -> list[Any]:
+        options = ipc.IpcReadOptions(ensure_alignment=ipc.Alignment.DataTypeSpecific)
+        batches = []
+        for batch in ipc.open_stream(pa.py_buffer(content), options=options):
+            batch.validate()
+            batches.append(batch)
+        return batches
+
+
+@lru_cache(_PREFIXES)
+def _read_prefix(file: SourceFile, places: Sequence[Place]) -> NDArray[np.uint8]:
+    return np.concatenate([file.read(begin, end - begin) for begin, end in places])
+
+
+def _find_stream(file: SourceFile) -> int:
+    """Return where the stream of messages begins; look at both ends of the file."""
+    head = file.read(0, min(file.size, len(_FILE_MAGIC))).tobytes()
+    for magic, name in _OTHERS.items():
+        if head.startswith(magic):
+            raise DataError(f"this is a {name} file, not Arrow IPC", file.path, 0)
+    if not head:
+        raise DataError(
+            "the file is empty; an Arrow stream has a schema at least", file.path, 0
+        )
+    if head != _FILE_MAGIC:
+        return 0
+    tail = file.read(file.size - len(head), len(head)).tobytes()
+    if tail != _FILE_MAGIC:
+        raise DataError(
+            f"the file is cut short: it ends with {tail!r}, not {_FILE_MAGIC!r}",
+            file.path,
+            file.size - len(head),
+        )
+    return 8
+
+
+def _read_message(source: Any, file: SourceFile, begin: int) -> Any:
+    """Return the next message; None at the end of the stream."""
+    try:
+        with data_errors(file.path, "the message"):
+            return ipc.read_message(source)
+    except EOFError:
+        if source.tell() - begin != _END_MARK:
+            raise DataError(
+                "the stream has no end mark: the file was cut, or its writer did not close it",
+                file.path,
+                begin,
+            ) from None
+        return None
+    except DataError as error:
+        raise error.within(offset=begin) from error.__cause__

@@ -1,0 +1,78 @@
+"""Arrow tables in memory, served where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.columns import ColumnData
+from sweephand.deserializers.arrow_units import ArrowUnits
+from sweephand.deserializers.indexed import UnitScan
+from sweephand.errors import DataError
+from sweephand.files import FileList, SourceFile
+from sweephand.index_file import Advance, Index, join_scans
+from sweephand.streams import StreamDefs
+
+
+class ArrowTable(ArrowUnits):
+    """Serve the rows of a table; every record batch is a unit, and a chunk.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    streams : StreamDefs
+    order : ndarray of int64, optional
+        The row that each sequence is; by default the rows one after the other.
+    """
+
+    format = "table"
+
+    def __init__(
+        self, table: Any, streams: StreamDefs, order: NDArray[np.int64] | None = None
+    ) -> None:
+        memory = _Memory("table", "table", table.nbytes, "")
+        super().__init__(FileList([memory], []), streams)
+        self._batches = table.to_batches()
+        self._schema = table.schema
+        reach = np.zeros(1, np.int64) if order is None or not order.size else order
+        if reach.min() < 0 or reach.max() >= max(1, table.num_rows):
+            raise DataError(
+                f"the indices mapping reaches beyond the {table.num_rows} rows", "table"
+            )
+        self.order = order
+        self.is_resident = True
+
+    def load_index(self) -> Index:
+        """Learn what there is; nothing is read from a file."""
+        return join_scans(self.files, [self._scan(self.files[0], lambda num_bytes: None)])
+
+    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+        """Look at every record batch."""
+        scan = UnitScan()
+        self.add_kinds(scan, self._schema, file.path)
+        for batch in self._batches:
+            self.add_rows(scan, [batch], list(self.definitions), file.path)
+            scan.rows.append(batch.num_rows)
+            scan.num_bytes.append(batch.nbytes)
+        return scan
+
+    def read_units(
+        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Take record batches as they are."""
+        return self.to_columns(self._batches[begin:end], file.path)
+
+
+@dataclass(frozen=True)
+class _Memory(SourceFile):
+    """No file: data in memory, which nobody changes."""
+
+    def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
+        raise NotImplementedError
+
+    def check_unchanged(self) -> None:
+        pass

@@ -1,0 +1,205 @@
+"""JSON lines: one object a line, with numbers, text or lists of them as streams."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sweephand.columns import ColumnData
+from sweephand.deserializers.indexed import IndexedDeserializer, Kind, UnitScan
+from sweephand.errors import DataError
+from sweephand.files import Files, SourceFile, find_files
+from sweephand.index_file import Advance
+from sweephand.json_columns import LACKING, JsonField
+from sweephand.range_reader import open_to_scan
+from sweephand.streams import StreamDefs
+
+_UNIT_BYTES = 1 << 20
+_MAX_LINE_BYTES = 256 << 20
+_BOM = b"\xef\xbb\xbf"
+_OTHERS = {
+    b"\xff\xfe": "in UTF-16",
+    b"\xfe\xff": "in UTF-16",
+    b"\x1f\x8b": "compressed by gzip; unpack it",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd; unpack it",
+}
+
+
+class JSONLDeserializer(IndexedDeserializer):
+    r"""Serve the lines of JSON files, each a sequence.
+
+    A list of numbers or of texts is a sequence of samples; a single number or text is one
+    sample; a field that a line lacks is an empty sequence there. Text is delivered as
+    ``bytes``. All lines are parsed once for the index, which keeps where they begin and how
+    long their lists are, and again when a chunk of about 8 MiB of them is loaded.
+
+    Parameters
+    ----------
+    files : str, path, or sequence of them
+        Paths, globs or URLs. Blank lines are passed over.
+    streams : StreamDefs
+        ``field`` is the key. Numbers are stored as int64, or as float64 if one of them has a
+        fraction; with ``shape`` lists of numbers are samples of that shape.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is absent.
+    DataError
+        When it is opened: if a file is compressed or in UTF-16; beyond ``max_errors`` if a line
+        is no JSON object, or a field holds null, an object or lists that differ.
+
+    Examples
+    --------
+    >>> import sweephand as sh, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.jsonl"
+    >>> lines = ['{"tokens": [1, 2, 3], "score": 0.5}', '{"tokens": [4], "score": 1}']
+    >>> _ = path.write_text("\n".join(lines))
+    >>> corpus = sh.JSONLDeserializer(path, sh.StreamDefs(
+    ...     tokens=sh.StreamDef(defines_mb_size=True), score=sh.StreamDef(dtype="float32")))
+    >>> source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
+    >>> minibatch = source.next_minibatch(4)
+    >>> minibatch["tokens"].as_sequences(), minibatch["score"].values
+    ([array([1, 2, 3]), array([4])], array([0.5, 1. ], dtype=float32))
+    """
+
+    format = "jsonl 1"
+
+    def __init__(self, files: Files, streams: StreamDefs) -> None:
+        super().__init__(find_files(files), streams)
+
+    @property
+    def load_threads(self) -> int:
+        """One for local files: parsing holds the GIL."""
+        return max(1, super().load_threads // 2)
+
+    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+        """Parse every line once."""
+        scan = UnitScan()
+        fields = self._fields()
+        units: list[tuple[int, ...]] = []  # begin, end, first line, first row
+        with open_to_scan(file) as source:
+            begin = _find_begin(file)
+            source.seek(begin)
+            line = 1
+            while lines := _read_lines(source, file):
+                first_row = sum(scan.rows)
+                place = (begin, begin + sum(map(len, lines)), line, first_row)
+                columns, wrong = self._convert(lines, fields, file, place)
+                for name, column in zip(fields, columns, strict=True):
+                    scan.lengths.setdefault(name, []).append(column.lengths)
+                for row, error in wrong.items():
+                    scan.add_error(error)
+                    scan.damaged_rows.append(first_row + row)
+                scan.rows.append(columns[0].num_sequences)
+                scan.num_bytes.append(place[1] - begin)
+                units.append(place)
+                advance(place[1] - begin)
+                begin = place[1]
+                line += len(lines)
+        scan.facts["units"] = units
+        for name, field in fields.items():
+            if field.dtype is not None:
+                dtype = "bytes" if field.dtype == object else field.dtype.name
+                scan.kinds[name] = Kind(dtype, field.shape, is_ragged=True)
+        return scan
+
+    def read_units(
+        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Parse the lines of some units."""
+        first, _, *numbers = facts["units"][begin]
+        stop = facts["units"][end - 1][1]
+        lines = io.BytesIO(file.read(first, stop - first).data).readlines()
+        return self._convert(lines, self._fields(), file, (first, stop, *numbers))
+
+    def _fields(self) -> dict[str, JsonField]:
+        """Return the fields, with the dtypes that a scan of all files found."""
+        return {
+            name: JsonField(
+                definition.sample_shape or (),
+                definition.dtype,
+                self.kinds[name].dtype.replace("bytes", "object") if self.kinds else None,
+            )
+            for name, definition in self.definitions.items()
+        }
+
+    def _convert(
+        self,
+        lines: Sequence[bytes],
+        fields: Mapping[str, JsonField],
+        file: SourceFile,
+        place: tuple[int, ...],
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Return the streams of some lines; `place` is their begin, end, first line and row."""
+        offset, _, first_line, first_row = place
+        objects: list[dict[str, Any]] = []
+        places: list[tuple[int, int]] = []  # offset and line of every row
+        reasons: dict[int, tuple[str, str | None]] = {}  # and the stream
+        for number, line in enumerate(lines, first_line):
+            if not line.isspace():
+                places.append((offset, number))
+                try:
+                    objects.append(_parse(line))
+                except (ValueError, RecursionError) as error:
+                    reasons[len(objects)] = f"no JSON object: {error}", None
+                    objects.append({})
+            offset += len(line)
+        columns = []
+        for name, field in fields.items():
+            key = self.fields[name]
+            column, wrong = field.convert([one.get(key, LACKING) for one in objects])
+            columns.append(column)
+            for row, reason in wrong.items():
+                reasons.setdefault(row, (f"the field {key!r} {reason}", name))
+        return columns, {
+            row: DataError(
+                reason, file.path, places[row][0], None, stream, first_row + row, places[row][1]
+            )
+            for row, (reason, stream) in sorted(reasons.items())
+        }
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    text = line.decode().rstrip("\r\n")
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg}, column {error.colno}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"it is a {type(value).__name__}")
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _find_begin(file: SourceFile) -> int:
+    """Return where the first line begins, behind a byte order mark."""
+    head = file.read(0, min(file.size, 4)).tobytes()
+    for magic, name in _OTHERS.items():
+        if head.startswith(magic):
+            raise DataError(f"the file is {name}", file.path, 0)
+    return len(_BOM) if head.startswith(_BOM) else 0
+
+
+def _read_lines(source: io.BufferedReader, file: SourceFile) -> list[bytes]:
+    """Return the next lines, about as many as make a unit."""
+    lines: list[bytes] = []
+    num_bytes = 0
+    while num_bytes < _UNIT_BYTES:
+        line = source.readline(_MAX_LINE_BYTES + 1)
+        if len(line) > _MAX_LINE_BYTES:
+            raise DataError(
+                f"a line has more than {_MAX_LINE_BYTES} bytes; is this JSON lines?",
+                file.path,
+                source.tell() - len(line),
+            )
+        if not line:
+            break
+        lines.append(line)
+        num_bytes += len(line)
+    return lines

@@ -1,0 +1,195 @@
+"""Map-style datasets: anything whose items are got by their number."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sweephand import _core
+from sweephand.columns import ColumnData, describe_stream, offsets_of
+from sweephand.deserializers.base import Deserializer, Opened, Sizing, chunk_starts, make_chunk
+from sweephand.errors import DataError, StaleError
+from sweephand.ids import ShardIds
+from sweephand.ledger import Ledger
+from sweephand.map_items import MapDataset, MapItems, Samples
+from sweephand.streams import StreamDefs
+
+_CHUNK_BYTES = 8 << 20
+
+
+class MapDeserializer(Deserializer):
+    """Serve the items of a map-style dataset; they are read when they are delivered.
+
+    Only item 0 is read before, to know its streams, and all of them if their lengths must be
+    measured. Items are got on other threads, one call at a time; by ``__getitems__`` for all
+    that a minibatch needs at once, if the dataset has it.
+
+    Parameters
+    ----------
+    dataset : object
+        With ``__len__`` and ``__getitem__``, whose items are dicts: of arrays, tensors, lists,
+        numbers, ``bytes`` or ``str``.
+    streams : StreamDefs
+        ``field`` is the key. A value of the ``shape`` that is declared is one sample, one with
+        a first axis more a sequence of them; without a shape a number is one sample and an
+        array a sequence along its first axis. So an image needs its shape.
+    lengths : sequence of int, or path, optional
+        The size of every item in samples, shape (items,). A path is a ``.npy`` file with them,
+        which is written if it is absent. By default the items are measured, by reading each
+        once, unless all streams of item 0 are one sample: then all items must be.
+    name : str, optional
+        Name of the corpus in ids and fingerprints; by default that of the dataset's type.
+
+    Raises
+    ------
+    TypeError
+        If the dataset has no length or no items, or an item is no dict.
+    ValueError
+        If lengths do not fit, or item 0 lacks a field.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> digits = [{"image": np.full((2, 2), n), "label": n} for n in range(4)]
+    >>> corpus = sh.MapDeserializer(digits, sh.StreamDefs(
+    ...     image=sh.StreamDef(shape=(2, 2)), label=sh.StreamDef()))
+    >>> source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
+    >>> source.next_minibatch(3)["label"].values
+    array([0, 1, 2])
+    """
+
+    def __init__(
+        self,
+        dataset: MapDataset,
+        streams: StreamDefs,
+        lengths: ArrayLike | str | os.PathLike[str] | None = None,
+        *,
+        name: str | None = None,
+    ) -> None:
+        if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+            raise TypeError(
+                f"a map-style dataset has __len__ and __getitem__, got {type(dataset).__name__}"
+            )
+        if not streams:
+            raise ValueError("give at least one stream")
+        self._items = MapItems(dataset, streams, name or type(dataset).__name__)
+        self._definitions = streams
+        self._given = lengths
+
+    def open(self, *, max_errors: int = 0) -> Opened:
+        """Return the corpus, ready to be planned and read."""
+        items = self._items
+        first = items.to_columns([items.first])
+        sizes = self._sizes()
+        num_bytes = max(1, sum(column.num_bytes for column in first.values()))
+        starts = chunk_starts(items.count, max(1, _CHUNK_BYTES // num_bytes))
+        ledger = Ledger(max_errors)
+        fetcher = _Fetcher(items, sizes, ledger)
+        return Opened(
+            core=_core.FetchingDeserializer(fetcher.fetch),
+            streams=[
+                describe_stream(stream, first[stream], definition)
+                for stream, definition in self._definitions.items()
+            ],
+            chunk_sequences=np.diff(starts).astype(np.uint64),
+            size_by=partial(self._size_by, sizes, starts),
+            ids=ShardIds([items.name], [0, items.count]),
+            names=[items.name],
+            resident=True,
+            sample_bytes=num_bytes / items.size(items.first),
+            errors=ledger.errors,
+        )
+
+    def _size_by(
+        self, sizes: NDArray[np.uint32] | None, starts: NDArray[np.int64], stream: str | None
+    ) -> Sizing:
+        if stream != self._items.size_stream:
+            raise ValueError(
+                f"the size of an item is defined by {self._items.size_stream or 'its longest'} "
+                f"stream, not by {stream!r}"
+            )
+        if sizes is None:
+            return Sizing(_core.CommonSize(1), np.diff(starts).astype(np.uint64))
+        samples = np.diff(offsets_of(sizes)[starts]).astype(np.uint64)
+        return Sizing(_core.StoredSizes(sizes), samples)
+
+    def _sizes(self) -> NDArray[np.uint32] | None:
+        """Return the size of every item; None: one sample each."""
+        given = self._given
+        if isinstance(given, str | os.PathLike):
+            return self._kept_sizes(Path(given))
+        if given is not None:
+            return self._check(np.asarray(given), "lengths")
+        if self._items.is_ragged:
+            return self._check(self._items.measure(), "the measured lengths")
+        return None
+
+    def _kept_sizes(self, path: Path) -> NDArray[np.uint32]:
+        if path.exists():
+            try:
+                kept = np.load(path, allow_pickle=False)
+            except (ValueError, EOFError) as error:
+                raise DataError(f"no file of lengths: {error}", str(path)) from None
+            return self._check(kept, str(path))
+        sizes = self._items.measure()
+        unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+        with unfinished.open("xb") as out:
+            np.save(out, sizes)
+        unfinished.replace(path)
+        return self._check(sizes, str(path))
+
+    def _check(self, lengths: NDArray[np.generic], name: str) -> NDArray[np.uint32]:
+        if lengths.shape != (self._items.count,) or lengths.dtype.kind not in "iu":
+            raise ValueError(
+                f"{name} must be one integer per item, {self._items.count} in all, got "
+                f"{lengths.dtype} of shape {lengths.shape}"
+            )
+        least = int(lengths.argmin())
+        if lengths[least] < 1:
+            raise ValueError(
+                f"{name}: item {least} has {lengths[least]} samples, at least 1 is wanted"
+            )
+        return lengths.astype(np.uint32)
+
+
+class _Fetcher:
+    """Reads the items of a share; those that cannot be served are skipped in the budget."""
+
+    def __init__(
+        self, items: MapItems, sizes: NDArray[np.uint32] | None, ledger: Ledger
+    ) -> None:
+        self._items = items
+        self._sizes = sizes
+        self._ledger = ledger
+
+    def fetch(self, numbers: NDArray[np.uint64]) -> _core.Chunk:
+        """Return the items with these numbers."""
+        found = self._items.read(numbers.tolist())
+        skipped = []
+        usable: list[Samples] = []
+        for place, (number, item) in enumerate(zip(numbers.tolist(), found, strict=True)):
+            if isinstance(item, DataError):
+                self._ledger.add(item)
+                skipped.append(place)
+                usable.append(self._items.first)  # in its place, and never delivered
+            else:
+                self._check(number, item)
+                usable.append(item)
+        columns: list[ColumnData] = list(self._items.to_columns(usable).values())
+        return make_chunk(columns, owned=False, skipped=skipped)
+
+    def _check(self, number: int, samples: Samples) -> None:
+        wanted = 1 if self._sizes is None else int(self._sizes[number])
+        size = self._items.size(samples)
+        if size != wanted:
+            raise StaleError(
+                f"the item has {size} samples, {wanted} were expected; give the lengths of all "
+                "items, or measure them again",
+                self._items.name,
+                sequence=number,
+            )

@@ -1,0 +1,194 @@
+"""Parquet files, decoded by pyarrow row group by row group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from sweephand.columns import ColumnData
+from sweephand.deserializers.arrow_units import (
+    MAX_UNIT_BYTES,
+    ArrowUnits,
+    data_errors,
+    empty_batch,
+    open_source,
+)
+from sweephand.deserializers.indexed import UnitScan
+from sweephand.errors import DataError
+from sweephand.files import Files, SourceFile, find_files
+from sweephand.index_file import Advance
+from sweephand.streams import StreamDefs
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+_ENCRYPTED = b"PARE"
+_MAGIC = b"PAR1"
+_FOOTERS = 64  # that are kept; others are read again
+
+
+class ParquetDeserializer(ArrowUnits):
+    """Serve the rows of Parquet files, each a sequence.
+
+    A column of lists is a sequence of samples, a column of scalars or fixed-size lists one
+    sample per row, strings and binary are ``bytes``. Only the columns that are asked for are
+    read, by row groups; a chunk is about 8 MiB of them. The lengths of lists are learnt once,
+    which reads those columns, and kept in an index.
+
+    Parameters
+    ----------
+    files : str, path, or sequence of them
+        Paths, globs or URLs.
+    streams : StreamDefs
+        ``field`` is the column; ``a.b`` is the field b of the struct a. ``shape`` makes the
+        innermost lists samples of that shape.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is absent.
+    DataError
+        When it is opened: if a file is damaged, encrypted, or has row groups of more than
+        1 GiB; if a column is lacking, has nulls (beyond ``max_errors``), or is of another type
+        than in other files or of one that cannot be served.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, pyarrow.parquet as pq, sweephand as sh, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.parquet"
+    >>> pq.write_table(pa.table({"tokens": [[1, 2, 3], [4, 5]], "label": [0, 1]}), path)
+    >>> corpus = sh.ParquetDeserializer(path, sh.StreamDefs(
+    ...     tokens=sh.StreamDef(dtype="int32", defines_mb_size=True), label=sh.StreamDef()))
+    >>> source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
+    >>> minibatch = source.next_minibatch(5)
+    >>> minibatch["tokens"].as_sequences(), minibatch["label"].values
+    ([array([1, 2, 3], dtype=int32), array([4, 5], dtype=int32)], array([0, 1]))
+    """
+
+    format = "parquet 1"
+
+    def __init__(self, files: Files, streams: StreamDefs) -> None:
+        super().__init__(find_files(files), streams)
+
+    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+        """Learn the row groups; read the columns of lists, and those that may have nulls."""
+        scan = UnitScan()
+        footer = _read_footer(file)
+        with data_errors(file.path, "the schema"):
+            schema = footer.schema.to_arrow_schema()
+        self.add_kinds(scan, schema, file.path)
+        leaves = _leaves(footer, self.fields)
+        streams = [
+            name
+            for name, kind in scan.kinds.items()
+            if kind.is_ragged or _may_have_nulls(footer, leaves[name])
+        ]
+        for number in range(footer.num_row_groups):
+            group = footer.row_group(number)
+            num_bytes = _check_group(group, leaves, file, number)
+            if streams:
+                try:
+                    batches = self._read(file, [number], streams)
+                    self.add_rows(scan, batches, streams, file.path)
+                except DataError as error:
+                    self.add_lost_rows(scan, group.num_rows, error)
+            scan.rows.append(group.num_rows)
+            scan.num_bytes.append(num_bytes)
+            advance(file.size // footer.num_row_groups)
+        return scan
+
+    def read_units(
+        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Read row groups."""
+        batches = self._read(file, range(begin, end), list(self.definitions))
+        return self.to_columns(batches, file.path)
+
+    def _read(
+        self, file: SourceFile, groups: Sequence[int], streams: Sequence[str]
+    ) -> list[Any]:
+        what = f"row group {groups[0]}" + (f" to {groups[-1]}" if len(groups) > 1 else "")
+        footer = _read_footer(file)
+        with (
+            data_errors(file.path, what),
+            open_source(file) as source,
+            pq.ParquetFile(
+                source, metadata=footer, pre_buffer=True, page_checksum_verification=True
+            ) as opened,
+        ):
+            table = opened.read_row_groups(groups, [self.fields[name] for name in streams])
+            wanted = sum(footer.row_group(number).num_rows for number in groups)
+            if table.num_rows != wanted:
+                raise DataError(
+                    f"{what} has {table.num_rows} rows, the footer says {wanted}", file.path
+                )
+            batches: list[Any] = table.to_batches()
+            return batches or [empty_batch(table.schema)]
+
+
+@lru_cache(_FOOTERS)
+def _read_footer(file: SourceFile) -> Any:
+    if file.size < 2 * len(_MAGIC) + 4:
+        raise DataError(f"no Parquet file: it has {file.size} bytes", file.path)
+    magic = file.read(file.size - len(_MAGIC), len(_MAGIC)).tobytes()
+    if magic == _ENCRYPTED:
+        raise DataError("the file is encrypted, which is not supported", file.path)
+    if magic != _MAGIC:
+        raise DataError(
+            f"no Parquet file, or cut short: it ends with {magic!r}, not {_MAGIC!r}",
+            file.path,
+            file.size - len(_MAGIC),
+        )
+    with data_errors(file.path, "the footer"), open_source(file) as source:
+        return pq.read_metadata(source)
+
+
+def _leaves(footer: Any, fields: Mapping[str, str]) -> dict[str, list[int]]:
+    """Return the columns of numbers or bytes that each stream's field is made of."""
+    paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
+    return {
+        name: [
+            i for i, path in enumerate(paths) if path == field or path.startswith(f"{field}.")
+        ]
+        for name, field in fields.items()
+    }
+
+
+def _may_have_nulls(footer: Any, leaves: Sequence[int]) -> bool:
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        for leaf in leaves:
+            statistics = group.column(leaf).statistics
+            if statistics is None or not statistics.has_null_count or statistics.null_count:
+                return True
+    return False
+
+
+def _check_group(
+    group: Any, leaves: Mapping[str, Sequence[int]], file: SourceFile, number: int
+) -> int:
+    """Return the bytes that a row group's columns take in memory, if the numbers can be."""
+    columns = [
+        group.column(leaf) for leaf in sorted({i for own in leaves.values() for i in own})
+    ]
+    num_bytes = 0
+    for column in columns:
+        if column.num_values < max(0, group.num_rows) or column.total_uncompressed_size < 0:
+            raise DataError(
+                f"row group {number} of {group.num_rows} rows has {column.num_values} values "
+                f"in {column.path_in_schema!r}",
+                file.path,
+            )
+        width = _WIDTHS.get(column.physical_type)
+        if width is None:  # bytes, and where each begins
+            num_bytes += column.total_uncompressed_size + 8 * column.num_values
+        else:
+            num_bytes += width * column.num_values
+    if group.num_rows < 0 or num_bytes > MAX_UNIT_BYTES:
+        raise DataError(
+            f"row group {number} has {group.num_rows} rows of {num_bytes} bytes; at most "
+            f"{MAX_UNIT_BYTES} bytes are read at once: write smaller row groups",
+            file.path,
+        )
+    return num_bytes

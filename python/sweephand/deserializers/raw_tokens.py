@@ -1,0 +1,111 @@
+"""Bare token files, as nanoGPT and OLMo write them: numbers, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from sweephand.checks import check_int
+from sweephand.columns import offsets_of
+from sweephand.deserializers.base import Deserializer, Opened
+from sweephand.deserializers.token_files import TokenFiles
+from sweephand.errors import DataError
+from sweephand.files import Files, SourceFile, find_files
+from sweephand.ids import ShardIds
+from sweephand.streams import StreamDefs
+
+_NPY_MAGIC = b"\x93NUMPY"
+
+
+class RawTokensDeserializer(Deserializer):
+    """Serve files of bare numbers, cut into sequences of equal length.
+
+    Local files are read sequence by sequence, where they lie, in any order; remote ones in
+    chunks of about 8 MiB.
+
+    Parameters
+    ----------
+    files : str, path, or sequence of them
+        Paths, globs or URLs. Each file is cut for itself: what is left at its end is a shorter
+        sequence.
+    dtype : dtype-like
+        Of the numbers, such as "uint16"; the file does not say. In native byte order.
+    sequence_length : int
+        Numbers in a sequence.
+    streams : StreamDefs, optional
+        One stream with the field "tokens"; by default it has that name too.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is absent.
+    DataError
+        If the size of a file is no multiple of the dtype's, or it is a ``.npy`` file with a
+        header.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.bin"
+    >>> np.arange(10, dtype=np.uint16).tofile(path)
+    >>> corpus = sh.RawTokensDeserializer(path, "uint16", sequence_length=4)
+    >>> source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
+    >>> source.next_minibatch(100)["tokens"].as_sequences()[2]
+    array([8, 9], dtype=uint16)
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        dtype: DTypeLike,
+        sequence_length: int,
+        streams: StreamDefs | None = None,
+    ) -> None:
+        self._dtype = np.dtype(dtype)
+        if self._dtype.kind not in "iuf" or not self._dtype.isnative:
+            raise ValueError(f"dtype must be a native integer or float type, got {dtype!r}")
+        check_int("sequence_length", sequence_length, 1, 2**32)
+        self._length = sequence_length
+        self._streams = streams
+        listed = find_files(files)
+        self.files = listed.files
+        self.leftovers = listed.leftovers
+        for file in self.files:
+            self._check(file)
+
+    def open(self, *, max_errors: int = 0) -> Opened:
+        """Return the corpus, ready to be planned and read."""
+        item = self._dtype.itemsize
+        counts = [file.size // item for file in self.files]  # of numbers
+        sequences = [-(-count // self._length) for count in counts]
+        starts = offsets_of(counts)
+        parts = [
+            np.arange(start, start + count, self._length)
+            for start, count in zip(starts.tolist(), counts, strict=False)
+        ]
+        pieces = [(number, 0, file.size) for number, file in enumerate(self.files)]
+        tokens = TokenFiles(
+            files=self.files,
+            pieces=np.array(pieces, np.uint64),
+            offsets=np.concatenate([*parts, starts[-1:]]),
+            dtype=self._dtype,
+        )
+        ids = ShardIds([file.name for file in self.files], offsets_of(sequences).tolist())
+        return tokens.open(self._streams, ids)
+
+    def _check(self, file: SourceFile) -> None:
+        tail = file.size % self._dtype.itemsize
+        if tail:
+            raise DataError(
+                f"{file.size} bytes are no whole number of {self._dtype} elements; {tail} are "
+                "left over: is the dtype right, is the file whole?",
+                file.path,
+                file.size - tail,
+            )
+        is_npy = file.name.endswith(".npy") and file.size >= len(_NPY_MAGIC)
+        if is_npy and file.read(0, len(_NPY_MAGIC)).tobytes() == _NPY_MAGIC:
+            raise DataError(
+                "this is a .npy file with a header, not bare numbers; use NpyDeserializer",
+                file.path,
+                0,
+            )

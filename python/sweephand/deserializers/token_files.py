@@ -1,0 +1,122 @@
+"""Sequences of bare numbers in files, read where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.columns import ColumnData, describe_stream, offsets_of
+from sweephand.deserializers.base import Opened, make_chunk, size_columns
+from sweephand.errors import DataError
+from sweephand.files import LocalFile, SourceFile, join_pieces
+from sweephand.ids import SequenceIds
+from sweephand.streams import StreamDef, StreamDefs
+
+_CHUNK_BYTES = 8 << 20
+_REMOTE_LOAD_THREADS = 16
+
+
+@dataclass(frozen=True)
+class TokenFiles:
+    """One stream of numbers that lie bare in pieces of files.
+
+    Attributes
+    ----------
+    files : sequence of SourceFile
+        Those that the pieces are of.
+    pieces : ndarray of uint64, shape (pieces, 3)
+        File number, byte where it begins, and size in bytes. One behind the other they are the
+        values of the stream.
+    offsets : ndarray of int64, shape (sequences + 1,)
+        Where each sequence begins, in elements of the stream.
+    dtype : numpy.dtype
+        Of the elements, in native byte order.
+    """
+
+    files: Sequence[SourceFile]
+    pieces: NDArray[np.uint64]
+    offsets: NDArray[np.int64]
+    dtype: np.dtype[np.generic]
+
+    def open(self, streams: StreamDefs | None, ids: SequenceIds) -> Opened:
+        """Return the corpus: local files are read sequence by sequence, others in chunks.
+
+        Parameters
+        ----------
+        streams : StreamDefs, optional
+            One stream, with the field "tokens".
+        ids : SequenceIds
+        """
+        if len(self.offsets) == 1:
+            raise DataError("the corpus is empty: no sequences", self.files[0].path)
+        name, definition = _one_stream(streams)
+        column = ColumnData(None, self.dtype, (), int(self.offsets[-1]), self.offsets)
+        starts = self._chunk_starts()
+        is_local = all(isinstance(file, LocalFile) for file in self.files)
+        return Opened(
+            core=self._resident(column) if is_local else self._by_chunks(starts),
+            streams=[describe_stream(name, column, definition)],
+            chunk_sequences=np.diff(starts).astype(np.uint64),
+            size_by=partial(size_columns, {name: column}, starts),
+            ids=ids,
+            names=[file.name for file in self.files],
+            resident=is_local,
+            sample_bytes=self.dtype.itemsize,
+            load_threads=1 if is_local else _REMOTE_LOAD_THREADS,
+        )
+
+    def _chunk_starts(self) -> NDArray[np.int64]:
+        """Return the first sequence of every chunk, and the end."""
+        begins = self.offsets[:-1] * self.dtype.itemsize
+        marks = np.arange(0, int(self.offsets[-1]) * self.dtype.itemsize, _CHUNK_BYTES)
+        starts = np.searchsorted(begins, marks)
+        return np.unique(np.append(starts, len(begins)))
+
+    def _resident(self, column: ColumnData) -> _core.Deserializer:
+        local = [file for file in self.files if isinstance(file, LocalFile)]
+        extents = join_pieces(local, self.pieces)
+        return _core.ResidentDeserializer(
+            make_chunk([replace(column, extents=extents)], owned=False)
+        )
+
+    def _by_chunks(self, starts: NDArray[np.int64]) -> _core.Deserializer:
+        def load(chunk: int) -> _core.Chunk:
+            first, end = starts[chunk : chunk + 2].tolist()
+            offsets = self.offsets[first : end + 1] - self.offsets[first]
+            item = self.dtype.itemsize
+            values = self._read(int(self.offsets[first]) * item, int(offsets[-1]) * item)
+            tokens = values.view(self.dtype)
+            return make_chunk([ColumnData(tokens, self.dtype, (), len(tokens), offsets)])
+
+        return _core.CallbackDeserializer(load)
+
+    def _read(self, begin: int, size: int) -> NDArray[np.uint8]:
+        """Read some bytes of the stream, by one request for every piece."""
+        starts = offsets_of(self.pieces[:, 2].astype(np.int64))
+        values = np.empty(size, np.uint8)
+        done = 0
+        while done < size:
+            piece = int(np.searchsorted(starts, begin + done, side="right")) - 1
+            number, offset, num_bytes = self.pieces[piece].tolist()
+            inside = begin + done - int(starts[piece])
+            part = values[done : done + num_bytes - inside]
+            self.files[number].read_into(offset + inside, part)
+            self.files[number].check_unchanged()
+            done += part.size
+        return values
+
+
+def _one_stream(streams: StreamDefs | None) -> tuple[str, StreamDef]:
+    defined = streams or StreamDefs(tokens=StreamDef())
+    if len(defined) != 1:
+        raise ValueError(f"there is one field, 'tokens', got streams {', '.join(defined)}")
+    ((name, definition),) = defined.items()
+    field = definition.field or name
+    if field != "tokens":
+        raise ValueError(f"there is no field {field!r}, only 'tokens'")
+    return name, definition

@@ -1,0 +1,239 @@
+"""The files of a corpus: which they are, and what tells that they are still the same."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import stat
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.errors import DataError
+
+PathLike = str | os.PathLike[str]
+Files = PathLike | Sequence[PathLike]
+
+_LEFTOVER_SUFFIXES = (".tmp", ".crc", ".sweephand-index")
+_LEFTOVER_NAMES = ("_SUCCESS",)
+
+
+@dataclass(frozen=True)
+class SourceFile(ABC):
+    """A file that is read by ranges.
+
+    Attributes
+    ----------
+    path : str
+        Path or URL.
+    name : str
+        What it is called in ids: its base name, or where two files share it the path below the
+        folder that all have in common.
+    size : int
+        In bytes.
+    tag : str
+        Changes with the content: the time of modification, or the ETag of an object.
+    """
+
+    path: str
+    name: str
+    size: int
+    tag: str
+
+    @abstractmethod
+    def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
+        """Fill an array with the bytes from `offset` on.
+
+        Raises
+        ------
+        StaleError
+            If the file is not the one that was listed.
+        DataError
+            If it ends before.
+        OSError
+            If the system or the store fails.
+        """
+
+    def read(self, offset: int, size: int) -> NDArray[np.uint8]:
+        """Return `size` bytes from `offset` on; see `read_into`."""
+        if size > self.size - offset:
+            raise DataError(
+                f"the file ends at byte {self.size}, before {size} bytes could be read",
+                self.path,
+                offset,
+            )
+        out = np.empty(size, np.uint8)
+        self.read_into(offset, out)
+        return out
+
+    @abstractmethod
+    def check_unchanged(self) -> None:
+        """Raise StaleError if the file is not the one that was listed."""
+
+
+@dataclass(frozen=True)
+class LocalFile(SourceFile):
+    """A regular file of this machine; its tag is the time of modification in ns."""
+
+    device: int
+    inode: int
+
+    @property
+    def core_tag(self) -> _core.FileTag:
+        """What the core compares whenever it reads."""
+        return _core.FileTag(self.size, int(self.tag), self.inode)
+
+    def listed(self) -> _core.ListedFile:
+        """Return the file as the core opens it."""
+        return _core.ListedFile(self.path, self.core_tag)
+
+    def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
+        """Fill an array with the bytes from `offset` on; see `SourceFile`."""
+        _core.File(self.path, self.core_tag).read_into(offset, out)
+
+    def check_unchanged(self) -> None:
+        """Raise StaleError if the file is not the one that was listed."""
+        _core.File(self.path, self.core_tag)
+
+
+@dataclass(frozen=True)
+class FileList:
+    """The files of a corpus by name, and the leftovers that a glob met and passed over."""
+
+    files: list[SourceFile]
+    leftovers: list[str]
+
+
+def find_files(files: Files) -> FileList:
+    """Find the files of a corpus.
+
+    Parameters
+    ----------
+    files : str, path, or sequence of them
+        Paths, globs (what exists is taken literally), or fsspec URLs with or without a glob.
+
+    Returns
+    -------
+    FileList
+        Sorted by the bytes of their names, whatever the order they were given in.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none of a name or a pattern.
+    DataError
+        If it is a folder, a pipe or a device.
+    ValueError
+        If a file is there twice, or none is given.
+    """
+    given = [files] if isinstance(files, str | os.PathLike) else list(files)
+    if not given:
+        raise ValueError("give at least one file")
+    found: list[SourceFile] = []
+    leftovers: list[str] = []
+    for one in given:
+        spec = os.fspath(one)
+        if is_url(spec):
+            from sweephand.remote import find_objects
+
+            listed = find_objects(spec)
+        else:
+            listed = _find_local(spec)
+        found += listed.files
+        leftovers += listed.leftovers
+    _refuse_twice(found)
+    return FileList(_name(found), leftovers)
+
+
+def join_pieces(files: Sequence[LocalFile], pieces: NDArray[np.uint64]) -> _core.Extents:
+    """Return pieces of files as one run of bytes that the core reads.
+
+    Parameters
+    ----------
+    pieces : ndarray of uint64, shape (pieces, 3)
+        File number, byte where it begins, and size in bytes.
+    """
+    numbers, offsets, sizes = np.ascontiguousarray(pieces.T)
+    return _core.Extents([file.listed() for file in files], numbers, offsets, sizes)
+
+
+def is_url(spec: str) -> bool:
+    """Return whether a path is an fsspec URL; what exists here is taken literally."""
+    return "://" in spec and not Path(spec).exists()
+
+
+def is_leftover(name: str) -> bool:
+    """Return whether a file that a glob met was left by a writer, and holds no data."""
+    return name.endswith(_LEFTOVER_SUFFIXES) or name in _LEFTOVER_NAMES
+
+
+def _find_local(spec: str) -> FileList:
+    if Path(spec).exists() or not glob.has_magic(spec):
+        return FileList([stat_file(spec)], [])
+    # Path.glob has no absolute patterns.
+    paths = [Path(path) for path in glob.glob(spec, recursive=True)]  # noqa: PTH207
+    found = [path for path in sorted(set(paths)) if not path.is_dir()]
+    leftovers = [str(path) for path in found if is_leftover(path.name)]
+    chosen = [path for path in found if not is_leftover(path.name)]
+    if not chosen:
+        raise no_match(spec, leftovers)
+    return FileList([stat_file(path) for path in chosen], leftovers)
+
+
+def no_match(spec: str, leftovers: Sequence[str]) -> FileNotFoundError:
+    """Return the error for a pattern that matches no data."""
+    reason = "no file matches the pattern"
+    if leftovers:
+        reason += f" but leftovers of a writer: {', '.join(leftovers)}"
+    return FileNotFoundError(errno.ENOENT, reason, spec)
+
+
+def stat_file(path: PathLike) -> LocalFile:
+    """Look at a local file.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is absent.
+    DataError
+        If it is no regular file.
+    """
+    path = Path(path)
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
+        raise DataError("this is a folder; name the files in it, such as '*'", str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise DataError("this is not a regular file", str(path))
+    return LocalFile(
+        path=str(path),
+        name=path.name,
+        size=status.st_size,
+        tag=str(status.st_mtime_ns),
+        device=status.st_dev,
+        inode=status.st_ino,
+    )
+
+
+def _refuse_twice(files: Sequence[SourceFile]) -> None:
+    seen: dict[object, str] = {}
+    for file in files:
+        identity = (file.device, file.inode) if isinstance(file, LocalFile) else file.path
+        if identity in seen:
+            raise ValueError(
+                f"the file {file.path!r} is given twice, also as {seen[identity]!r}; its "
+                "sequences would have the same ids"
+            )
+        seen[identity] = file.path
+
+
+def _name(files: list[SourceFile]) -> list[SourceFile]:
+    if len({file.name for file in files}) < len(files):
+        common = os.path.commonpath([Path(file.path).parent for file in files])
+        files = [replace(file, name=os.path.relpath(file.path, common)) for file in files]
+    return sorted(files, key=lambda file: os.fsencode(file.name))

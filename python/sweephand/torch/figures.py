@@ -1,0 +1,24 @@
+"""Numbers that a device is still computing."""
+
+import torch
+from torch import Tensor
+
+
+class DeviceFigure:
+    """A number on its way from a device, which nothing else has to wait for."""
+
+    def __init__(self, value: Tensor) -> None:
+        self._host = torch.empty((), dtype=torch.float64, pin_memory=True)
+        self._host.copy_(value.detach().double(), non_blocking=True)
+        self._arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        self._arrived.record()
+
+    def __float__(self) -> float:
+        """Wait for the number."""
+        self._arrived.synchronize()
+        return float(self._host)
+
+
+def figure(value: Tensor) -> float | DeviceFigure:
+    """Return a number: at once from main memory, from a device as one on its way."""
+    return DeviceFigure(value) if value.device.type == "cuda" else value.item()

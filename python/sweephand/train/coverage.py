@@ -1,0 +1,46 @@
+"""Whether learners take care of every parameter of a model, each of them once."""
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping, Sequence
+
+
+def check_coverage(
+    parameters: Mapping[str, Hashable],
+    learned: Sequence[Hashable],
+    frozen: Collection[Hashable] = (),
+) -> None:
+    """Refuse learners that do not cover a model.
+
+    Parameters
+    ----------
+    parameters : mapping from name to identity
+        Of the model: those that want a learner.
+    learned : sequence of identities
+        The parameters of all learners.
+    frozen : collection of identities
+        Further parameters of the model, which may have a learner.
+
+    Raises
+    ------
+    ValueError
+        Naming parameters that have no learner or several, or saying that a learner has some
+        that are not the model's.
+    """
+    times = Counter(learned)
+    uncovered = [name for name, identity in parameters.items() if not times[identity]]
+    if uncovered:
+        raise ValueError(f"no learner has the parameters {_some(uncovered)}")
+    repeated = [name for name, identity in parameters.items() if times[identity] > 1]
+    if repeated:
+        raise ValueError(f"more than one learner has the parameters {_some(repeated)}")
+    foreign = times.keys() - set(parameters.values()) - set(frozen)
+    if foreign:
+        raise ValueError(
+            f"the learners have {len(foreign)} parameters that are not the model's; the model "
+            f"has {_some(list(parameters))}"
+        )
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more

@@ -1,0 +1,153 @@
+"""Minibatches that grow from epoch to epoch, while convergence allows it."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from sweephand.train.checks import real, whole
+
+Rule: TypeAlias = Literal["search", "noise scale"]
+
+GRAIN = 64  # larger sizes are multiples of it
+
+
+@dataclass(frozen=True)
+class MinibatchScaling:
+    """How the minibatch grows at the ends of epochs, behind the schedule's list of sizes.
+
+    A trial leaves no trace: model, learners, loss scale, source, random generators and counters
+    are afterwards what they were. New sizes are at most ``max_size`` and twice the last one.
+    From 64 on they are rounded to multiples of 64 below these limits.
+
+    ``rule="search"``: trial sizes begin at the last size of the schedule, divided by the square
+    root of the learning rate relative to that of the first epoch if it has fallen, but at half
+    of the present size at least, and grow by the square root of 2. With each size
+    ``trial_minibatches`` are trained, from the same model and place. The loss of the first is
+    the base; the search ends at the first loss that is NaN or above the base by more than
+    ``error_margin`` percent, and the size before it is taken.
+
+    ``rule="noise scale"``: the mean gradients of ``trial_minibatches`` minibatches i of n_i
+    samples, N in all, and of all of them together, give the variance S of one sample's gradient
+    and the true gradient G: S = (mean of |g_i|^2 - |g|^2) / (mean of 1 / n_i - 1 / N),
+    |G|^2 = |g|^2 - S / N. The minibatch grows to S / |G|^2 if that is larger; it never shrinks.
+
+    Parameters
+    ----------
+    max_size : int
+        In samples.
+    trial_minibatches : int
+        At least 2 for the noise scale.
+    error_margin : float
+        In percent.
+    frequency : int
+        Every so many epochs.
+    rule : {"search", "noise scale"}
+
+    References
+    ----------
+    McCandlish et al. 2018, "An empirical model of large-batch training".
+    """
+
+    max_size: int = 2**20
+    trial_minibatches: int = 500
+    error_margin: float = 1.0
+    frequency: int = 1
+    rule: Rule = "search"
+
+    def __post_init__(self) -> None:
+        whole("max_size", self.max_size)
+        whole("frequency", self.frequency)
+        if self.rule not in ("search", "noise scale"):
+            raise ValueError(f"rule must be 'search' or 'noise scale', got {self.rule!r}")
+        whole("trial_minibatches", self.trial_minibatches, least=1 + (self.rule != "search"))
+        if not 0 <= real("error_margin", self.error_margin) < math.inf:
+            raise ValueError(f"error_margin must be at least 0, got {self.error_margin!r}")
+
+    def trial_sizes(self, scheduled: int, present: int, rate_ratio: float) -> Iterator[int]:
+        """Yield the sizes to be tried, in ascending order.
+
+        Parameters
+        ----------
+        scheduled, present : int
+            The last size of the schedule, and that of the last epoch.
+        rate_ratio : float
+            The learning rate relative to that of the first epoch.
+        """
+        limit = min(self.max_size, 2 * present)
+        first = scheduled / math.sqrt(min(rate_ratio, 1.0)) if rate_ratio > 0 else limit
+        size = max(first, present / 2)
+        before = 0
+        while before < limit:
+            rounded = limit if size >= limit else min(round_size(size), limit)
+            if rounded > before:
+                yield rounded
+            before = rounded
+            size *= math.sqrt(2)
+
+    def search(
+        self, sizes: Iterator[int], present: int, loss_of: Callable[[int], float]
+    ) -> int:
+        """Return the largest size that converges as well as the first.
+
+        Parameters
+        ----------
+        sizes : iterator of int
+            As `trial_sizes` yields them.
+        present : int
+            What is returned if not even the first size converges.
+        loss_of : callable
+            Makes a trial with a size and returns its loss.
+        """
+        best, base = present, math.nan
+        for size in sizes:
+            loss = loss_of(size)
+            if math.isnan(base):
+                base = loss
+            if not loss <= base * (1 + self.error_margin / 100):  # also if it is NaN
+                break
+            best = size
+        return best
+
+    def grow(self, present: int, noise_scale: float) -> int:
+        """Return the size that a noise scale suggests."""
+        limit = min(self.max_size, 2 * present)
+        if not noise_scale > present:
+            return present
+        return limit if noise_scale >= limit else max(present, round_size(noise_scale))
+
+
+def noise_scale(squared_norms: Sequence[float], sizes: Sequence[int], together: float) -> float:
+    """Return the minibatch size at which noise and gradient are equally strong.
+
+    Parameters
+    ----------
+    squared_norms : sequence of float
+        Of the mean gradient of each minibatch.
+    sizes : sequence of int
+        Their label samples.
+    together : float
+        The squared norm of the mean gradient of all samples.
+
+    Returns
+    -------
+    float
+        Infinite if no gradient is left without the noise; NaN if a norm is not finite.
+
+    Examples
+    --------
+    >>> noise_scale([5.0, 5.0], [10, 10], 3.0)
+    40.0
+    """
+    total = sum(sizes)
+    inverse = sum(1 / size for size in sizes) / len(sizes)
+    variance = (sum(squared_norms) / len(squared_norms) - together) / (inverse - 1 / total)
+    gradient = together - variance / total
+    if math.isnan(variance) or math.isnan(gradient):
+        return math.nan
+    return variance / gradient if gradient > 0 else math.inf
+
+
+def round_size(size: float) -> int:
+    """Return a size as a multiple of 64, or below 64 as a whole number."""
+    return round(size / GRAIN) * GRAIN if size >= GRAIN else max(1, round(size))

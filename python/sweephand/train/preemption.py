@@ -1,0 +1,53 @@
+"""Signals that ask a run to save and leave."""
+
+import logging
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+# EX_TEMPFAIL of sysexits.h: try again later.
+PREEMPTED_EXIT_CODE = 75
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+
+logger = logging.getLogger("sweephand")
+
+
+class Preempted(Exception):
+    """Training has to end here, so that it can be saved in time."""
+
+
+class Preemption:
+    """While it is entered, SIGTERM and SIGUSR1 only set a flag.
+
+    Parameters
+    ----------
+    is_wanted : bool
+        Whether it does so at all. It cannot outside of the main thread, which is logged.
+    """
+
+    def __init__(self, *, is_wanted: bool) -> None:
+        self._is_wanted = is_wanted
+        self._handlers: dict[signal.Signals, Any] = {}
+        self.is_requested = False
+
+    def __enter__(self) -> Self:
+        """Take the signals over."""
+        if self._is_wanted and threading.current_thread() is not threading.main_thread():
+            logger.warning("signals reach the main thread only: this run cannot be preempted")
+        elif self._is_wanted:
+            self._handlers = {one: signal.signal(one, self._request) for one in SIGNALS}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the signals back."""
+        for one, handler in self._handlers.items():
+            signal.signal(one, handler)
+
+    def _request(self, number: int, frame: FrameType | None) -> None:
+        self.is_requested = True

@@ -1,0 +1,154 @@
+"""A training run: how far it is, and how it is put back to an earlier moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from sweephand.errors import StateError
+from sweephand.train.feed import Feed
+from sweephand.train.frequency import Action, Frequency, Unit
+from sweephand.train.progress import Record, Step, Window
+from sweephand.train.session_configs import Source
+from sweephand.train.snapshot import Snapshot
+from sweephand.train.trainer import Trainer
+
+
+class Run:
+    """What a session trains, and all that an epoch or a trial changes of it.
+
+    Attributes
+    ----------
+    figures : Figures
+        Averages since the last epoch and the last summary.
+    size : int or None
+        Samples of a minibatch, once scaling has chosen it.
+    validated : (int, float) or None
+        The step after which was validated last, and the loss.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        source: Source,
+        feed: Feed,
+        epoch: Frequency,
+        actions: dict[str, Action],
+    ) -> None:
+        self.trainer = trainer
+        self.source = source
+        self.feed = feed
+        self.actions = actions
+        self.figures = Figures()
+        self.size: int | None = None
+        self.validated: tuple[int, float] | None = None
+        self._epoch = epoch
+
+    def count(self, unit: Unit) -> int:
+        """Return the label samples, minibatches, sweeps, epochs or seconds of training."""
+        consumed = self.trainer.consumed
+        if unit == "epoch":
+            return self.count(self._epoch.unit) // self._epoch.count if self._epoch.count else 0
+        if unit == "seconds":
+            return self.feed.seconds
+        return {
+            "sample": consumed.samples,
+            "minibatch": consumed.steps,
+            "sweep": consumed.sweeps,
+        }[unit]
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the next step; of several learners the highest."""
+        return max(learner.learning_rate for learner in self.trainer.model.learners)
+
+    def multiply_rates(self, factor: float) -> None:
+        """Multiply the learning rates of all learners, from the next step on."""
+        for learner in self.trainer.model.learners:
+            learner.pace.factor *= factor
+
+    @property
+    def has_last_rates(self) -> bool:
+        """Whether the schedules of rates have come to their last values."""
+        return all(learner.pace.is_last_rate for learner in self.trainer.model.learners)
+
+    def capture(self) -> Snapshot:
+        """Return this moment."""
+        snapshot = self.trainer.capture()
+        snapshot.state["source"] = self.source.get_checkpoint_state()
+        snapshot.state["run"] = {
+            "actions": {name: action.state_dict() for name, action in self.actions.items()},
+            "figures": self.figures.state_dict(),
+            "size": self.size,
+            "validated": self.validated,
+        }
+        return snapshot
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a moment.
+
+        Raises
+        ------
+        StateError
+            If it is of another model, corpus or order, or of no run.
+        """
+        state = snapshot.state
+        if "run" not in state:
+            raise StateError(
+                "the checkpoint was not saved by a session: it has no position of a source"
+            )
+        try:
+            run = state["run"]
+            self.source.restore_from_checkpoint(state["source"])
+            self.trainer.restore(snapshot)
+            for name, action in self.actions.items():
+                action.load_state_dict(run["actions"][name], self)
+            self.figures.load_state_dict(run["figures"])
+            self.size = run["size"]
+            self.validated = tuple(run["validated"]) if run["validated"] else None
+        except (KeyError, TypeError) as error:
+            raise StateError(f"this is no state of a run: {error!r}") from error
+
+    @contextmanager
+    def without_trace(self) -> Iterator[None]:
+        """Go back afterwards to the moment before; meanwhile nobody is told."""
+        before = self.capture()
+        writers, self.trainer.writers = self.trainer.writers, []
+        try:
+            yield
+        finally:
+            self.trainer.writers = writers
+            self.restore(before)
+
+
+class Figures:
+    """A progress writer that averages what a session needs.
+
+    Attributes
+    ----------
+    epoch, summary : Window
+        Since the last epoch, and since the last summary.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = Window()
+        self.summary = Window()
+
+    def update(self, step: Step) -> None:
+        """Add a step."""
+        self.epoch.update(step)
+        self.summary.update(step)
+
+    def write(self, record: Record) -> None:
+        """Do nothing."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return both."""
+        return {"epoch": asdict(self.epoch), "summary": asdict(self.summary)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from both."""
+        self.epoch = Window(**state["epoch"])
+        self.summary = Window(**state["summary"])

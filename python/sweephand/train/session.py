@@ -1,0 +1,486 @@
+"""The training session: minibatches in a row, and what is due between them."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+from collections.abc import Callable
+
+from sweephand.errors import StateError
+from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
+from sweephand.train.checkpoint import Checkpoint
+from sweephand.train.checks import whole
+from sweephand.train.feed import Evaluation, Feed, evaluate
+from sweephand.train.frequency import Action, Frequency, FrequencySpec
+from sweephand.train.learning_rate_control import LearningRateControl, RateController
+from sweephand.train.minibatch_scaling import MinibatchScaling
+from sweephand.train.preemption import PREEMPTED_EXIT_CODE, Preempted, Preemption
+from sweephand.train.progress import Window
+from sweephand.train.run import Run
+from sweephand.train.saver import Saver
+from sweephand.train.schedules import Schedule, Spec, minibatch_size_schedule
+from sweephand.train.session_configs import (
+    CheckpointConfig,
+    CrossValidationConfig,
+    Source,
+    TestConfig,
+)
+from sweephand.train.snapshot import Snapshot
+from sweephand.train.trainer import Trainer
+from sweephand.train.trials import trial_loss, trial_noise_scale
+
+logger = logging.getLogger("sweephand")
+
+
+class TrainingSession:
+    """Train for a number of samples, and save, validate and steer on the way.
+
+    An epoch is the label samples between two housekeeping points; it need not be a sweep. After
+    every minibatch these are done, if they are due, in this order: summary, cross-validation,
+    learning-rate control, minibatch scaling, checkpoint. What is due every n of something is
+    done when training has passed one or several multiples of n since it was done last, once for
+    all of them; no minibatch is cut there. In the end it is done once more, if it was not just
+    done.
+
+    Frequencies are None: once, at the end; 0: never; a number of label samples; or
+    ``(n, unit)`` with "sample", "minibatch", "sweep", "epoch" or "seconds".
+
+    Parameters
+    ----------
+    trainer : Trainer
+    mb_source : MinibatchSource
+        It must end, or there must be ``max_samples``.
+    mb_size : int, list, str or Schedule
+        Samples of a minibatch over all workers, as for `minibatch_size_schedule`. A schedule is
+        looked up at the label samples seen.
+    max_samples : int
+        Label samples after which training ends. The last minibatches are asked to have as many
+        samples as label samples are left; a sequence is never cut. ``FULL_DATA_SWEEP``: the
+        first sweep.
+    epoch_size : int
+        Label samples of an epoch. ``FULL_DATA_SWEEP``: an epoch is a sweep.
+        ``INFINITELY_REPEAT``: one epoch.
+    progress_frequency : None, int or (int, unit)
+        Of summaries.
+    checkpoint_config : CheckpointConfig, optional
+        While there are checkpoints, SIGTERM and SIGUSR1 end the minibatch, save and exit with
+        ``PREEMPTED_EXIT_CODE``.
+    cv_config : CrossValidationConfig, optional
+    lr_control : LearningRateControl, optional
+    mb_scaling : MinibatchScaling, optional
+    test_config : TestConfig, optional
+    cut_minibatch_at : int, optional
+        Minibatches end at multiples of so many label samples, as far as no sequence is cut.
+
+    Raises
+    ------
+    ValueError
+        If training would never end, or the learners' rates cannot be steered as wanted.
+    ArgumentTypeError
+        If an argument is of a wrong type.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        mb_source: Source,
+        mb_size: Spec[int] | Schedule[int],
+        *,
+        max_samples: int = INFINITELY_REPEAT,
+        epoch_size: int = FULL_DATA_SWEEP,
+        progress_frequency: FrequencySpec = FULL_DATA_SWEEP,
+        checkpoint_config: CheckpointConfig | None = None,
+        cv_config: CrossValidationConfig | None = None,
+        lr_control: LearningRateControl | None = None,
+        mb_scaling: MinibatchScaling | None = None,
+        test_config: TestConfig | None = None,
+        cut_minibatch_at: int | None = None,
+    ) -> None:
+        self._trainer = trainer
+        self._source = mb_source
+        self._mb_size = (
+            mb_size if isinstance(mb_size, Schedule) else minibatch_size_schedule(mb_size)
+        )
+        self._max_samples = whole("max_samples", max_samples)
+        if mb_source.is_infinite and max_samples == INFINITELY_REPEAT:
+            raise ValueError(
+                "training would never end: give max_samples, or give the source max_samples or "
+                "max_sweeps"
+            )
+        self._cut = None
+        if cut_minibatch_at is not None:
+            self._cut = whole("cut_minibatch_at", cut_minibatch_at)
+        self._cv_config = cv_config
+        self._test_config = test_config
+        self._lr_control = lr_control
+        self._mb_scaling = mb_scaling
+        _check_rates(trainer, lr_control, mb_scaling)
+        self._saver = None
+        saves_every = Frequency(0)
+        if checkpoint_config is not None and checkpoint_config.filename is not None:
+            self._saver = Saver(checkpoint_config, trainer.model.workers)
+            saves_every = Frequency.parse("frequency", checkpoint_config.frequency)
+        self._preemption = Preemption(is_wanted=self._saver is not None)
+        self._feed = Feed(trainer, self._preemption, self._watch_saver)
+
+        epoch = Frequency(1, "epoch")
+        validates_every = 0 if cv_config is None else cv_config.frequency
+        scales_every = 0 if mb_scaling is None else mb_scaling.frequency
+        actions = {
+            "summary": Action(Frequency.parse("progress_frequency", progress_frequency)),
+            "validation": Action(Frequency.parse("frequency", validates_every)),
+            "control": Action(Frequency(0) if lr_control is None else epoch),
+            "scaling": Action(Frequency(scales_every, "epoch")),
+            "epoch": Action(epoch),
+            "checkpoint": Action(saves_every),
+        }
+        self._due: list[tuple[Action, Callable[[], None]]] = [
+            (actions["summary"], self._summarize),
+            (actions["validation"], self._validate_and_ask),
+            (actions["control"], self._control),
+            (actions["scaling"], self._scale),
+            (actions["epoch"], self._begin_epoch),
+        ]
+        self._run = Run(
+            trainer,
+            mb_source,
+            Feed(trainer, self._preemption, self._watch_saver),
+            Frequency.parse("epoch_size", whole("epoch_size", epoch_size)),
+            actions,
+        )
+        self._controller = RateController(lr_control or LearningRateControl())
+        self._accepted: int | Snapshot | None = None  # what a rejected epoch goes back to
+        self._is_to_accept = False  # the present moment, once it is saved
+        self._first_rate = math.nan  # of the first epoch
+        self._ended: str | None = None  # why, if not for the number of samples
+        self._is_tested = False
+
+    def train(self) -> None:
+        """Train to the end, from the beginning or from a checkpoint.
+
+        Raises
+        ------
+        FileNotFoundError
+            If a checkpoint is required, and there is none.
+        StateError
+            If checkpoints are damaged, or of another model, corpus or order.
+        OSError
+            If a checkpoint cannot be written; those that were there stay.
+        FloatingPointError, LossScaleError
+            As `Trainer.train_minibatch`.
+        SystemExit
+            With ``PREEMPTED_EXIT_CODE``, after SIGTERM or SIGUSR1.
+        """
+        self._trainer.writers.append(self._run.figures)
+        try:
+            with self._preemption:
+                try:
+                    self._begin()
+                    self._train()
+                except Preempted:
+                    self._leave()
+        finally:
+            self._trainer.writers.remove(self._run.figures)
+            if self._saver is not None:
+                self._saver.close()
+
+    def _begin(self) -> None:
+        """Restore what is to be restored."""
+        if self._saver is not None:
+            checkpoint = self._saver.begin_with()
+            if checkpoint is not None:
+                self._restore(Snapshot.read(checkpoint, self._trainer.model))
+                self._forget_lost_epoch(checkpoint)
+                self._say(f"going on from {checkpoint.folder}")
+            elif self._saver.restores:
+                self._say(f"no checkpoint in {self._saver.store.folder}: starting afresh")
+        if math.isnan(self._first_rate):
+            self._first_rate = self._run.rate
+        if self._keeps_best and self._accepted is None:
+            self._is_to_accept = True
+
+    def _train(self) -> None:
+        self._act()  # what was due when it was saved
+        while not self._has_ended() and self._step():
+            self._act()
+        self._finish()
+
+    def _has_ended(self) -> bool:
+        if self._max_samples == FULL_DATA_SWEEP:
+            return self._ended is not None or self._run.count("sweep") > 0
+        return self._ended is not None or self._run.count("sample") >= self._max_samples
+
+    def _step(self) -> bool:
+        """Train one minibatch; False at the end of data."""
+        minibatch, num_samples = self._run.feed.next(self._source, self._request())
+        if not minibatch:
+            return False
+        self._is_tested = False
+        try:
+            self._trainer.train_minibatch(minibatch, num_samples)
+        except FloatingPointError as error:
+            if not (self._keeps_best and self._run.has_last_rates):
+                raise
+            self._say(str(error))
+            self._decide(math.nan)
+        return True
+
+    def _request(self) -> int:
+        """Return how many samples the next minibatch is asked to have."""
+        seen = self._run.count("sample")
+        size = self._run.size or self._mb_size[seen]
+        if self._max_samples == FULL_DATA_SWEEP:
+            sweep = self._source.num_samples_per_sweep
+            size = min(size, sweep - self._source.current_position % sweep)
+        else:
+            size = min(size, self._max_samples - seen)
+        return size if self._cut is None else min(size, self._cut - seen % self._cut)
+
+    def _act(self) -> None:
+        """Do what is due between two minibatches."""
+        for action, run in self._due:
+            self._run.feed.raise_if_preempted()
+            if action.is_due(self._run):
+                self._do(run)
+        if self._is_to_accept or self._run.actions["checkpoint"].is_due(self._run):
+            self._do(self._save)
+        self._run.feed.raise_if_preempted()
+
+    def _do(self, run: Callable[[], None]) -> None:
+        self._trainer.settle()
+        run()
+        self._trainer.pause()
+
+    def _finish(self) -> None:
+        """Do what is due at the end of training."""
+        if self._ended is not None:
+            self._say(f"training ends: {self._ended}")
+        for action, run in self._due[:2]:  # summary and validation
+            if action.is_due_at_end(self._run):
+                self._do(run)
+        is_tested = self._is_tested
+        if self._test_config is not None and not is_tested and self._run.count("minibatch"):
+            self._test(self._test_config)
+        checkpoint = self._run.actions["checkpoint"]
+        changed = self._is_tested and not is_tested and not checkpoint.frequency.is_never
+        if changed or checkpoint.is_due_at_end(self._run):
+            self._save()
+        self._wait_for_saver()
+
+    def _leave(self) -> None:
+        """Save and exit, as a signal wants it."""
+        self._save()
+        self._wait_for_saver()
+        self._say(f"preempted at {self._run.count('sample')} samples, all is saved")
+        sys.exit(PREEMPTED_EXIT_CODE)
+
+    def _summarize(self) -> None:
+        self._run.actions["summary"].done(self._run)
+        self._trainer.tell("summary", self._run.figures.summary.figures())
+        self._run.figures.summary = Window()
+
+    def _begin_epoch(self) -> None:
+        self._run.actions["epoch"].done(self._run)
+        self._run.figures.epoch = Window()
+
+    def _validate_and_ask(self) -> None:
+        """Validate, and let the callback say whether training goes on."""
+        assert self._cv_config is not None
+        result = Evaluation(0.0, None, 0, 0)
+        if self._cv_config.minibatch_source is not None:
+            result = self._validate(self._cv_config.minibatch_source)
+        index = self._run.actions["validation"].done(self._run)
+        if self._cv_config.callback is None:
+            return
+        error = result.loss if result.metric is None else result.metric
+        answer = self._cv_config.callback(
+            index, error, result.num_samples, result.num_minibatches
+        )
+        if self._run.feed.agree(answer is False):
+            self._ended = "the callback of a validation asked for it"
+
+    def _validate(self, source: Source) -> Evaluation:
+        assert self._cv_config is not None
+        size, limit = self._cv_config.minibatch_size, self._cv_config.max_samples
+        result = evaluate(self._run.feed, self._trainer, source, size, limit)
+        self._run.validated = self._run.count("minibatch"), result.loss
+        self._trainer.tell("validation", result.figures())
+        return result
+
+    def _test(self, config: TestConfig) -> None:
+        source, size = config.minibatch_source, config.minibatch_size
+        result = evaluate(self._run.feed, self._trainer, source, size, None)
+        self._is_tested = True
+        self._trainer.tell("test", result.figures())
+
+    @property
+    def _keeps_best(self) -> bool:
+        """Whether an epoch can be rejected."""
+        return self._lr_control is not None and self._lr_control.load_best
+
+    def _control(self) -> None:
+        """Judge the epoch that has ended."""
+        value = self._control_value()
+        self._run.actions["control"].done(self._run)
+        if self._run.has_last_rates:
+            self._decide(value)
+        else:
+            self._controller.note(value)
+            self._is_to_accept = self._keeps_best
+
+    def _control_value(self) -> float:
+        source = None if self._cv_config is None else self._cv_config.minibatch_source
+        if source is None:
+            return self._run.figures.epoch.average_loss
+        step, loss = self._run.validated or (None, math.nan)
+        return loss if step == self._run.count("minibatch") else self._validate(source).loss
+
+    def _decide(self, value: float) -> None:
+        """Accept or reject an epoch by its loss, and change the rates."""
+        decision = self._controller.decide(value)
+        factor = decision.factor
+        if decision.is_rejected:
+            self._go_back()
+            factor = self._controller.factor
+            seen = self._run.count("sample")
+            self._say(f"the loss {value:g} is rejected: back to {seen} samples")
+        else:
+            self._is_to_accept = self._keeps_best
+        self._run.multiply_rates(factor)
+        if decision.ends_training:
+            self._ended = "the loss stopped improving a second time"
+        elif self._controller.is_too_low(self._run.rate):
+            self._ended = f"the learning rate {self._run.rate:g} is below its floor"
+
+    def _go_back(self) -> None:
+        """Go back to the end of the last accepted epoch."""
+        accepted = self._accepted
+        if isinstance(accepted, int):
+            assert self._saver is not None
+            self._wait_for_saver()
+            accepted = Snapshot.read(
+                Checkpoint(self._saver.store.path(accepted)), self._trainer.model
+            )
+        assert accepted is not None
+        self._run.restore(accepted)
+        self._is_to_accept = False
+
+    def _scale(self) -> None:
+        """Choose the size of minibatches for the next epochs."""
+        assert self._mb_scaling is not None
+        scaling, trials = self._mb_scaling, self._mb_scaling.trial_minibatches
+        seen = self._run.count("sample")
+        if self._mb_size.is_last_at(seen, self._run.count("sweep")):
+            scheduled = self._mb_size[seen]
+            present = self._run.size or scheduled
+            if scaling.rule == "search":
+                ratio = self._run.rate / self._first_rate
+                sizes = scaling.trial_sizes(scheduled, present, ratio)
+                self._run.size = scaling.search(
+                    sizes, present, lambda size: trial_loss(self._run, size, trials)
+                )
+            else:
+                self._run.size = scaling.grow(
+                    present, trial_noise_scale(self._run, present, trials)
+                )
+            if self._run.size != present:
+                self._trainer.tell("change", {"minibatch_size": self._run.size})
+        self._run.actions["scaling"].done(self._run)
+
+    def _save(self) -> None:
+        """Save the present moment; in memory, if it is only to be accepted."""
+        if self._saver is None:
+            self._is_to_accept = False
+            self._accepted = self._capture()
+            return
+        self._wait_for_saver()
+        number = self._saver.next_number()
+        if self._is_to_accept:
+            self._is_to_accept = False
+            self._accepted = number
+        self._run.actions["checkpoint"].done(self._run)
+        pinned = self._accepted if isinstance(self._accepted, int) else None
+        self._saver.save(number, self._capture(), pinned)
+
+    def _wait_for_saver(self) -> None:
+        if self._saver is not None:
+            self._tell_saved(self._saver.wait())
+
+    def _watch_saver(self) -> None:
+        """Tell of a checkpoint that has become durable, or raise why it has not."""
+        if self._saver is not None:
+            self._tell_saved(self._saver.poll())
+
+    def _tell_saved(self, checkpoint: Checkpoint | None) -> None:
+        if checkpoint is not None:
+            self._trainer.tell("event", {"message": f"saved {checkpoint.folder}"})
+
+    def _say(self, message: str) -> None:
+        """Tell something that must not go unheard."""
+        if len(self._trainer.writers) > 1:  # one of them is ours
+            self._trainer.tell("event", {"message": message})
+        else:
+            logger.warning("%s", message)
+
+    def _capture(self) -> Snapshot:
+        snapshot = self._run.capture()
+        snapshot.state["session"] = {
+            "seconds": self._run.feed.seconds,
+            "control": self._controller.state_dict(),
+            "accepted": self._accepted if isinstance(self._accepted, int) else None,
+            "is_to_accept": self._is_to_accept,
+            "first_rate": self._first_rate,
+            "ended": self._ended,
+            "is_tested": self._is_tested,
+        }
+        return snapshot
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        """Go on from where a session was saved."""
+        self._run.restore(snapshot)
+        try:
+            state = snapshot.state["session"]
+            self._run.feed.begin_at(state["seconds"])
+            self._controller.load_state_dict(state["control"])
+            self._accepted = state["accepted"]
+            self._is_to_accept = state["is_to_accept"]
+            self._first_rate = state["first_rate"]
+            self._ended = state["ended"]
+            self._is_tested = state["is_tested"]
+        except KeyError as error:
+            raise StateError(f"the state of a session lacks {error}") from error
+
+    def _forget_lost_epoch(self, checkpoint: Checkpoint) -> None:
+        """Take the present moment for the accepted one, where that is in no reach."""
+        assert self._saver is not None
+        if self._accepted is None or not self._keeps_best:
+            return
+        store = self._saver.store
+        assert isinstance(self._accepted, int)
+        is_there = (
+            checkpoint.folder.parent == store.folder and store.path(self._accepted).exists()
+        )
+        if not is_there:
+            self._say(f"checkpoint {self._accepted}, the last accepted epoch, is not there")
+            self._accepted = None
+
+
+def _check_rates(
+    trainer: Trainer,
+    lr_control: LearningRateControl | None,
+    mb_scaling: MinibatchScaling | None,
+) -> None:
+    """Refuse rates that cannot be controlled, or that would change with the minibatch size."""
+    for learner in trainer.model.learners:
+        schedule = learner.pace.schedule
+        if schedule is None and (lr_control is not None or mb_scaling is not None):
+            raise ValueError(
+                "a learner without a schedule of learning rates cannot be steered: its rates "
+                "are set by others"
+            )
+        if mb_scaling is not None and schedule is not None and schedule.minibatch_size is None:
+            raise ValueError(
+                "minibatch scaling needs learning rates with a reference size: those of a "
+                "minibatch of any size would change their meaning with it"
+            )

@@ -1,0 +1,65 @@
+"""The workers that train together."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+
+class Workers(Protocol):
+    """The workers that train together; every one of them makes the same calls in turn."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+
+    @property
+    def index(self) -> int:
+        """Which of them this is, in ``[0, count)``."""
+
+    def sum(self, values: Sequence[int]) -> list[int]:
+        """Return the sum over all workers of each value."""
+
+    def sum_floats(self, values: Sequence[float]) -> list[float]:
+        """Return the sum over all workers of each value."""
+
+    def gather(self, state: Any) -> list[Any]:
+        """Return what each worker gave, worker 0 first."""
+
+
+class OneWorker:
+    """The only worker there is."""
+
+    count = 1
+    index = 0
+
+    def sum(self, values: Sequence[int]) -> list[int]:
+        """Return the values."""
+        return list(values)
+
+    def sum_floats(self, values: Sequence[float]) -> list[float]:
+        """Return the values."""
+        return list(values)
+
+    def gather(self, state: Any) -> list[Any]:
+        """Return what was given."""
+        return [state]
+
+
+def on_first(workers: Workers, action: Callable[[], object]) -> None:
+    """Let worker 0 do something while the others wait; if it fails, all of them raise.
+
+    Raises
+    ------
+    RuntimeError
+        On the others: what failed on worker 0, which raises the error itself.
+    """
+    error = None
+    if workers.index == 0:
+        try:
+            action()
+        except Exception as caught:
+            error = caught
+    message = workers.gather(None if error is None else repr(error))[0]
+    if error is not None:
+        raise error
+    if message is not None:
+        raise RuntimeError(f"worker 0 failed: {message}")

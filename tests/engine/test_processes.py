@@ -1,0 +1,271 @@
+"""Forks, spawned processes, signals, and the end of the interpreter."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+ENGINES = ["num_threads=0", "num_threads=1, prefetch=1", "num_threads=2, prefetch=3"]
+TIMEOUT = 60
+
+PRELUDE = """
+import os, signal, sys, threading, time, warnings
+import numpy as np
+import sweephand as sh
+
+# Forking with threads is what is tried here.
+warnings.filterwarnings("ignore", message=".*multi-threaded.*", category=DeprecationWarning)
+
+
+class Chunks(sh.UserDeserializer):
+    '''Rows in chunks of four; from chunk `stuck` on, making one takes `seconds`.'''
+
+    def __init__(self, stuck=1000, seconds=0):
+        self.stuck, self.seconds = stuck, seconds
+
+    def stream_infos(self):
+        return sh.StreamDefs(x=sh.StreamDef())
+
+    def num_chunks(self):
+        return 100
+
+    def chunk_infos(self):
+        return [(4, 4)] * 100
+
+    def get_chunk(self, chunk_id):
+        if chunk_id >= self.stuck:
+            print("stuck", flush=True)
+            time.sleep(self.seconds)
+        return {"x": np.arange(4 * chunk_id, 4 * chunk_id + 4)}
+
+
+def rows(**options):
+    return sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(1000)}), **options)
+"""
+
+
+def run(
+    code: str, *arguments: str, timeout: float = TIMEOUT
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", PRELUDE + textwrap.dedent(code), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def output(code: str) -> str:
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_forked_child_goes_on_exactly_and_so_does_its_parent(engine: str) -> None:
+    code = f"""
+    with rows({engine}) as source:
+        order = source.sequence_ids(0, 1000)
+        before = [source.next_minibatch(7) for _ in range(5)]
+        values = before[-1]["x"].values.copy()
+        child = os.fork()
+        after = [name for _ in range(20) for name in source.next_minibatch(7).ids]
+        assert after == order[35:175], after
+        assert source.current_position == 175
+        assert np.array_equal(before[-1]["x"].values, values)
+        assert source.stats()["minibatches"] == (20 if child == 0 else 25)
+        del before
+        if child == 0:
+            grandchild = os.fork()
+            assert source.next_minibatch(7).ids == order[175:182]
+            if grandchild == 0:
+                source.close()
+                sys.exit(0)
+            assert os.waitpid(grandchild, 0)[1] == 0
+            sys.exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    print("done")
+    """
+    assert output(code) == "done\n"
+
+
+def test_a_child_that_is_forked_before_the_first_call_is_no_other_than_its_parent() -> None:
+    code = """
+    source = rows(num_threads=2)
+    child = os.fork()
+    ids = source.next_minibatch(50).ids
+    assert ids == source.sequence_ids(0, 50)
+    if child:
+        assert os.waitpid(child, 0)[1] == 0
+        print("done")
+    """
+    assert output(code) == "done\n"
+
+
+def test_a_child_may_be_forked_while_threads_work_in_the_deserializer() -> None:
+    code = """
+    source = sh.MinibatchSource(Chunks(2, 0.05), randomize=False, num_threads=2, prefetch=8)
+    for _ in range(10):
+        position = source.current_position
+        source.next_minibatch(4)
+        child = os.fork()
+        if child == 0:
+            values = source.next_minibatch(4)["x"].values.tolist()
+            os._exit(0 if values[0] == position + 4 else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    """
+    assert "stuck" in output(code)
+
+
+def test_a_source_does_not_hold_up_a_child_that_never_uses_it() -> None:
+    code = """
+    source = rows(num_threads=2)
+    source.next_minibatch(8)
+    child = os.fork()
+    if child == 0:
+        del source
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    """
+    assert output(code) == ""
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        ("pass", 0),
+        ("sys.exit(3)", 3),
+        ("raise ValueError('the end')", 1),
+        ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)", -signal.SIGTERM),
+        ("del source, chunks; sys.exit(5)", 5),
+    ],
+)
+def test_a_process_ends_at_once_with_minibatches_on_the_way(ending: str, code: int) -> None:
+    begin = time.monotonic()
+    done = run(f"""
+    source = rows(num_threads=2, prefetch=3)
+    chunks = sh.MinibatchSource(Chunks(), num_threads=2, prefetch=3)
+    source.next_minibatch(8), chunks.next_minibatch(8)
+    {ending}
+    """)
+    assert done.returncode == code, done.stderr
+    assert "the end" in done.stderr if "the end" in ending else done.stderr == ""
+    assert time.monotonic() - begin < TIMEOUT / 2
+
+
+@pytest.mark.parametrize("hold", ["source.cycle = source", "del source"])
+def test_a_process_ends_though_a_chunk_is_never_made(hold: str) -> None:
+    done = run(f"""
+    source = sh.MinibatchSource(Chunks(1, 3600), randomize=False, num_threads=1, prefetch=2)
+    source.next_minibatch(4)
+    print("asked", flush=True)
+    time.sleep(0.2)
+    {hold}
+    """)
+    assert done.returncode == 0, done.stderr
+    assert "asked" in done.stdout
+
+
+def test_a_daemon_thread_in_a_call_does_not_break_the_end() -> None:
+    for seconds in ("0.2", "3600"):
+        done = run(f"""
+        source = sh.MinibatchSource(Chunks(1, {seconds}), randomize=False, num_threads=1)
+        threading.Thread(target=lambda: list(source.minibatches(4)), daemon=True).start()
+        time.sleep(0.3)
+        """)
+        assert done.returncode == 0, done.stderr
+
+
+def interrupted(code: str) -> subprocess.CompletedProcess[str]:
+    """Run code that prints "stuck" where it is to be interrupted."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        while "stuck" not in process.stdout.readline():
+            assert process.poll() is None
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_blocked_call_is_interrupted_and_the_next_one_goes_on(engine: str) -> None:
+    done = interrupted(f"""
+    chunks = Chunks(3, 3600)
+    source = sh.MinibatchSource(chunks, randomize=False, {engine})
+    try:
+        for _ in range(10):
+            source.next_minibatch(4)
+    except KeyboardInterrupt:
+        print("interrupted at", source.current_position, flush=True)
+    else:
+        print("not interrupted")
+    """)
+    # The call at 12 needs the chunk; one before it may have begun to make that minibatch ahead.
+    told = done.stdout.split("\n")[-2]
+    assert told in [f"interrupted at {time}" for time in (4, 8, 12)], done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_interrupted_call_has_lost_nothing() -> None:
+    done = interrupted("""
+    chunks = Chunks(3, 3600)
+    source = sh.MinibatchSource(chunks, randomize=False, num_threads=0)
+    try:
+        for _ in range(10):
+            source.next_minibatch(4)
+    except KeyboardInterrupt:
+        chunks.seconds = 0
+        print(source.next_minibatch(6)["x"].values.tolist())
+    """)
+    assert "[12, 13, 14, 15, 16, 17]" in done.stdout
+
+
+def test_a_source_moves_to_a_spawned_process_with_its_place(tmp_path: Path) -> None:
+    script = tmp_path / "spawning.py"
+    script.write_text(
+        PRELUDE
+        + textwrap.dedent("""
+    import multiprocessing
+
+    def take(source):
+        minibatch = source.next_minibatch(5)
+        return minibatch.ids, minibatch["x"].values.tolist(), source.get_checkpoint_state()
+
+    if __name__ == "__main__":
+        np.save("x.npy", np.arange(1000))
+        npy = sh.MinibatchSource(sh.NpyDeserializer({"x": "x.npy"}), randomization_seed=3)
+        data = sh.MinibatchSourceFromData({"x": np.arange(7)}, max_samples=100)
+        sources = [rows(num_threads=2, max_sweeps=2), sh.MinibatchSource(Chunks()), npy, data]
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            for source in sources:
+                source.next_minibatch(9)
+                assert pool.apply(take, (source,)) == take(source)
+        print("done")
+    """)
+    )
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.stdout == "done\n", done.stderr

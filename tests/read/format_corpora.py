@@ -1,0 +1,205 @@
+"""One small corpus written in every format that Python reads, and how to open each."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import sweephand as sh
+
+TOKENS = sh.StreamDefs(tokens=sh.StreamDef(dtype="int32"))
+ALL = sh.StreamDefs(
+    tokens=sh.StreamDef(dtype="int32", defines_mb_size=True),
+    label=sh.StreamDef(dtype="int64"),
+    text=sh.StreamDef(),
+)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sequences of tokens; every one also has a label and a text that tell its number."""
+
+    tokens: list[NDArray[np.int32]]
+
+    @classmethod
+    def of_lengths(cls, lengths: Sequence[int], seed: int = 0) -> Corpus:
+        random = np.random.default_rng(seed)
+        return cls([random.integers(0, 60000, n, dtype=np.int32) for n in lengths])
+
+    @property
+    def labels(self) -> list[int]:
+        return [100 + number for number in range(len(self.tokens))]
+
+    @property
+    def texts(self) -> list[str]:
+        return [f"é{number}\0" for number in range(len(self.tokens))]
+
+    def parts(self, count: int) -> list[Corpus]:
+        """The same in runs of nearly equal length."""
+        return [Corpus(list(part)) for part in _split(self.tokens, count)]
+
+
+def _split(items: list[Any], count: int) -> list[list[Any]]:
+    ends = [len(items) * i // count for i in range(count + 1)]
+    return [items[begin:end] for begin, end in pairwise(ends)]
+
+
+def varied(count: int = 40) -> Corpus:
+    return Corpus.of_lengths([1 + 7 * n % 9 for n in range(count)])
+
+
+# Writing
+
+
+def write_megatron(
+    prefix: Path,
+    tokens: Sequence[NDArray[Any]],
+    bounds: Sequence[int] | None = None,
+    dtype: str = "u2",
+    modes: bool = False,
+) -> None:
+    """A ``.bin`` and an ``.idx`` file, as Megatron's own writer lays them out."""
+    code = {"u1": 1, "i1": 2, "i2": 3, "i4": 4, "i8": 5, "u2": 8}[dtype]
+    lengths = np.array([len(one) for one in tokens], "<i4")
+    item = np.dtype(dtype).itemsize
+    offsets = np.concatenate([[0], np.cumsum(lengths.astype("<i8"))])[:-1] * item
+    if bounds is None:
+        bounds = range(len(lengths) + 1)
+    content = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, len(lengths), len(bounds))
+    content += lengths.tobytes() + offsets.astype("<i8").tobytes()
+    content += np.array(bounds, "<i8").tobytes() + bytes(len(lengths) if modes else 0)
+    prefix.with_suffix(".idx").write_bytes(content)
+    prefix.with_suffix(".bin").write_bytes(
+        b"".join(one.astype(f"<{dtype}").tobytes() for one in tokens)
+    )
+
+
+def write_jsonl(path: Path, corpus: Corpus) -> None:
+    rows = zip(corpus.tokens, corpus.labels, corpus.texts, strict=True)
+    lines = [
+        json.dumps({"tokens": tokens.tolist(), "label": label, "text": text})
+        for tokens, label, text in rows
+    ]
+    path.write_text("".join(line + "\n" for line in lines))
+
+
+def to_table(corpus: Corpus, first: int = 0) -> Any:
+    import pyarrow as pa
+
+    count = len(corpus.tokens)
+    return pa.table(
+        {
+            "tokens": pa.array([one.tolist() for one in corpus.tokens], pa.list_(pa.int32())),
+            "label": np.arange(100 + first, 100 + first + count),
+            "text": [f"é{first + number}\0" for number in range(count)],
+        }
+    )
+
+
+# Opening: a folder and a corpus to a deserializer
+
+
+def arrays(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    data: dict[str, object] = {
+        "tokens": corpus.tokens,
+        "label": np.array(corpus.labels),
+        "text": corpus.texts,
+    }
+    return sh.ArrayDeserializer(data, ALL)
+
+
+def megatron(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    for number, part in enumerate(corpus.parts(3)):
+        write_megatron(folder / f"part-{number}", part.tokens)
+    return sh.MegatronDeserializer(str(folder / "part-*"), TOKENS)
+
+
+def raw_tokens(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    """Only for sequences of 5 tokens, and a shorter one at the end of each of two files."""
+    for number, part in enumerate(corpus.parts(2)):
+        tokens = np.concatenate([np.empty(0, np.uint16), *part.tokens])
+        tokens.astype(np.uint16).tofile(folder / f"part-{number}.bin")
+    return sh.RawTokensDeserializer(str(folder / "*.bin"), "uint16", 5, TOKENS)
+
+
+def jsonl(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    path = folder / "all.jsonl"
+    write_jsonl(path, corpus)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.unlink()
+    for number, part in enumerate(_split(lines, 3)):
+        (folder / f"part-{number}.jsonl").write_bytes(b"".join(part))
+    return sh.JSONLDeserializer(str(folder / "*.jsonl"), ALL)
+
+
+def parquet(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    pq = pytest.importorskip("pyarrow.parquet")
+    table = to_table(corpus)
+    middle = len(corpus.tokens) // 2
+    pq.write_table(table.slice(0, middle), folder / "a.parquet", row_group_size=3)
+    pq.write_table(table.slice(middle), folder / "b.parquet", row_group_size=3)
+    return sh.ParquetDeserializer(str(folder / "*.parquet"), ALL)
+
+
+def arrow_files(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    ipc = pytest.importorskip("pyarrow.ipc")
+    table = to_table(corpus)
+    middle = len(corpus.tokens) // 2
+    with ipc.new_stream(folder / "a.arrow", table.schema) as writer:
+        writer.write_table(table.slice(0, middle), max_chunksize=3)
+    with ipc.new_file(folder / "b.arrow", table.schema) as writer:
+        writer.write_table(table.slice(middle), max_chunksize=3)
+    return sh.ArrowDeserializer([folder / "a.arrow", folder / "b.arrow"], ALL)
+
+
+def arrow_table(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    pa = pytest.importorskip("pyarrow")
+    batches = to_table(corpus).to_batches(max_chunksize=3)
+    return sh.ArrowDeserializer(pa.Table.from_batches(batches), ALL)
+
+
+def dataset(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    """A Hugging Face dataset whose rows an indices mapping puts in order."""
+    datasets = pytest.importorskip("datasets")
+    count = len(corpus.tokens)
+    order = np.random.default_rng(1).permutation(count)
+    table = to_table(corpus).take(np.argsort(order))
+    return sh.ArrowDeserializer(datasets.Dataset(table).select(order), ALL)
+
+
+def saved_dataset(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    datasets = pytest.importorskip("datasets")
+    datasets.disable_progress_bars()
+    datasets.Dataset(to_table(corpus)).save_to_disk(str(folder / "saved"), num_shards=3)
+    return sh.ArrowDeserializer(folder / "saved", ALL)
+
+
+def map_items(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    rows = zip(corpus.tokens, corpus.labels, corpus.texts, strict=True)
+    items = [{"tokens": t, "label": label, "text": text} for t, label, text in rows]
+    return sh.MapDeserializer(items, ALL, lengths=[len(one) for one in corpus.tokens])
+
+
+Make = Callable[[Path, Corpus], sh.Deserializer]
+
+EVERY_FORMAT: list[Make] = [
+    *(megatron, raw_tokens, jsonl, parquet, arrow_files, arrow_table, dataset),
+    *(saved_dataset, map_items),
+]
+
+
+def corpus_for(make: Make) -> Corpus:
+    """The corpus that a format is tried with: what it can hold."""
+    if make is raw_tokens:
+        lengths = [5] * 9 + [3] + [5] * 9 + [1]
+        return Corpus.of_lengths(lengths)
+    return varied()

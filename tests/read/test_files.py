@@ -1,0 +1,153 @@
+"""Which files a corpus is made of."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+from sweephand.files import find_files
+
+
+def names(files: object) -> list[str]:
+    return [file.name for file in find_files(files).files]  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("b.bin", "a.bin", "c.bin.tmp", "_SUCCESS", "x.bin.crc", "[1].bin"):
+        (tmp_path / name).write_bytes(b"1234")
+    return tmp_path
+
+
+def test_files_are_sorted_by_the_bytes_of_their_names(folder: Path) -> None:
+    (folder / "B.bin").write_bytes(b"")
+    assert names([folder / "b.bin", folder / "B.bin", folder / "a.bin"]) == [
+        "B.bin",
+        "a.bin",
+        "b.bin",
+    ]
+
+
+def test_a_glob_passes_leftovers_and_lists_them(folder: Path) -> None:
+    (folder / "sub.bin").mkdir()
+    found = find_files(str(folder / "*"))
+    assert [file.name for file in found.files] == ["[1].bin", "a.bin", "b.bin"]
+    assert [Path(path).name for path in found.leftovers] == [
+        "_SUCCESS",
+        "c.bin.tmp",
+        "x.bin.crc",
+    ]
+
+
+def test_what_exists_is_taken_literally(folder: Path) -> None:
+    assert names(folder / "[1].bin") == ["[1].bin"]
+    assert names(folder / "c.bin.tmp") == ["c.bin.tmp"]
+    (folder / "1.bin").write_bytes(b"")
+    assert names(str(folder / "[12].bin")) == ["1.bin"]
+
+
+def test_files_that_share_a_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    for part in ("x", "y"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "part-0.bin").write_bytes(b"")
+    assert names(str(tmp_path / "*" / "*.bin")) == ["x/part-0.bin", "y/part-0.bin"]
+
+
+def test_a_name_may_hold_any_bytes(tmp_path: Path) -> None:
+    odd = os.fsdecode(b"odd \xff\n name.bin")
+    np.arange(6, dtype=np.uint16).tofile(tmp_path / odd)
+    deserializer = sh.RawTokensDeserializer(tmp_path / odd, "uint16", 4)
+    source = sh.MinibatchSource(deserializer, randomize=False, max_sweeps=1)
+    minibatch = source.next_minibatch(10)
+    assert minibatch.ids == [f"{odd}__0", f"{odd}__1"]
+    assert source.get_checkpoint_state()
+
+
+def test_an_absent_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nothing\.bin"):
+        find_files(tmp_path / "nothing.bin")
+    with pytest.raises(FileNotFoundError, match=r"no file matches the pattern.*\*\.bin"):
+        find_files(str(tmp_path / "*.bin"))
+
+
+def test_a_glob_that_meets_only_leftovers_lists_them(tmp_path: Path) -> None:
+    (tmp_path / "a.tmp").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match=r"leftovers of a writer: .*a\.tmp"):
+        find_files(str(tmp_path / "*"))
+
+
+def test_a_file_given_twice_is_refused_however_it_is_called(folder: Path) -> None:
+    (folder / "link.bin").symlink_to(folder / "a.bin")
+    for again in (folder / "a.bin", folder / "." / "a.bin", folder / "link.bin"):
+        with pytest.raises(ValueError, match=r"given twice"):
+            find_files([folder / "a.bin", again])
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(sh.DataError, match="this is a folder"):
+        find_files(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(sh.DataError, match="not a regular file"):
+        find_files(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(OSError, match="loop"):
+        find_files(tmp_path / "loop")
+
+
+def test_no_file_at_all_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one file"):
+        find_files([])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_without_permission_is_an_error_of_the_system(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    np.arange(4, dtype=np.uint16).tofile(path)
+    path.chmod(0)
+    source = sh.MinibatchSource(sh.RawTokensDeserializer(path, "uint16", 2))
+    with pytest.raises(PermissionError, match=r"a\.bin"):
+        source.next_minibatch(1)
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_file_that_changes_stops_the_run_with_its_name(tmp_path: Path, threads: int) -> None:
+    path = tmp_path / "a.bin"
+    np.arange(1000, dtype=np.uint16).tofile(path)
+    deserializer = sh.RawTokensDeserializer(path, "uint16", 10)
+    with sh.MinibatchSource(deserializer, num_threads=threads, prefetch=1) as source:
+        source.next_minibatch(10)
+        with path.open("r+b") as file:
+            file.truncate(100)
+
+        def read_on() -> None:
+            for _ in range(10):
+                source.next_minibatch(10)
+
+        with pytest.raises(sh.StaleError, match=r"a\.bin.*changed"):
+            read_on()
+
+
+def test_a_file_that_was_replaced_before_it_was_opened_is_stale(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    np.arange(1000, dtype=np.uint16).tofile(path)
+    source = sh.MinibatchSource(sh.RawTokensDeserializer(path, "uint16", 10))
+    np.arange(1000, dtype=np.uint16).tofile(tmp_path / "new.bin")
+    (tmp_path / "new.bin").replace(path)
+    with pytest.raises(sh.StaleError, match=r"a\.bin"):
+        source.next_minibatch(10)
+
+
+def test_more_files_than_may_be_open_are_read(tmp_path: Path) -> None:
+    for number in range(400):
+        np.full(4, number, np.uint16).tofile(tmp_path / f"{number:03}.bin")
+    source = sh.MinibatchSource(
+        sh.RawTokensDeserializer(str(tmp_path / "*.bin"), "uint16", 4), max_sweeps=1
+    )
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    values = np.concatenate([one["tokens"].values for one in source.minibatches(100)])
+    assert np.array_equal(np.sort(values), np.repeat(np.arange(400), 4))
+    assert len(os.listdir("/proc/self/fd")) - before <= 256 + 8  # noqa: PTH208

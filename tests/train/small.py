@@ -1,0 +1,82 @@
+"""Small models, corpora and writers that the tests of training share."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+import sweephand as sh
+
+
+def source_of_lengths(lengths: Sequence[int], **options: object) -> sh.MinibatchSource:
+    """Make a source of sequences of 2 numbers a sample, whose labels are linear in them."""
+    offsets = np.cumsum([0, *lengths])
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(int(offsets[-1]), 2)).astype(np.float32)
+    y = (x @ np.array([1.0, -2.0], np.float32)).astype(np.float32)
+    corpus = sh.ArrayDeserializer({"x": (x, offsets), "labels": (y, offsets)})
+    return sh.MinibatchSource(corpus, **options)  # type: ignore[arg-type]
+
+
+class Line:
+    """A linear model for NumPy learners; ``training`` is what a trainer sets in evaluation."""
+
+    def __init__(self, dtype: type = np.float32) -> None:
+        self.w = np.zeros(2, dtype)
+        self.training = True
+
+    def parameters(self) -> dict[str, NDArray[np.floating]]:
+        return {"w": self.w}
+
+
+def squared_error(model: Line, minibatch: sh.Minibatch) -> tuple[float, list[NDArray]]:
+    """Return the sum of half the squared errors, and its gradient."""
+    x, y = minibatch["x"].values, minibatch["labels"].values
+    error = x @ model.w - y
+    return 0.5 * float(error @ error), [x.T @ error]
+
+
+def squared_error_and_misses(
+    model: Line, minibatch: sh.Minibatch
+) -> tuple[float, float, list[NDArray]]:
+    """Return the same with the number of errors above 1/2 as a metric."""
+    loss, gradients = squared_error(model, minibatch)
+    errors = minibatch["x"].values @ model.w - minibatch["labels"].values
+    return loss, float((np.abs(errors) > 0.5).sum()), gradients
+
+
+def line_trainer(
+    writers: Sequence[sh.ProgressWriter] = (), rate: object = None, **options: object
+) -> sh.Trainer:
+    """Make a trainer of a `Line`."""
+    model = Line()
+    if rate is None:
+        rate = sh.learning_parameter_schedule_per_sample(0.01)
+    learner = sh.numpy.MomentumSGD([model.w], rate, 0.9)  # type: ignore[arg-type]
+    criterion = options.pop("criterion", squared_error)
+    return sh.Trainer(model, criterion, learner, writers, **options)  # type: ignore[arg-type]
+
+
+class Heard:
+    """A progress writer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.steps: list[sh.Step] = []
+        self.records: list[sh.Record] = []
+
+    def update(self, step: sh.Step) -> None:
+        self.steps.append(step)
+
+    def write(self, record: sh.Record) -> None:
+        self.records.append(record)
+
+    def of(self, kind: str) -> list[sh.Record]:
+        return [record for record in self.records if record.kind == kind]
+
+
+def misses(trainer: sh.Trainer, minibatch: sh.Minibatch) -> float:
+    """Return the sum of the metric of `squared_error_and_misses`."""
+    model = Line()
+    [learner] = trainer.model.learners
+    model.w[...] = learner.parameters["0"]  # type: ignore[attr-defined]
+    return squared_error_and_misses(model, minibatch)[1]

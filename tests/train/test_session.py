@@ -1,0 +1,476 @@
+"""Sessions: limits, what is due when, validation and ends."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.train.small import (
+    Heard,
+    line_trainer,
+    misses,
+    source_of_lengths,
+    squared_error_and_misses,
+)
+
+import sweephand as sh
+
+# CNTK's own example: 25 samples in 10 sequences, minibatches of 4.
+LENGTHS = [7] + [2] * 9
+TOTALS_AT_20 = [7, 11, 15, 19, 21]
+
+
+def in_order(lengths: list[int] = LENGTHS, **options: Any) -> sh.MinibatchSource:
+    """Make an unshuffled source without end."""
+    return source_of_lengths(lengths, randomize=False, **options)
+
+
+def sizes_of(heard: Heard) -> list[int]:
+    return [step.num_samples for step in heard.steps]
+
+
+class TestLimits:
+    @pytest.mark.parametrize(
+        ("limit", "sizes"),
+        [
+            (20, [7, 4, 4, 4, 2]),
+            (60, [7, 4, 4, 4, 4, 2] * 2 + [7, 2, 2]),
+            (75, [7, 4, 4, 4, 4, 2] * 3),
+        ],
+    )
+    def test_the_request_is_cut_at_the_limit_and_the_sequence_is_not(
+        self, limit: int, sizes: list[int]
+    ) -> None:
+        heard = Heard()
+        source = sh.MinibatchSourceFromData(ragged_arrays())
+        sh.training_session(line_trainer([heard]), source, 4, max_samples=limit).train()
+        assert sizes_of(heard) == sizes
+
+    def test_one_label_a_sequence_counts_sequences(self) -> None:
+        offsets = np.arange(0, 101, 4)
+        corpus = sh.ArrayDeserializer(
+            {
+                "x": (np.ones((100, 2), np.float32), offsets),
+                "labels": (np.zeros(25, np.float32), np.arange(26)),
+            }
+        )
+        trainer = line_trainer(criterion=lambda model, minibatch: (1.0, [np.zeros(2)]))
+        source = sh.MinibatchSource(corpus)
+        sh.training_session(trainer, source, 12, max_samples=20).train()
+        assert trainer.total_number_of_samples_seen == 20
+        assert source.current_position == 80
+
+    def test_a_full_data_sweep_ends_with_the_sweep(self) -> None:
+        trainer, source = line_trainer(), in_order()
+        sh.training_session(trainer, source, 10, max_samples=sh.FULL_DATA_SWEEP).train()
+        assert (trainer.consumed.samples, trainer.consumed.sweeps) == (25, 1)
+        assert source.current_position == 25
+
+    def test_training_ends_with_the_data(self) -> None:
+        trainer = line_trainer()
+        sh.training_session(trainer, in_order(max_sweeps=3), 4).train()
+        assert trainer.total_number_of_samples_seen == 75
+
+    def test_sizes_follow_the_schedule_at_the_samples_seen(self) -> None:
+        heard = Heard()
+        source = source_of_lengths([1] * 100, randomize=False)
+        size = sh.minibatch_size_schedule("4*2 + 10", epoch_size=6)
+        sh.training_session(line_trainer([heard]), source, size, max_samples=45).train()
+        assert sizes_of(heard) == [4, 4, 4, 10, 10, 10, 3]
+
+    def test_minibatches_can_be_cut_at_multiples(self) -> None:
+        heard = Heard()
+        source = source_of_lengths([1] * 100, randomize=False)
+        sh.training_session(
+            line_trainer([heard]), source, 40, max_samples=110, cut_minibatch_at=50
+        ).train()
+        assert sizes_of(heard) == [40, 10, 40, 10, 10]
+
+    def test_training_without_end_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="never end"):
+            sh.training_session(line_trainer(), in_order(), 4)
+
+    @pytest.mark.parametrize("size", [0, -3, 2.5, "12 apples", None])
+    def test_a_wrong_minibatch_size_is_refused(self, size: Any) -> None:
+        with pytest.raises(ValueError, match=r"size|schedule"):
+            sh.training_session(line_trainer(), in_order(max_sweeps=1), size)
+
+
+class TestFrequencies:
+    def fired(self, frequency: Any, **options: Any) -> list[tuple[int, int]]:
+        """Return the samples seen and the index of every validation of the run to 20."""
+        trainer = line_trainer()
+        fired: list[tuple[int, int]] = []
+
+        def note(index: int, error: float, samples: int, minibatches: int) -> None:
+            assert (error, samples, minibatches) == (0, 0, 0)
+            fired.append((trainer.total_number_of_samples_seen, index))
+
+        source = sh.MinibatchSourceFromData(ragged_arrays())
+        config = sh.CrossValidationConfig(None, frequency, callback=note)
+        options = {"max_samples": 20} | options
+        sh.training_session(trainer, source, 4, cv_config=config, **options).train()
+        return fired
+
+    @pytest.mark.parametrize(
+        ("frequency", "expected"),
+        [
+            (3, [(7, 0), (11, 2), (15, 3), (19, 5), (21, 6)]),
+            (8, [(11, 0), (19, 1), (21, 2)]),
+            (10, [(11, 0), (21, 1)]),
+            (20, [(21, 0)]),
+        ],
+    )
+    def test_several_multiples_fire_once_with_the_old_index(
+        self, frequency: int, expected: list[tuple[int, int]]
+    ) -> None:
+        assert self.fired(frequency) == expected
+
+    def test_none_is_once_at_the_end_and_zero_is_never(self) -> None:
+        assert self.fired(None) == [(21, 0)]
+        assert self.fired(sh.INFINITELY_REPEAT) == [(21, 0)]
+        assert self.fired(0) == []
+        assert self.fired((0, "sweep")) == []
+
+    def test_every_minibatch_and_every_sweep(self) -> None:
+        assert [seen for seen, _ in self.fired((1, "minibatch"))] == TOTALS_AT_20
+        assert [seen for seen, _ in self.fired((2, "minibatch"))] == [11, 19, 21]
+        at_sweeps = self.fired((1, "sweep"), max_samples=60)
+        assert at_sweeps == [(25, 0), (50, 1), (61, 2)]
+        assert self.fired(sh.FULL_DATA_SWEEP, max_samples=60) == at_sweeps
+
+    def test_epochs_are_samples_or_sweeps_or_one(self) -> None:
+        of = (1, "epoch")
+        assert [seen for seen, _ in self.fired(of, epoch_size=10)] == [11, 21]
+        assert [seen for seen, _ in self.fired((2, "epoch"), epoch_size=5)] == [11, 21]
+        assert [seen for seen, _ in self.fired(of, max_samples=60)] == [25, 50, 61]
+        assert self.fired(of, epoch_size=sh.INFINITELY_REPEAT) == [(21, 0)]
+
+    def test_seconds_fire_by_the_clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        now = iter(np.arange(0.0, 1000.0, 2.5))
+        monkeypatch.setattr("sweephand.train.feed.time.monotonic", lambda: next(now))
+        assert [seen for seen, _ in self.fired((5, "seconds"))] == [11, 19, 21]
+
+    @pytest.mark.parametrize(
+        "frequency", [-1, 2.5, True, "3", (3, "days"), (3,), (-3, "sweep"), (1.5, "sweep")]
+    )
+    def test_a_wrong_frequency_is_refused(self, frequency: Any) -> None:
+        with pytest.raises(ValueError, match="frequency"):
+            sh.CrossValidationConfig(None, frequency, callback=lambda *_: None)
+
+
+class TestValidation:
+    def test_the_position_of_the_source_is_kept_by_one_restore(self) -> None:
+        source = in_order(max_sweeps=2)
+        source.current_position = 9
+        restores = []
+        restore = source.restore_from_checkpoint
+        source.restore_from_checkpoint = (  # type: ignore[method-assign]
+            lambda state: (restores.append(state), restore(state))[1]
+        )
+        heard = Heard()
+        sh.training_session(
+            line_trainer([heard]),
+            in_order(max_sweeps=2),
+            5,
+            cv_config=sh.CrossValidationConfig(
+                source, frequency=(1, "sweep"), minibatch_size=3
+            ),
+        ).train()
+        assert source.current_position == 9
+        assert [state["position"] for state in restores] == [9, 9]
+        assert [record.figures["num_samples"] for record in heard.of("validation")] == [41, 41]
+
+    def test_the_error_is_the_metric_over_all_validation_samples(self) -> None:
+        calls: list[tuple[Any, ...]] = []
+        trainer = line_trainer(criterion=squared_error_and_misses)
+        config = sh.CrossValidationConfig(
+            in_order(max_sweeps=1), callback=lambda *call: calls.append(call), minibatch_size=6
+        )
+        sh.training_session(trainer, in_order(max_sweeps=1), 5, cv_config=config).train()
+        whole = in_order().next_minibatch(25)
+        [(index, error, samples, minibatches)] = calls
+        assert (index, samples, minibatches) == (0, 25, 4)
+        assert error == misses(trainer, whole) / 25
+
+    def test_max_samples_limits_a_source_without_end(self) -> None:
+        heard = Heard()
+        config = sh.CrossValidationConfig(in_order(), max_samples=10, minibatch_size=4)
+        sh.training_session(
+            line_trainer([heard]), in_order(max_sweeps=1), 5, cv_config=config
+        ).train()
+        [record] = heard.of("validation")
+        assert record.figures["num_samples"] == 11
+
+    def test_sources_without_end_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="validation source never ends"):
+            sh.CrossValidationConfig(in_order())
+        with pytest.raises(ValueError, match="test source never ends"):
+            sh.TestConfig(in_order())
+
+    def test_neither_source_nor_callback_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="minibatch_source or a callback"):
+            sh.CrossValidationConfig()
+
+    def test_the_training_source_can_validate_too(self) -> None:
+        heard, plain = Heard(), Heard()
+        source = in_order()
+        config = sh.CrossValidationConfig(source, frequency=10, max_samples=12)
+        sh.training_session(
+            line_trainer([heard]), source, 4, max_samples=40, cv_config=config
+        ).train()
+        sh.training_session(line_trainer([plain]), in_order(), 4, max_samples=40).train()
+        assert [s.loss for s in heard.steps] == [s.loss for s in plain.steps]
+
+    def test_a_callback_that_returns_false_ends_training_after_the_other_actions(
+        self, tmp_path: Path
+    ) -> None:
+        heard = Heard()
+        trainer = line_trainer([heard])
+        config = sh.CrossValidationConfig(
+            None, frequency=8, callback=lambda index, *_: index < 1
+        )
+        run = {
+            "max_samples": 200,
+            "cv_config": config,
+            "checkpoint_config": sh.CheckpointConfig(tmp_path, frequency=8),
+        }
+        sh.training_session(trainer, in_order(), 4, **run).train()
+        assert trainer.total_number_of_samples_seen == 19
+        again = line_trainer()
+        sh.training_session(again, in_order(), 4, **run).train()
+        assert again.total_number_of_samples_seen == 19
+
+    def test_the_test_runs_once_at_the_end(self, tmp_path: Path) -> None:
+        heard = Heard()
+        run = {
+            "checkpoint_config": sh.CheckpointConfig(tmp_path, frequency=25),
+            "test_config": sh.TestConfig(in_order(max_sweeps=1), 6),
+        }
+        for _ in range(2):
+            trainer = line_trainer([heard], criterion=squared_error_and_misses)
+            sh.training_session(trainer, in_order(max_sweeps=2), 5, **run).train()
+        [record] = heard.of("test")
+        assert (record.step, record.samples) == (len(heard.steps), 50)
+        assert record.figures["num_samples"] == 25
+
+
+class TestCheckpoints:
+    def test_a_finished_run_does_nothing_and_goes_on_if_there_is_more(
+        self, tmp_path: Path
+    ) -> None:
+        calls: list[int] = []
+
+        def run(limit: int) -> sh.Trainer:
+            trainer = line_trainer()
+            sh.training_session(
+                trainer,
+                in_order(),
+                4,
+                max_samples=limit,
+                cv_config=sh.CrossValidationConfig(
+                    None, 8, callback=lambda index, *_: calls.append(index)
+                ),
+                checkpoint_config=sh.CheckpointConfig(tmp_path),
+            ).train()
+            return trainer
+
+        first = run(20)
+        before, folders = list(calls), sorted(tmp_path.iterdir())
+        again = run(20)
+        assert calls == before
+        assert sorted(tmp_path.iterdir()) == folders
+        assert np.array_equal(weights(first), weights(again))
+        assert run(40).total_number_of_samples_seen >= 40
+        assert calls[len(before) :] == [2, 3, 4]
+
+    def test_starting_afresh_is_said(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        heard = Heard()
+        for writers in ([heard], []):
+            folder = tmp_path / str(len(writers))
+            sh.training_session(
+                line_trainer(writers),
+                in_order(max_sweeps=1),
+                4,
+                checkpoint_config=sh.CheckpointConfig(folder),
+            ).train()
+        assert "starting afresh" in str(heard.of("event")[0].figures["message"])
+        assert "starting afresh" in caplog.text
+
+    def test_a_required_checkpoint_must_be_there(self, tmp_path: Path) -> None:
+        for restore in (True, tmp_path / "other"):
+            config = sh.CheckpointConfig(tmp_path, restore=restore)
+            session = sh.training_session(
+                line_trainer(), in_order(max_sweeps=1), 4, checkpoint_config=config
+            )
+            with pytest.raises(FileNotFoundError, match="there is no checkpoint"):
+                session.train()
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"frequency": 3},
+            {"restore": True},
+            {"restore": "elsewhere"},
+        ],
+    )
+    def test_a_frequency_without_a_file_is_refused(self, options: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match="needs a filename"):
+            sh.CheckpointConfig(None, **options)
+
+    def test_contradicting_retention_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="not both"):
+            sh.CheckpointConfig("here", preserve_all=True, keep_last=3)
+
+    @pytest.mark.parametrize(
+        ("options", "kept"),
+        [
+            ({}, [5]),
+            ({"keep_last": 3}, [3, 4, 5]),
+            ({"keep_last": 2, "keep_every": 3}, [0, 3, 4, 5]),
+            ({"preserve_all": True}, [0, 1, 2, 3, 4, 5]),
+        ],
+    )
+    def test_old_checkpoints_are_removed_as_configured(
+        self, tmp_path: Path, options: dict[str, Any], kept: list[int]
+    ) -> None:
+        sh.training_session(
+            line_trainer(),
+            in_order(max_sweeps=1),
+            4,
+            checkpoint_config=sh.CheckpointConfig(tmp_path, (1, "minibatch"), **options),
+        ).train()
+        names = sorted(path.name for path in tmp_path.iterdir())
+        assert names == [f"checkpoint-{number:08d}" for number in kept]
+
+    def test_another_corpus_is_refused_with_what_differs(self, tmp_path: Path) -> None:
+        def run(source: sh.MinibatchSource) -> None:
+            config = sh.CheckpointConfig(tmp_path)
+            sh.training_session(
+                line_trainer(), source, 4, max_samples=30, checkpoint_config=config
+            ).train()
+
+        run(source_of_lengths(LENGTHS))
+        with pytest.raises(sh.StateError, match="seed is 1 here and 0 in the state"):
+            run(source_of_lengths(LENGTHS, randomization_seed=1))
+
+    def test_what_a_trainer_saved_has_no_position(self, tmp_path: Path) -> None:
+        line_trainer().save_checkpoint(tmp_path)
+        session = sh.training_session(
+            line_trainer(),
+            in_order(max_sweeps=1),
+            4,
+            checkpoint_config=sh.CheckpointConfig(tmp_path),
+        )
+        with pytest.raises(sh.StateError, match="not saved by a session"):
+            session.train()
+
+    def test_a_failed_save_ends_training_and_the_last_one_stays(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        saved = []
+        fsync = os.fsync
+
+        def fail(descriptor: int) -> None:
+            saved.append(descriptor)
+            if len(saved) > 20:
+                raise OSError(28, "No space left on device")
+            fsync(descriptor)
+
+        monkeypatch.setattr("sweephand.train.checkpoint.os.fsync", fail)
+        session = sh.training_session(
+            line_trainer(),
+            in_order(),
+            4,
+            max_samples=1000,
+            checkpoint_config=sh.CheckpointConfig(tmp_path, frequency=10),
+        )
+        with pytest.raises(OSError, match=r"no checkpoint could be saved in .*No space left"):
+            session.train()
+        monkeypatch.undo()
+        again = line_trainer()
+        again.restore_from_checkpoint(tmp_path)
+        assert again.total_number_of_samples_seen > 0
+
+
+class TestPreemption:
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+    def test_a_signal_ends_the_minibatch_saves_and_exits(
+        self, tmp_path: Path, number: signal.Signals
+    ) -> None:
+        handler = signal.getsignal(number)
+
+        def run(writer: Heard) -> sh.Trainer:
+            trainer = line_trainer([writer])
+            sh.training_session(
+                trainer,
+                source_of_lengths(LENGTHS),
+                4,
+                max_samples=60,
+                checkpoint_config=sh.CheckpointConfig(tmp_path, frequency=0),
+            ).train()
+            return trainer
+
+        class Kill(Heard):
+            def update(self, step: sh.Step) -> None:
+                super().update(step)
+                if step.step == 5:
+                    os.kill(os.getpid(), number)
+
+        killed, rest = Kill(), Heard()
+        with pytest.raises(SystemExit) as exit_:
+            run(killed)
+        assert exit_.value.code == sh.PREEMPTED_EXIT_CODE == 75
+        assert signal.getsignal(number) == handler
+        run(rest)
+        whole = Heard()
+        sh.training_session(
+            line_trainer([whole]), source_of_lengths(LENGTHS), 4, max_samples=60
+        ).train()
+        assert [len(killed.steps), len(rest.steps)] == [5, len(whole.steps) - 5]
+        resumed = [step.loss for step in killed.steps + rest.steps]
+        assert resumed == [step.loss for step in whole.steps]
+
+    def test_a_signal_in_a_validation_repeats_it_after_the_restore(
+        self, tmp_path: Path
+    ) -> None:
+        def run(criterion: Callable[..., Any]) -> Heard:
+            heard = Heard()
+            sh.training_session(
+                line_trainer([heard], criterion=criterion),
+                source_of_lengths(LENGTHS),
+                4,
+                max_samples=40,
+                cv_config=sh.CrossValidationConfig(
+                    in_order(max_sweeps=1), frequency=20, minibatch_size=3
+                ),
+                checkpoint_config=sh.CheckpointConfig(tmp_path, frequency=0),
+            ).train()
+            return heard
+
+        def killing(model: Any, minibatch: Any) -> Any:
+            if not model.training and minibatch.nominal_time > 10:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return squared_error_and_misses(model, minibatch)
+
+        with pytest.raises(SystemExit):
+            run(killing)
+        heard = run(squared_error_and_misses)
+        assert [record.samples for record in heard.of("validation")] == [21, 41]
+        assert heard.steps[0].samples > 21
+
+
+def weights(trainer: sh.Trainer) -> np.ndarray[Any, Any]:
+    [learner] = trainer.model.learners
+    return learner.parameters["0"].copy()  # type: ignore[attr-defined]
+
+
+def ragged_arrays() -> dict[str, Any]:
+    """Return CNTK's example as `MinibatchSourceFromData` takes it."""
+    minibatch = in_order().next_minibatch(25)
+    return {name: (data.values, data.offsets) for name, data in minibatch.items()}
