@@ -24,17 +24,16 @@ void repeat(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) 
 // Cuts each run down to the piece that its cell holds.
 void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    const std::uint64_t first = plan.cells[j].first;
-    const std::uint64_t size = plan.share[j].size;
-    if (runs[j].samples < first || runs[j].samples - first < size) {
+    if (runs[j].samples != plan.cells[j].whole) {
       throw DataError("the stream has " + std::to_string(runs[j].samples) +
-                          " samples where the size-defining stream has at least " +
-                          std::to_string(first + size) + "; rows need streams of equal lengths",
+                          " samples where the stream that defines the size has " +
+                          std::to_string(plan.cells[j].whole) +
+                          "; rows need streams of equal lengths",
                       {.stream = stream.name, .sequence = runs[j].sequence});
     }
-    runs[j].begin += first;
-    runs[j].samples = size;
-    runs[j].length = size;
+    runs[j].begin += plan.cells[j].first;
+    runs[j].samples = plan.share[j].size;
+    runs[j].length = plan.share[j].size;
   }
 }
 
@@ -104,16 +103,15 @@ void leave_out_skipped(Shares& shares, Plan& plan) {
 }  // namespace
 
 Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> streams,
-                     const AssembleOptions& options)
+                     const AssembleOptions& options, bool load_ahead)
     : members_(std::move(members)), streams_(std::move(streams)), options_(options) {
   for (const Member& member : members_) {
     const Access access = member.deserializer->access();
     resident_.push_back(access == Access::kResident ? member.deserializer->load(0) : nullptr);
-    caches_.push_back(
-        access != Access::kChunks
-            ? nullptr
-            : std::make_unique<ChunkCache>(member.deserializer,
-                                           options.load_ahead ? member.load_threads : 0));
+    caches_.push_back(access != Access::kChunks
+                          ? nullptr
+                          : std::make_unique<ChunkCache>(member.deserializer,
+                                                         load_ahead ? member.load_threads : 0));
     any_cached_ = any_cached_ || access == Access::kChunks;
   }
   for (const StreamSpec& stream : streams_) {
@@ -223,6 +221,7 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
   leave_out_skipped(shares, plan);
   auto batch = std::make_shared<Batch>();
   std::uint64_t bytes = 0;
+  if (options_.form == Form::kRows) batch->marks = mark_rows(plan, options_.segments, *pool_);
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     const StreamSpec& stream = streams_[number];
     const Member& member = members_[stream.member];
@@ -233,12 +232,20 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
       const std::vector<Run> runs = runs_of(shares[stream.member]->sequences, plan, stream);
       batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
     }
-    bytes += batch->streams.back().values->capacity();
+    StreamBatch& written = batch->streams.back();
+    bytes += written.values->capacity();
+    if (batch->marks.mask) {
+      written.mask = batch->marks.mask;
+      written.rows = plan.num_rows;
+      written.width = plan.row_length;
+    }
+    batch->num_cells = std::max(batch->num_cells, written.rows * written.width);
   }
   plan.blocks.clear();
   if (any_cached_) close_chunks();
   batch->plan = std::move(plan);
   for (const PlannedSequence& planned : batch->plan.share) batch->share_samples += planned.size;
+  if (options_.form == Form::kRagged) batch->num_cells = batch->share_samples;
   const std::scoped_lock lock(mutex_);
   bytes_assembled_ += bytes;
   return batch;

@@ -52,7 +52,7 @@ struct AssembleOptions {
   Form form = Form::kRagged;
   bool pad_left = false;          // padding stands before the sequence
   std::uint32_t multiple_of = 1;  // widths are rounded up to a multiple of it
-  bool load_ahead = true;         // by threads, as many as each member says
+  bool segments = false;          // rows come with segment and position ids
 };
 
 struct AssembleStats {
@@ -65,8 +65,10 @@ struct AssembleStats {
 
 class Assembler {
  public:
+  // `load_ahead`: chunks are loaded before they are needed, by as many threads as each member
+  // says.
   Assembler(std::vector<Member> members, std::vector<StreamSpec> streams,
-            const AssembleOptions& options);
+            const AssembleOptions& options, bool load_ahead);
 
   // Safe for several threads. Throws DataError with its place when the data are wrong.
   // Sequences that a deserializer skips as damaged are left out of the plan's share.

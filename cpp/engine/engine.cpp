@@ -52,8 +52,9 @@ Engine::Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> asse
     : planner_(std::move(planner)),
       assembler_(std::move(assembler)),
       options_(options),
-      process_(::getpid()),
-      time_(planner_->time()) {}
+      process_(::getpid()) {
+  set_position({.time = planner_->time()});
+}
 
 Engine::~Engine() { close(std::chrono::seconds::zero()); }
 
@@ -110,8 +111,21 @@ void Engine::drop_slots() {
   slots_.clear();
 }
 
-// Moves the planner to `time`, and drops what was made of another place or request.
-void Engine::move_planner(Lock& lock, std::uint64_t time, const Poll& poll) {
+Position Engine::position() const {
+  if (forked()) return positions_[current_];
+  const std::scoped_lock lock(mutex_);
+  return positions_[current_];
+}
+
+void Engine::set_position(Position position) {
+  const std::uint32_t other = 1 - current_;
+  time_ = position.time;
+  positions_[other] = std::move(position);
+  current_ = other;
+}
+
+// Moves the planner, and drops what was made of another place or request.
+void Engine::move_planner(Lock& lock, const Position& position, const Poll& poll) {
   resting_ = true;
   wait(lock, poll, [&] { return !planning_; });
   slots_.clear();
@@ -119,14 +133,14 @@ void Engine::move_planner(Lock& lock, std::uint64_t time, const Poll& poll) {
   {
     const Turn turn(planning_, progress_);
     const Unlocked unlocked(lock);
-    planner_->seek(time);
+    planner_->resume(position);
   }
   stale_ = false;
 }
 
 // Begins to make minibatches of `request` from time_ on.
 void Engine::start(Lock& lock, const Request& request, const Poll& poll) {
-  if (stale_ || planning_ || !slots_.empty()) move_planner(lock, time_, poll);
+  if (stale_ || planning_ || !slots_.empty()) move_planner(lock, positions_[current_], poll);
   request_ = request;
   resting_ = false;
   while (threads_.size() < std::min(options_.num_threads, options_.prefetch + 1)) {
@@ -143,13 +157,13 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
     const Unlocked unlocked(lock);
     plan = planner_->next(request);
     for (std::uint32_t i = 0; i < request.num_skipped; ++i) {
-      plan->next_time = planner_->next(request).next_time;
+      plan->next = planner_->next(request).next;
     }
   } catch (...) {
     slot.error = std::current_exception();
     plan.reset();
   }
-  if (plan) slot.next_time = plan->next_time;
+  if (plan) slot.next = plan->next;
   if (plan && !plan->end_of_data) return plan;
   resting_ = true;
   if (plan) {
@@ -228,20 +242,23 @@ std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& po
     drop_slots();
     std::rethrow_exception(slot->error);
   }
-  time_ = slot->next_time;
+  set_position(std::move(slot->next));
   if (!slot->batch->plan.end_of_data) ++stats_.minibatches;
   stats_.samples += slot->batch->share_samples;
+  stats_.cells += slot->batch->num_cells;
   if (!resting_) room_.notify_one();
   return std::move(slot->batch);
 }
 
-void Engine::seek(std::uint64_t time, const Poll& poll) {
+void Engine::seek(std::uint64_t time, const Poll& poll) { resume({.time = time}, poll); }
+
+void Engine::resume(const Position& position, const Poll& poll) {
   Lock lock(mutex_);
   check_open();
   wait(lock, poll, [&] { return !serving_; });
   const Turn turn(serving_, progress_);
-  move_planner(lock, time, poll);
-  time_ = planner_->time();
+  move_planner(lock, position, poll);
+  set_position({.time = planner_->time(), .progress = position.progress});
 }
 
 EngineStats Engine::stats() const {

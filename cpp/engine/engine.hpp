@@ -6,6 +6,7 @@
 #include "read/thread_group.hpp"
 #include "read/waiting.hpp"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -28,6 +29,7 @@ struct EngineStats {
   AssembleStats assembled;
   std::uint64_t minibatches = 0;
   std::uint64_t samples = 0;    // delivered to this worker
+  std::uint64_t cells = 0;      // that they fill, or that pad them
   std::uint64_t waited_ns = 0;  // by callers, for minibatches that were not ready
 };
 
@@ -46,10 +48,14 @@ class Engine {
   // The next minibatch. When it throws, the place stays, and the next call tries again.
   std::shared_ptr<const Batch> next(const Request& request, const Poll& poll);
 
-  // Where the next minibatch begins. Setting it goes to the first place at or after `time`.
-  // Needs no lock, so that a forked child can ask too.
+  // Where the next minibatch begins. A forked child may ask too.
   std::uint64_t time() const noexcept { return time_; }
+  Position position() const;
+
+  // Goes to the first place at or after `time`, or to what position() was. When it throws, as
+  // the planner's do, the place stays.
   void seek(std::uint64_t time, const Poll& poll);
+  void resume(const Position& position, const Poll& poll);
 
   // Drops what was made ahead, and waits so long for the threads to end; next and seek then
   // throw. Returns whether the threads have ended, but for the caller itself; they do when what
@@ -71,7 +77,7 @@ class Engine {
     bool done = false;
     std::shared_ptr<const Batch> batch;
     std::exception_ptr error;
-    std::uint64_t next_time = 0;
+    Position next;
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -82,7 +88,8 @@ class Engine {
   void make(Lock& lock, const Poll& poll);
   std::optional<Plan> plan(Lock& lock, Slot& slot);
   void start(Lock& lock, const Request& request, const Poll& poll);
-  void move_planner(Lock& lock, std::uint64_t time, const Poll& poll);
+  void move_planner(Lock& lock, const Position& position, const Poll& poll);
+  void set_position(Position position);
   template <class Ready>
   void look_again(Lock& lock, Ready ready);
   template <class Ready>
@@ -105,6 +112,9 @@ class Engine {
       true;  // nobody begins another: none asked for yet, the data ended, or an error
   Request request_;
   std::atomic<std::uint64_t> time_ = 0;  // of the next minibatch that is delivered
+  // The entry that is not current is written, then made current: what a fork copies is whole.
+  std::array<Position, 2> positions_;
+  std::atomic<std::uint32_t> current_ = 0;
   std::deque<std::shared_ptr<Slot>> slots_;
   EngineStats stats_;
   std::exception_ptr interruption_;  // met by any thread, and thrown by the next call
