@@ -30,6 +30,7 @@ from sweephand.limits import (
     INFINITELY_REPEAT,
     MAX_TIME,
     Limits,
+    limit_of_old_name,
 )
 from sweephand.long_sequences import treat_long
 from sweephand.minibatch import Minibatch
@@ -93,6 +94,8 @@ class MinibatchSource:
         Minibatches that are prepared ahead; 0 is the same as no threads.
     memory_limit : int, optional
         In bytes. A minibatch size that would need more is refused; see `memory_bound`.
+    epoch_size : int, optional
+        Old name of `max_samples`; deprecated.
 
     Raises
     ------
@@ -130,10 +133,11 @@ class MinibatchSource:
         num_threads: int | None = None,
         prefetch: int = 2,
         memory_limit: int | None = None,
+        epoch_size: int | None = None,
     ) -> None:
         # What a copy in another process is made of.
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
-        limits = Limits.check(max_samples, max_sweeps)
+        limits = Limits.check(limit_of_old_name(epoch_size, max_samples), max_sweeps)
         window = Window.check(
             randomize, randomization_window_in_chunks, randomization_window_in_samples
         )
