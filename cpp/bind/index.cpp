@@ -2,6 +2,7 @@
 #include "bind/bind.hpp"
 #include "index/corpus.hpp"
 #include "index/fingerprint.hpp"
+#include "index/long_sequences.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -122,6 +123,14 @@ void bind_index(py::module_& module) {
             return to_numpy(std::move(sizes));
           },
           "first"_a, "count"_a);
+
+  py::class_<LongSequences>(module, "LongSequences")
+      .def_readonly("num_sequences", &LongSequences::num_sequences)
+      .def_readonly("num_samples", &LongSequences::num_samples)
+      .def_readonly("size", &LongSequences::size)
+      .def_readonly("sequence", &LongSequences::sequence);
+  module.def("find_long", &find_long, "corpus"_a, "limit"_a,
+             py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace sweephand

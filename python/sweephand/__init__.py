@@ -18,7 +18,15 @@ from sweephand.deserializers import (
     UserDeserializer,
 )
 from sweephand.errors import DataError, LossScaleError, StaleError, StateError
-from sweephand.layouts import Frames, Layout, Padded, Ragged
+from sweephand.layouts import (
+    Bucketed,
+    Frames,
+    Layout,
+    Packed,
+    Padded,
+    Ragged,
+    TruncatedBPTT,
+)
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.minibatch import Minibatch, MinibatchData
 from sweephand.source import MinibatchSource, MinibatchSourceFromData
@@ -68,6 +76,7 @@ __all__ = [
     "PREEMPTED_EXIT_CODE",
     "ArrayDeserializer",
     "ArrowDeserializer",
+    "Bucketed",
     "CSVProgressWriter",
     "CTFDeserializer",
     "CheckpointConfig",
@@ -89,6 +98,7 @@ __all__ = [
     "MinibatchSource",
     "MinibatchSourceFromData",
     "NpyDeserializer",
+    "Packed",
     "Padded",
     "ParquetDeserializer",
     "PeriodicWriter",
@@ -111,6 +121,7 @@ __all__ = [
     "TestConfig",
     "Trainer",
     "TrainingSession",
+    "TruncatedBPTT",
     "UserDeserializer",
     "__version__",
     "learning_parameter_schedule",
