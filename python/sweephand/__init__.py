@@ -5,6 +5,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from sweephand import numpy, tfds, tfrecord
+from sweephand.ctf_text import sequence_to_cntk_text_format
 from sweephand.deserializers import (
     ArrayDeserializer,
     CTFDeserializer,
@@ -131,6 +132,7 @@ __all__ = [
     "momentum_schedule",
     "momentum_schedule_per_sample",
     "numpy",
+    "sequence_to_cntk_text_format",
     "tfds",
     "tfrecord",
     "training_session",

@@ -25,6 +25,7 @@ from sweephand.streams import StreamDefs
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 _ENCRYPTED = b"PARE"
 _MAGIC = b"PAR1"
+_PROBE_BYTES = 64 << 10
 _FOOTERS = 64  # that are kept; others are read again
 
 
@@ -79,6 +80,7 @@ class ParquetDeserializer(ArrowUnits):
             schema = footer.schema.to_arrow_schema()
         self.add_kinds(scan, schema, file.path)
         leaves = _leaves(footer, self.fields)
+        _probe(file, footer, list(self.fields.values()))
         streams = [
             name
             for name, kind in scan.kinds.items()
@@ -144,6 +146,21 @@ def _read_footer(file: SourceFile) -> Any:
         return pq.read_metadata(source)
 
 
+def _probe(file: SourceFile, footer: Any, fields: Sequence[str]) -> None:
+    """Read one row of every row group.
+
+    pyarrow ends the process when a column's metadata are contradictory and it is asked for
+    them; when it reads the column, it raises.
+    """
+    with (
+        data_errors(file.path, "the footer"),
+        open_source(file) as source,
+        pq.ParquetFile(source, metadata=footer, buffer_size=_PROBE_BYTES) as opened,
+    ):
+        for number in range(footer.num_row_groups):
+            next(opened.iter_batches(1, [number], fields, use_threads=False), None)
+
+
 def _leaves(footer: Any, fields: Mapping[str, str]) -> dict[str, list[int]]:
     """Return the columns of numbers or bytes that each stream's field is made of."""
     paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
@@ -158,7 +175,7 @@ def _leaves(footer: Any, fields: Mapping[str, str]) -> dict[str, list[int]]:
 def _may_have_nulls(footer: Any, leaves: Sequence[int]) -> bool:
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
-        for leaf in leaves:
+        for leaf in leaves if group.num_rows else ():
             statistics = group.column(leaf).statistics
             if statistics is None or not statistics.has_null_count or statistics.null_count:
                 return True
@@ -169,6 +186,8 @@ def _check_group(
     group: Any, leaves: Mapping[str, Sequence[int]], file: SourceFile, number: int
 ) -> int:
     """Return the bytes that a row group's columns take in memory, if the numbers can be."""
+    if group.num_rows == 0:
+        return 0
     columns = [
         group.column(leaf) for leaf in sorted({i for own in leaves.values() for i in own})
     ]
