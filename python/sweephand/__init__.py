@@ -4,7 +4,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from sweephand import numpy
+from sweephand import mxnet, numpy
 from sweephand.deserializers import (
     ArrayDeserializer,
     CTFDeserializer,
@@ -128,6 +128,7 @@ __all__ = [
     "momentum_as_time_constant_schedule",
     "momentum_schedule",
     "momentum_schedule_per_sample",
+    "mxnet",
     "numpy",
     "training_session",
 ]
