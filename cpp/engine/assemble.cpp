@@ -28,7 +28,8 @@ void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& s
       throw DataError("the stream has " + std::to_string(runs[j].samples) +
                           " samples where the stream that defines the size has " +
                           std::to_string(plan.cells[j].whole) +
-                          "; rows need streams of equal lengths",
+                          "; rows need streams of equal lengths, or broadcast=True in the "
+                          "StreamDef of one sample per sequence",
                       {.stream = stream.name, .sequence = runs[j].sequence});
     }
     runs[j].begin += plan.cells[j].first;
