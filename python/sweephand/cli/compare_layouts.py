@@ -81,6 +81,11 @@ class LayoutFigures:
             split_sequences=split_sequences,
         )
 
+    @property
+    def percent(self) -> str:
+        """The waste, for people."""
+        return in_percent(self.waste)
+
     def as_dict(self) -> dict[str, object]:
         """Return the figures as JSON types."""
         return asdict(self)
@@ -153,16 +158,16 @@ def recommend(figures: dict[str, LayoutFigures], equal_sequences: bool) -> tuple
         return "ragged", "all sequences have one length: there is nothing to pad"
     padded, bucketed, packed = (figures[name] for name in ("padded", "bucketed", "packed"))
     if padded.waste <= _LITTLE_PADDING and padded.shapes <= bucketed.shapes:
-        return "padded", f"it pads only {in_percent(padded.waste)} in {padded.shapes} shapes"
+        return "padded", f"it pads only {padded.percent} in {padded.shapes} shapes"
     if bucketed.waste <= packed.waste:
         return (
             "bucketed",
-            f"it pads {in_percent(bucketed.waste)}, rows of packed sequences {in_percent(packed.waste)}: the "
+            f"it pads {bucketed.percent}, rows of packed sequences {packed.percent}: the "
             "corpus is small for its lanes, or the rows are short for its sequences",
         )
     cut = f" and cuts {packed.split_sequences} sequences" if packed.split_sequences else ""
     return (
         "packed",
-        f"it pads {in_percent(packed.waste)}{cut} where padded rows have {in_percent(padded.waste)}; for a "
-        f"model that cannot keep segments apart take {bucketed.layout}, {in_percent(bucketed.waste)}",
+        f"it pads {packed.percent}{cut} where padded rows have {padded.percent}; for a model "
+        f"that cannot keep segments apart take {bucketed.layout}, {bucketed.percent}",
     )
