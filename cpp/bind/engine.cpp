@@ -47,7 +47,8 @@ struct EngineDeleter {
 
 void check_signals() {
   const py::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  if (PyErr_CheckSignals() == 0) return;
+  throw Interruption(std::make_exception_ptr(py::error_already_set()));
 }
 
 using NoGil = py::call_guard<py::gil_scoped_release>;
@@ -177,8 +178,8 @@ void bind_engine(py::module_& module) {
       .def_readonly("pad_left", &AssembleOptions::pad_left)
       .def_readonly("multiple_of", &AssembleOptions::multiple_of);
   py::class_<Assembler, std::shared_ptr<Assembler>>(module, "Assembler")
-      .def(py::init<std::vector<Member>, std::vector<StreamSpec>, AssembleOptions>(),
-           "members"_a, "streams"_a, "options"_a);
+      .def(py::init<std::vector<Member>, std::vector<StreamSpec>, AssembleOptions, bool>(),
+           "members"_a, "streams"_a, "options"_a, "load_ahead"_a);
 
   py::class_<EngineStats>(module, "EngineStats")
       .def_readonly("minibatches", &EngineStats::minibatches)

@@ -30,7 +30,9 @@ FitPlanner::FitPlanner(std::shared_ptr<const Timeline> timeline, const FitOption
       options_(options),
       sharing_(sharing_of(*timeline_, options)) {}
 
-void FitPlanner::seek(std::uint64_t time) { cursor_.emplace(timeline_, time); }
+void FitPlanner::seek(std::uint64_t time) {
+  cursor_ = std::make_unique<Cursor>(timeline_, time);
+}
 
 void FitPlanner::take(const Request& request, Plan& plan) {
   std::uint64_t room = request.num_samples;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 
 namespace sweephand {
 
@@ -37,7 +36,7 @@ class FitPlanner final : public Planner {
   std::shared_ptr<const Timeline> timeline_;
   FitOptions options_;
   Sharing sharing_;
-  std::optional<Cursor> cursor_;            // absent before the first use
+  std::unique_ptr<Cursor> cursor_;          // null before the first use
   std::vector<PlannedSequence> minibatch_;  // the global one; kept for its memory
 };
 

@@ -3,6 +3,8 @@
 
 #include "compose/planner.hpp"
 #include "engine/assemble.hpp"
+#include "read/thread_group.hpp"
+#include "read/waiting.hpp"
 
 #include <array>
 #include <atomic>
@@ -11,12 +13,9 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
-#include <vector>
 
 namespace sweephand {
 
@@ -34,15 +33,12 @@ struct EngineStats {
   std::uint64_t waited_ns = 0;  // by callers, for minibatches that were not ready
 };
 
-// Minibatches come out in order, whatever the threads do. A caller that finds nothing ready
-// makes minibatches too. Safe for several callers. Threads start with the first call of next,
-// so that a process that was forked before has its own; one that was forked later must make a
-// new engine (see forked).
+// Minibatches come out in order, whatever the threads do. A caller makes the one it
+// waits for itself if nobody has begun it. Safe for several callers. Threads start with the
+// first call of next, so that a process that was forked before has its own; one that was forked
+// later must make a new engine (see forked).
 class Engine {
  public:
-  // Called now and then while a caller waits, without any lock; what it throws ends the wait.
-  using Poll = std::function<void()>;
-
   Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> assembler,
          const EngineOptions& options);
   Engine(const Engine&) = delete;
@@ -66,7 +62,7 @@ class Engine {
   // they make is done. May be called again.
   bool close(std::chrono::duration<double> limit);
 
-  // The caller is one of the engine's threads, so the engine must outlive it.
+  // The caller is one of the threads, so the engine must outlive it.
   bool runs_here() const;
 
   // This process is a child of the one that made the engine: the threads are not here, and
@@ -89,8 +85,7 @@ class Engine {
   bool may_begin() const;
   bool front_done() const;
   void drop_slots();
-  bool is_own_thread() const;
-  void make(Lock& lock);
+  void make(Lock& lock, const Poll& poll);
   std::optional<Plan> plan(Lock& lock, Slot& slot);
   void start(Lock& lock, const Request& request, const Poll& poll);
   void move_planner(Lock& lock, const Position& position, const Poll& poll);
@@ -123,8 +118,7 @@ class Engine {
   std::deque<std::shared_ptr<Slot>> slots_;
   EngineStats stats_;
   std::exception_ptr interruption_;  // met by any thread, and thrown by the next call
-  std::size_t running_ = 0;          // threads that have not ended
-  std::vector<std::jthread> threads_;
+  ThreadGroup threads_;
 };
 
 }  // namespace sweephand

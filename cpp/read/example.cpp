@@ -279,7 +279,7 @@ void ExampleDecoder::append(std::size_t number) {
 }
 
 // Forgets what the columns have of a sequence that not all of them have.
-void ExampleDecoder::undo() noexcept {
+void ExampleDecoder::undo() {
   std::size_t num_sequences = columns_.front().sample_offsets.size();
   for (const ExampleColumn& column : columns_)
     num_sequences = std::min(num_sequences, column.sample_offsets.size());

@@ -73,9 +73,9 @@ class ExampleDecoder {
 
   void find_features(Bytes message);
   void find_entry(Bytes entry);
-  void find_list(Found& found);
-  void append(std::size_t stream);
-  void undo() noexcept;
+  static void find_list(Found& found);
+  void append(std::size_t number);
+  void undo();
 
   std::vector<ExampleStream> streams_;
   std::vector<ExampleColumn> columns_;

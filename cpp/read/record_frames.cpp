@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 namespace sweephand {
 namespace {
@@ -38,21 +39,24 @@ bool has_right_length_crc(std::span<const std::byte> head) noexcept {
   return mask_crc(crc32c(head.first(8))) == load_le32(head.subspan(8));
 }
 
+// What a head without its checksum may be.
+std::string_view suggest(std::span<const std::byte> head, bool is_first) {
+  if (!is_first) return "the rest of the file cannot be read";
+  if (head[0] == std::byte{0x1f} && head[1] == std::byte{0x8b})
+    return "the file looks like gzip: say compression=\"gzip\"";
+  if (head[0] == std::byte{0x78}) return "the file looks like zlib: say compression=\"zlib\"";
+  return "is it a TFRecord file?";
+}
+
 // What is wrong with the head of a record that has `left` bytes from its beginning to the end
 // of the file; empty if nothing is.
 std::string find_fault(std::span<const std::byte> head, std::uint64_t left, bool is_first) {
   if (left < kRecordHead + kRecordTail)
     return "the file ends within a record's frame: " + std::to_string(left) +
            " bytes are left; it was cut, or is still being written";
-  if (!has_right_length_crc(head)) {
-    const bool is_gzip = head[0] == std::byte{0x1f} && head[1] == std::byte{0x8b};
-    const bool is_zlib = head[0] == std::byte{0x78};
-    const char* const hint = !is_first ? "the rest of the file cannot be read"
-                             : is_gzip ? "the file looks like gzip: say compression=\"gzip\""
-                             : is_zlib ? "the file looks like zlib: say compression=\"zlib\""
-                                       : "is it a TFRecord file?";
-    return std::string("the checksum of the record's length is wrong; ") + hint;
-  }
+  if (!has_right_length_crc(head))
+    return "the checksum of the record's length is wrong; " +
+           std::string(suggest(head, is_first));
   const std::uint64_t length = load_le64(head);
   const std::uint64_t room = left - kRecordHead - kRecordTail;
   if (length > room)

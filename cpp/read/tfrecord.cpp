@@ -72,16 +72,16 @@ RecordDeserializer::RecordDeserializer(std::vector<ExampleStream> streams,
                                 std::to_string(files_.size()));
 }
 
-std::shared_ptr<const Chunk> RecordDeserializer::load(std::uint64_t number) {
+std::shared_ptr<const Chunk> RecordDeserializer::load(std::uint64_t chunk_number) {
   Ledger ledger(0);
-  std::shared_ptr<const Chunk> chunk = load(number, ledger);
+  std::shared_ptr<const Chunk> chunk = load(chunk_number, ledger);
   ledger.check();
   return chunk;
 }
 
-std::shared_ptr<const Chunk> RecordDeserializer::load(std::uint64_t number,
+std::shared_ptr<const Chunk> RecordDeserializer::load(std::uint64_t chunk_number,
                                                       Ledger& ledger) const {
-  const RecordChunk& chunk = chunks_.at(number);
+  const RecordChunk& chunk = chunks_.at(chunk_number);
   const RecordFile& source = files_[chunk.file];
   const File file(source.path, source.tag);
   Buffer<std::byte> bytes(chunk.bytes + kExamplePadding);
@@ -101,7 +101,7 @@ std::shared_ptr<const Chunk> RecordDeserializer::load(std::uint64_t number,
       decoder.reserve(1.1 * static_cast<double>(chunk.bytes) / static_cast<double>(consumed));
     const Place place{.file = source.path,
                       .offset = chunk.offset + (chunk.bytes - rest.size()),
-                      .chunk = number,
+                      .chunk = chunk_number,
                       .sequence = record};
     try {
       const Record found = take_record(rest);
@@ -122,7 +122,7 @@ std::shared_ptr<const Chunk> RecordDeserializer::load(std::uint64_t number,
     throw StaleError(
         "the index says " + std::to_string(chunk.num_records) + " records, the file has " +
             std::to_string(record - chunk.first_record) + "; build the index again",
-        {.file = source.path, .offset = chunk.offset, .chunk = number});
+        {.file = source.path, .offset = chunk.offset, .chunk = chunk_number});
   return to_chunk(decoder);
 }
 

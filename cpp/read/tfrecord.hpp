@@ -35,11 +35,11 @@ class RecordDeserializer final : public Deserializer {
   RecordDeserializer(std::vector<ExampleStream> streams, std::vector<RecordFile> files,
                      std::vector<RecordChunk> chunks, bool verify_checksums);
 
-  std::shared_ptr<const Chunk> load(std::uint64_t chunk) override;
+  std::shared_ptr<const Chunk> load(std::uint64_t chunk_number) override;
 
   // The same for an index: a record that is damaged, or not what the streams say, is left out
   // and listed. Throws DataError when the frames are damaged.
-  std::shared_ptr<const Chunk> load(std::uint64_t chunk, Ledger& ledger) const;
+  std::shared_ptr<const Chunk> load(std::uint64_t chunk_number, Ledger& ledger) const;
 
  private:
   std::vector<ExampleStream> streams_;

@@ -602,7 +602,7 @@ class AssembleOptions:
     def pad_left(self) -> bool:
         ...
 class Assembler:
-    def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], options: AssembleOptions) -> None:
+    def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], options: AssembleOptions, load_ahead: bool) -> None:
         ...
 class EngineStats:
     @property

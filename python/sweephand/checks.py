@@ -1,17 +1,50 @@
-"""Checks of what callers pass."""
+"""What callers give, checked by type and range."""
 
-import numpy as np
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import TypeVar
+
+from sweephand.errors import ArgumentTypeError
+
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
-def check_int(name: str, value: object, least: int, bound: int) -> None:
-    """Refuse what is no int in ``[least, bound)``; booleans and floats are none.
+def check_int(name: str, value: object, least: int = 1, bound: int | None = None) -> int:
+    """Return an int of ``[least, bound)``; booleans and floats are none.
 
     Raises
     ------
+    ArgumentTypeError
+        If it is no int.
     ValueError
-        Naming the argument, what is wanted and what was found.
+        If it is out of range: naming the argument, what is wanted and what was found.
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise ValueError(f"{name} must be an int, got {value!r}")
-    if not least <= value < bound:
-        raise ValueError(f"{name} must be in [{least}, {bound}), got {value}")
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ArgumentTypeError(f"{name} must be an int, got {value!r}")
+    number = int(value)
+    if bound is not None and not least <= number < bound:
+        raise ValueError(f"{name} must be in [{least}, {bound}), got {value!r}")
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, got {value!r}")
+    return number
+
+
+def check_number(name: str, value: object) -> float:
+    """Return a number as a float, or raise `ArgumentTypeError` if it is none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ArgumentTypeError(f"{name} must be a number, got {value!r}")
+    return float(value)
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return a bool, or raise `ArgumentTypeError` if it is none."""
+    if not isinstance(value, bool):
+        raise ArgumentTypeError(f"{name} must be True or False, got {value!r}")
+    return value
+
+
+def check_function(name: str, value: Function | None) -> Function | None:
+    """Return a callable or None, or raise `ArgumentTypeError` if it is neither."""
+    if value is not None and not callable(value):
+        raise ArgumentTypeError(f"{name} must be callable or None, got {value!r}")
+    return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import threading
 import time
@@ -29,6 +30,7 @@ from sweephand.limits import (
     INFINITELY_REPEAT,
     MAX_TIME,
     Limits,
+    limit_of_old_name,
 )
 from sweephand.long_sequences import treat_long
 from sweephand.minibatch import Minibatch
@@ -92,6 +94,8 @@ class MinibatchSource:
         Minibatches that are prepared ahead; 0 is the same as no threads.
     memory_limit : int, optional
         In bytes. A minibatch size that would need more is refused; see `memory_bound`.
+    epoch_size : int, optional
+        Old name of `max_samples`; deprecated.
 
     Raises
     ------
@@ -129,10 +133,11 @@ class MinibatchSource:
         num_threads: int | None = None,
         prefetch: int = 2,
         memory_limit: int | None = None,
+        epoch_size: int | None = None,
     ) -> None:
         # What a copy in another process is made of.
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
-        limits = Limits.check(max_samples, max_sweeps)
+        limits = Limits.check(limit_of_old_name(epoch_size, max_samples), max_sweeps)
         window = Window.check(
             randomize, randomization_window_in_chunks, randomization_window_in_samples
         )
@@ -484,21 +489,35 @@ class MinibatchSource:
         }
 
     def memory_bound(self, minibatch_size_in_samples: int) -> int:
-        """Return how many bytes the source holds at most.
+        """Return about how many bytes the source holds at most.
 
-        It is the window, ``min(chunks, lanes * chunks per block)`` of the largest chunks unless
-        the data are resident, and ``prefetch + 2`` minibatches: those ahead of the caller, the
-        one that is asked for, and the one before it. Without threads none is ahead.
+        ``window * (1 + borders) + (prefetch + 2) minibatches``. The window is ``num_lanes *
+        block_chunks`` of the largest chunks, or nothing if the data are resident. Minibatches
+        that are made while the blocks of a window give way to others need both: there are as
+        many borders as such minibatches reach over, mostly one. The minibatches are those ahead
+        of the caller, the one that is asked for, and the one before it; without threads none is
+        ahead.
         """
-        chunks = self._opened.chunk_sequences.size
-        window = 0
-        if not self._opened.resident:
-            largest = self._largest_chunk_samples * self._opened.sample_bytes
-            window = int(min(chunks, self.num_lanes * self.block_chunks) * largest)
         size = min(minibatch_size_in_samples, self._corpus.num_samples)
-        minibatch = int(self._layout.num_cells(size) * self._opened.sample_bytes)
+        cells = self._layout.num_cells(size) * self._layout.padding_growth(self._first_sizes())
+        marks = self._layout.mark_bytes * len(self._infos)
         ahead = self._prefetch if self._num_threads else 0
-        return window + (ahead + 2) * minibatch
+        minibatches = (ahead + 2) * cells * (self._opened.sample_bytes + marks)
+        return self._window_bytes(size) + int(minibatches)
+
+    def _window_bytes(self, size: int) -> int:
+        if self._opened.resident:
+            return 0
+        num_chunks = self._corpus.num_chunks
+        window = min(num_chunks, self.num_lanes * self.block_chunks)
+        made_at_once = size * (self._num_threads + 1)
+        borders = math.ceil(made_at_once * num_chunks / (self._corpus.num_samples * window))
+        largest = self._largest_chunk_samples * self._opened.sample_bytes
+        return int(min(num_chunks, window * (1 + borders)) * largest)
+
+    def _first_sizes(self) -> NDArray[np.uint32]:
+        """Sizes of some sequences that can be told without reading much."""
+        return self._corpus.sizes(0, min(int(self._opened.chunk_sequences[0]), 10_000))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as what makes the same source again, at the same place."""
@@ -567,7 +586,7 @@ class MinibatchSource:
                 )
             )
         assembler = _core.Assembler(
-            self._opened.members, specs, self._layout.assemble_options()
+            self._opened.members, specs, self._layout.assemble_options(), self._num_threads > 0
         )
         return _core.Engine(self._make_planner(), assembler, self._num_threads, self._prefetch)
 

@@ -43,8 +43,8 @@ void run(Input input) {
   const std::uint64_t num_records = offsets.size() - 1;
   const RecordDeserializer deserializer(
       {{.key = "tokens", .is_sequence = true, .is_required = false}},
-      {{memory.path(), file.tag()}}, {{.bytes = offsets.back(), .num_records = num_records}},
-      input.size() % 2 == 0);
+      {{.path = memory.path(), .tag = file.tag()}},
+      {{.bytes = offsets.back(), .num_records = num_records}}, input.size() % 2 == 0);
   Ledger damaged(num_records);
   const auto chunk = deserializer.load(0, damaged);
   CHECK(chunk->num_sequences + damaged.offsets().size() == num_records);

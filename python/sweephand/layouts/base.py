@@ -6,6 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sweephand import _core
 
 LongPolicy = Literal["error", "split", "drop"]
@@ -43,6 +46,9 @@ class Layout:
     has_rows: ClassVar[bool] = False
     # When a sequence comes depends on the minibatch sizes that are asked for.
     depends_on_size: ClassVar[bool] = False
+
+    # Bytes of masks and marks for every cell of a stream.
+    mark_bytes: ClassVar[int] = 0
 
     def describe(self) -> str:
         """Return the layout and its parameters, for fingerprints."""
@@ -92,3 +98,7 @@ class Layout:
     def num_cells(self, minibatch_size_in_samples: int) -> int:
         """Return how many cells a minibatch of a size has at most, as far as that is known."""
         return minibatch_size_in_samples
+
+    def padding_growth(self, sizes: NDArray[np.uint32]) -> float:
+        """Return about how many cells a sample takes, judging by some sequences' sizes."""
+        return 1.0

@@ -40,6 +40,8 @@ class Packed(Layout):
         Sequences of a share that `MinibatchData.cu_seqlens` always has entries for.
     """
 
+    mark_bytes: ClassVar[int] = 9  # mask, segment ids, position ids
+
     row_length: int
     split_long: LongPolicy = "error"
     pad_value: PadValue = 0

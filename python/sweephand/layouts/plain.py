@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.layouts.base import Layout
@@ -35,6 +38,8 @@ class Padded(Layout):
         Widths are rounded up to a multiple of it.
     """
 
+    mark_bytes: ClassVar[int] = 1
+
     pad_value: PadValue = 0
     side: Literal["right", "left"] = "right"
     multiple_of: int = 1
@@ -59,3 +64,8 @@ class Padded(Layout):
         """Return how minibatches lie in memory."""
         left = self.side == "left"
         return _core.AssembleOptions(_core.Form.PADDED, left, self.multiple_of, False)
+
+    def padding_growth(self, sizes: NDArray[np.uint32]) -> float:
+        """Return about how many cells a sample takes, judging by some sequences' sizes."""
+        width = -(-int(sizes.max()) // self.multiple_of) * self.multiple_of
+        return width / float(sizes.mean())

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sweephand.checks import check_int
 from sweephand.errors import ArgumentTypeError, LossScaleError, StateError
 from sweephand.torch.inner import are_optimizers
-from sweephand.train.checks import whole
 from sweephand.train.clipping import Clipping
 from sweephand.train.loss_scale import LossScaleOptimizer
 from sweephand.train.pace import Pace
@@ -194,8 +194,8 @@ class Learner:
 
     def _prepare(self, num_samples: int, sweeps_ended: int) -> None:
         """Check the numbers of a step and write its rates."""
-        whole("num_samples", num_samples)
-        whole("sweeps_ended", sweeps_ended, least=0)
+        check_int("num_samples", num_samples)
+        check_int("sweeps_ended", sweeps_ended, least=0)
         if self.pace.schedule is not None:
             self._write_rates(self.pace.rate(num_samples))
 

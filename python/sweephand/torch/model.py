@@ -148,6 +148,13 @@ class TorchModel:
 
     def check(self, files: Files, state: Mapping[str, Any]) -> None:
         """Refuse what is not of this model and these learners."""
+        files[WEIGHTS].check(
+            "model",
+            {
+                name: (DTYPES[tensor.dtype], tuple(tensor.shape))
+                for name, tensor in self._tensors().items()
+            },
+        )
         mine = [_describe(optimizer) for optimizer in self._optimizers]
         theirs = state.get("optimizers")
         if mine != theirs:
@@ -159,13 +166,6 @@ class TorchModel:
                 f"the checkpoint is of {found[0]} learners and {found[1]} loss scales, here "
                 f"are {counts[0]} and {counts[1]}"
             )
-        files[WEIGHTS].check(
-            "model",
-            {
-                name: (DTYPES[tensor.dtype], tuple(tensor.shape))
-                for name, tensor in self._tensors().items()
-            },
-        )
 
     def restore(self, files: Files, state: Mapping[str, Any]) -> None:
         """Continue from what was captured."""

@@ -3,7 +3,7 @@
     <store>/checkpoint-00000007/state.json          counters, schedules, random states
                                 model.safetensors   weights
                                 ...                 what else the model and its learners need
-                                manifest.json       size and SHA-256 of every other file
+                                manifest.json       size and SHA-256 of every file, its own too
             .writing-00000008-<attempt>             being written, or left behind by a kill
             .removing-00000006-<attempt>            being removed, or left behind by a kill
 
@@ -42,6 +42,10 @@ _LEFTOVER = re.compile(r"\.(writing|removing)-\d{8,}-[0-9a-f]{32}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
 
 
+class OtherFormatError(StateError):
+    """A checkpoint is whole, but of a format that this library does not read."""
+
+
 class Checkpoint:
     """A checkpoint whose files were found as its manifest lists them.
 
@@ -52,14 +56,20 @@ class Checkpoint:
     Raises
     ------
     StateError
-        If it is not complete, damaged, or of a format that this library does not read.
+        If it is not complete or damaged.
+    OtherFormatError
+        If another version of this library wrote it.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         manifest = _read_json(folder / MANIFEST)
-        if manifest.get("format") != FORMAT:
+        if manifest.pop("sha256", None) != _digest(manifest):
             raise StateError(
+                f"{folder / MANIFEST} is damaged: it does not have its own SHA-256"
+            )
+        if manifest.get("format") != FORMAT:
+            raise OtherFormatError(
                 f"{folder} has the checkpoint format {manifest.get('format')!r} of sweephand "
                 f"{manifest.get('sweephand')!r}, this is {version('sweephand')}, which reads "
                 f"format {FORMAT}"
@@ -118,11 +128,15 @@ class CheckpointStore:
         ------
         StateError
             If there are checkpoints, and all are damaged.
+        OtherFormatError
+            If another version of this library wrote it.
         """
         damaged = []
         for number in reversed(self.numbers()):
             try:
                 return Checkpoint(self.path(number))
+            except OtherFormatError:
+                raise
             except StateError as error:
                 logger.warning("passing over a damaged checkpoint: %s", error)
                 damaged.append(str(error))
@@ -153,23 +167,22 @@ class CheckpointStore:
         OSError
             If a file cannot be written; the checkpoints that were there stay.
         """
-        made = not self.folder.exists()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if made:
-            sync_folder(self.folder.parent)
         attempt = self.folder / f".writing-{number:08d}-{uuid4().hex}"
         try:
+            if not self.folder.is_dir():
+                self.folder.mkdir(parents=True)
+                sync_folder(self.folder.parent)
             attempt.mkdir()
             _write_files(attempt, contents)
             attempt.rename(self.path(number))
+            sync_folder(self.folder)
+            checkpoint = Checkpoint(self.path(number))
+            self._remove_older(number, pinned)
         except BaseException as error:
             shutil.rmtree(attempt, ignore_errors=True)
             if isinstance(error, OSError):
                 raise _explained(error, self.folder) from error
             raise
-        sync_folder(self.folder)
-        checkpoint = Checkpoint(self.path(number))
-        self._remove_older(number, pinned)
         return checkpoint
 
     def _remove_older(self, newest: int, pinned: Collection[int]) -> None:
@@ -247,6 +260,7 @@ def _write_files(folder: Path, contents: Contents) -> None:
             write(digesting)
             files[name] = digesting.entry()
     manifest = {"format": FORMAT, "sweephand": version("sweephand"), "files": files}
+    manifest["sha256"] = _digest(manifest)
     with open_new(folder / MANIFEST) as file:
         file.write(json.dumps(manifest, indent=1).encode())
     sync_folder(folder)
@@ -259,6 +273,10 @@ def open_new(path: Path) -> Iterator[BinaryIO]:
         yield file
         file.flush()
         os.fsync(file.fileno())
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _check_file(folder: Path, name: str, wanted: Any) -> None:

@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from sweephand.checks import check_flag, check_int, check_number
 from sweephand.errors import StateError
-from sweephand.train.checks import flag, real, whole
 from sweephand.train.findings import Cause
 
 DEFAULT_SCALE = 2.0**15
@@ -58,7 +58,7 @@ def check_settings(
     ValueError
         If one is out of its range, or two contradict each other.
     """
-    dynamic = flag("dynamic", dynamic)
+    dynamic = check_flag("dynamic", dynamic)
     if not dynamic and initial_scale is None:
         raise ValueError("dynamic=False needs an initial_scale")
     if not dynamic and dynamic_growth_steps is not None:
@@ -70,14 +70,14 @@ def check_settings(
     settings = ScaleSettings(
         dynamic=dynamic,
         initial_scale=scale_number("initial_scale", _default(initial_scale, DEFAULT_SCALE)),
-        growth_steps=whole(
+        growth_steps=check_int(
             "dynamic_growth_steps", _default(dynamic_growth_steps, DEFAULT_GROWTH_STEPS)
         ),
-        growth_factor=real("growth_factor", growth_factor),
-        backoff_factor=real("backoff_factor", backoff_factor),
+        growth_factor=check_number("growth_factor", growth_factor),
+        backoff_factor=check_number("backoff_factor", backoff_factor),
         min_scale=scale_number("min_scale", min_scale),
         max_scale=scale_number("max_scale", _default(max_scale, LARGEST)),
-        hysteresis=whole("hysteresis", hysteresis),
+        hysteresis=check_int("hysteresis", hysteresis),
         refill=refill,
         nan=nan,
     )
@@ -146,8 +146,8 @@ class DynamicScale:
         """
         try:
             scale = scale_number("the scale", state["scale"])
-            counter = whole("the counter", state["counter"], least=0)
-            credit = whole("the hysteresis credit", state["credit"], least=0)
+            counter = check_int("the counter", state["counter"], least=0)
+            credit = check_int("the hysteresis credit", state["credit"], least=0)
         except KeyError as error:
             raise StateError(f"the state of a loss scale lacks {error}") from error
         except ValueError as error:
@@ -186,7 +186,7 @@ class DynamicScale:
 
 def scale_number(name: str, value: object) -> float:
     """Return a loss scale as the float32 it is: positive and finite."""
-    scale = _float32(real(name, value))
+    scale = _float32(check_number(name, value))
     if not 0 < scale < math.inf:
         raise ValueError(f"{name} must be a positive and finite float32, got {value!r}")
     return scale

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias, get_args
 
+from sweephand.checks import check_int
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
-from sweephand.train.checks import whole
 
 Unit: TypeAlias = Literal["sample", "minibatch", "sweep", "epoch", "seconds"]
 FrequencySpec: TypeAlias = int | tuple[int, Unit] | None
@@ -48,13 +48,13 @@ class Frequency:
         if spec == FULL_DATA_SWEEP:
             return cls(1, "sweep")
         if not isinstance(spec, tuple):
-            return cls(whole(name, spec, least=0))
+            return cls(check_int(name, spec, least=0))
         if len(spec) != 2 or spec[1] not in get_args(Unit):
             raise ValueError(
                 f"{name} must be None, a number of samples or (n, unit) with a unit of "
                 f"{', '.join(get_args(Unit))}, got {spec!r}"
             )
-        return cls(whole(name, spec[0], least=0), spec[1])
+        return cls(check_int(name, spec[0], least=0), spec[1])
 
     @property
     def is_never(self) -> bool:

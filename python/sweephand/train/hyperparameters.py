@@ -4,7 +4,7 @@ import math
 from difflib import get_close_matches
 from typing import Any, Protocol
 
-from sweephand.train.checks import real
+from sweephand.checks import check_number
 
 RATES = {"lr", "learning_rate", "weight_decay", "eps", "epsilon"}
 DECAYS = {"momentum", "beta_1", "beta_2"}
@@ -29,7 +29,7 @@ def check_hyperparameter(name: str, value: object) -> None:
         check_hyperparameter("beta_2", value[1])
     if name not in RATES | DECAYS:
         return
-    number = real(name, value)
+    number = check_number(name, value)
     if name in RATES and not 0 <= number < math.inf:
         raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
     if name in DECAYS and not 0 <= number < 1:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, TypeAlias, TypedDict
 import numpy as np
 
 from sweephand import _core
+from sweephand.checks import check_int
 from sweephand.errors import StateError
-from sweephand.train.checks import whole
 from sweephand.train.clipping import Clipping
 from sweephand.train.findings import Array, core_array, look
 from sweephand.train.hyperparameters import check_hyperparameter
@@ -96,7 +96,7 @@ class Learner:
         self.pace = Pace(lr_schedule, single_sweep_steps=single_sweep_steps)
         self.weight_decay = weight_decay
         self._clipping = Clipping(clip_norm_per_sample, clip_norm_per_minibatch)
-        self._num_threads = whole("num_threads", num_threads)
+        self._num_threads = check_int("num_threads", num_threads)
         self._names = list(self.parameters)
         self._images = [core_array(array, name) for name, array in self.parameters.items()]
         self._weights = [
@@ -174,8 +174,8 @@ class Learner:
         FloatingPointError
             If there is clipping and a gradient is not finite; nothing is changed then.
         """
-        whole("num_samples", num_samples)
-        whole("sweeps_ended", sweeps_ended, least=0)
+        check_int("num_samples", num_samples)
+        check_int("sweeps_ended", sweeps_ended, least=0)
         gradients = self.collect(gradient_sums)
         factor = self._clip_factor(gradients, num_samples, scale, norm) / (num_samples * scale)
         rate = self.pace.rate(num_samples)

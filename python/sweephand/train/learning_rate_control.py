@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from sweephand.checks import check_flag, check_number
 from sweephand.errors import StateError
-from sweephand.train.checks import flag, real
 
 REDUCTION = 0.618
 INCREASE = 1.382
@@ -54,10 +54,10 @@ class LearningRateControl:
             "increase_if_improve_more_than",
             "min_learning_rate",
         ):
-            if not real(name, getattr(self, name)) >= 0:
+            if not check_number(name, getattr(self, name)) >= 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)!r}")
-        flag("load_best", self.load_best)
-        flag("continue_reduce", self.continue_reduce)
+        check_flag("load_best", self.load_best)
+        check_flag("continue_reduce", self.continue_reduce)
 
 
 class Decision(NamedTuple):
@@ -134,8 +134,8 @@ class RateController:
             If it is none.
         """
         try:
-            self.previous = real("previous", state["previous"])
-            self.factor = real("factor", state["factor"])
-            self._is_reducing = flag("is_reducing", state["is_reducing"])
+            self.previous = check_number("previous", state["previous"])
+            self.factor = check_number("factor", state["factor"])
+            self._is_reducing = check_flag("is_reducing", state["is_reducing"])
         except (KeyError, ValueError) as error:
             raise StateError(f"this is no state of learning-rate control: {error}") from error

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from enum import Enum
 from typing import Any, Generic, TypeVar, overload
 
+from sweephand.checks import check_flag, check_function, check_int
 from sweephand.errors import StateError
 from sweephand.train.agreement import Reduce, agree
-from sweephand.train.checks import flag, function, whole
 from sweephand.train.dynamic_scale import (
     DynamicScale,
     OnNan,
@@ -155,8 +155,8 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         optimizers = listed(inner_optimizer)
         self._inner = inner_of(
             optimizers,
-            whole("num_threads", num_threads),
-            flag("measure_underflow", measure_underflow),
+            check_int("num_threads", num_threads),
+            check_flag("measure_underflow", measure_underflow),
         )
         self._inner_optimizer = inner_optimizer
         self._rule = DynamicScale(
@@ -180,10 +180,10 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
             on_backoff=on_backoff,
             on_floor=on_floor,
         )
-        self._check_finite = flag("check_finite", check_finite)
+        self._check_finite = check_flag("check_finite", check_finite)
         if dynamic and not check_finite:
             raise ValueError("check_finite=False is for a fixed scale: give dynamic=False")
-        self._reduce = function("reduce", reduce)
+        self._reduce = check_function("reduce", reduce)
         self._is_accumulating = False
         self.discard()
         mark_wrapped(optimizers, self)
@@ -477,7 +477,9 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         if missing := self.state_dict().keys() - state.keys():
             raise StateError(f"the state of a loss scale lacks {', '.join(sorted(missing))}")
         try:
-            counts = {key: whole(key, state[key], least=0) for key in self._log.state_dict()}
+            counts = {
+                key: check_int(key, state[key], least=0) for key in self._log.state_dict()
+            }
             settings = dict(state["settings"])
         except (TypeError, ValueError) as error:
             raise StateError(f"this is no state of a loss scale: {error}") from error

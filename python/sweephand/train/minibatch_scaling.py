@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from sweephand.train.checks import real, whole
+from sweephand.checks import check_int, check_number
 
 Rule: TypeAlias = Literal["search", "noise scale"]
 
@@ -56,12 +56,14 @@ class MinibatchScaling:
     rule: Rule = "search"
 
     def __post_init__(self) -> None:
-        whole("max_size", self.max_size)
-        whole("frequency", self.frequency)
+        check_int("max_size", self.max_size)
+        check_int("frequency", self.frequency)
         if self.rule not in ("search", "noise scale"):
             raise ValueError(f"rule must be 'search' or 'noise scale', got {self.rule!r}")
-        whole("trial_minibatches", self.trial_minibatches, least=1 + (self.rule != "search"))
-        if not 0 <= real("error_margin", self.error_margin) < math.inf:
+        check_int(
+            "trial_minibatches", self.trial_minibatches, least=1 + (self.rule != "search")
+        )
+        if not 0 <= check_number("error_margin", self.error_margin) < math.inf:
             raise ValueError(f"error_margin must be at least 0, got {self.error_margin!r}")
 
     def trial_sizes(self, scheduled: int, present: int, rate_ratio: float) -> Iterator[int]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from sweephand.checks import check_number
 from sweephand.errors import ArgumentTypeError
 from sweephand.train.agreement import Reduce
-from sweephand.train.checks import real
 from sweephand.train.findings import Array, Findings, core_array, look
 from sweephand.train.learner import Learner
 
@@ -51,7 +51,7 @@ class NumpyInner:
     def scaled(self, loss: Any, scale: float) -> Any:
         """Return the loss times the scale: a float, or float32 or wider as the loss is."""
         if not isinstance(loss, np.ndarray | np.generic):
-            return real("the loss", loss) * scale
+            return check_number("the loss", loss) * scale
         if loss.dtype.kind not in "fV":  # V: bfloat16
             raise ArgumentTypeError(f"the loss must be of a floating type, got {loss.dtype}")
         dtype = np.float32 if loss.dtype.itemsize < 4 else loss.dtype

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from sweephand.checks import check_number
 from sweephand.errors import StateError
-from sweephand.train.checks import real
 from sweephand.train.schedules import (
     Schedule,
     learning_parameter_schedule,
@@ -141,7 +141,7 @@ class Pace:
             consumed, applied = Clock(**state["consumed"]), Clock(**state["applied"])
             origin = {name: Clock(**clock) for name, clock in state["origin"].items()}
             schedule = read_schedule(state["schedule"])
-            factor = real("the factor", state["factor"])
+            factor = check_number("the factor", state["factor"])
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"this is no state of a learner's clocks: {error!r}") from error
         if schedule != self.schedule:

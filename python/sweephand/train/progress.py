@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from sweephand.train.checks import whole
+from sweephand.checks import check_int
 
 Kind: TypeAlias = Literal["training", "summary", "validation", "test", "change", "event"]
 Figures: TypeAlias = Mapping[str, float | int | str]
@@ -151,8 +151,8 @@ class PeriodicWriter(ABC):
     """
 
     def __init__(self, freq: int | None = None, first: int = 0) -> None:
-        self._freq = None if freq is None else whole("freq", freq, least=0)
-        self._first = whole("first", first, least=0)
+        self._freq = None if freq is None else check_int("freq", freq, least=0)
+        self._first = check_int("first", first, least=0)
         self._window = Window()
 
     def update(self, step: Step) -> None:

@@ -12,8 +12,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Generic, Literal, TypeAlias, TypeVar
 
+from sweephand.checks import check_int, check_number
 from sweephand.limits import FULL_DATA_SWEEP
-from sweephand.train.checks import real, whole
 
 Number = TypeVar("Number", int, float)
 Spec: TypeAlias = Number | str | Sequence[Number | tuple[int, Number]]
@@ -97,7 +97,7 @@ def minibatch_size_schedule(spec: Spec[int], epoch_size: int = 1) -> Schedule[in
     if epoch_size == FULL_DATA_SWEEP:
         raise ValueError("epoch_size must be a number of samples, got FULL_DATA_SWEEP")
     steps = _steps(spec, None if epoch_size == 1 else epoch_size, _minibatch_size, int)
-    return Schedule(steps, whole("epoch_size", epoch_size), follows="consumed")
+    return Schedule(steps, check_int("epoch_size", epoch_size), follows="consumed")
 
 
 def learning_parameter_schedule(
@@ -266,9 +266,9 @@ def _learning_schedule(
     if follows not in ("applied", "consumed"):
         raise ValueError(f"follows must be 'applied' or 'consumed', got {follows!r}")
     if minibatch_size is not None and minibatch_size != 0:
-        whole("minibatch_size", minibatch_size)
+        check_int("minibatch_size", minibatch_size)
     if epoch_size is not None:
-        whole("epoch_size", epoch_size)
+        check_int("epoch_size", epoch_size)
     by_sweep = epoch_size in (None, FULL_DATA_SWEEP)
     return Schedule(steps, None if by_sweep else epoch_size, minibatch_size or None, follows)
 
@@ -306,7 +306,7 @@ def _step(
     epochs, value = entry
     if is_last and epochs == 0:
         epochs = 1  # the last value lasts for ever, whatever its number says
-    return whole("the number of epochs", epochs), check(value)
+    return check_int("the number of epochs", epochs), check(value)
 
 
 def _parse(text: str, number: type[Number]) -> list[tuple[int, Number]]:
@@ -325,25 +325,25 @@ def _parse(text: str, number: type[Number]) -> list[tuple[int, Number]]:
 
 
 def _minibatch_size(value: object) -> int:
-    return whole("a minibatch size", value)
+    return check_int("a minibatch size", value)
 
 
 def _rate(value: object) -> float:
-    rate = real("a learning rate", value)
+    rate = check_number("a learning rate", value)
     if not 0 <= rate < math.inf:
         raise ValueError(f"a learning rate must be finite and at least 0, got {value!r}")
     return rate
 
 
 def _momentum(value: object) -> float:
-    momentum = real("a momentum", value)
+    momentum = check_number("a momentum", value)
     if not 0 <= momentum < 1:
         raise ValueError(f"a momentum must lie in [0, 1), got {value!r}")
     return momentum
 
 
 def _time_constant(value: object) -> float:
-    constant = real("a time constant", value)
+    constant = check_number("a time constant", value)
     if not 0 <= constant < math.inf:
         raise ValueError(f"a time constant must be finite and at least 0, got {value!r}")
     return constant

@@ -7,10 +7,10 @@ import math
 import sys
 from collections.abc import Callable
 
+from sweephand.checks import check_int
 from sweephand.errors import StateError
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.train.checkpoint import Checkpoint
-from sweephand.train.checks import whole
 from sweephand.train.feed import Evaluation, Feed, evaluate
 from sweephand.train.frequency import Action, Frequency, FrequencySpec
 from sweephand.train.learning_rate_control import LearningRateControl, RateController
@@ -102,7 +102,7 @@ class TrainingSession:
         self._mb_size = (
             mb_size if isinstance(mb_size, Schedule) else minibatch_size_schedule(mb_size)
         )
-        self._max_samples = whole("max_samples", max_samples)
+        self._max_samples = check_int("max_samples", max_samples)
         if mb_source.is_infinite and max_samples == INFINITELY_REPEAT:
             raise ValueError(
                 "training would never end: give max_samples, or give the source max_samples or "
@@ -110,7 +110,7 @@ class TrainingSession:
             )
         self._cut = None
         if cut_minibatch_at is not None:
-            self._cut = whole("cut_minibatch_at", cut_minibatch_at)
+            self._cut = check_int("cut_minibatch_at", cut_minibatch_at)
         self._cv_config = cv_config
         self._test_config = test_config
         self._lr_control = lr_control
@@ -146,7 +146,7 @@ class TrainingSession:
             trainer,
             mb_source,
             Feed(trainer, self._preemption, self._watch_saver),
-            Frequency.parse("epoch_size", whole("epoch_size", epoch_size)),
+            Frequency.parse("epoch_size", check_int("epoch_size", epoch_size)),
             actions,
         )
         self._controller = RateController(lr_control or LearningRateControl())

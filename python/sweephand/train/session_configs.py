@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
+from sweephand.checks import check_flag, check_function, check_int
 from sweephand.minibatch import Minibatch
-from sweephand.train.checks import flag, function, whole
 from sweephand.train.frequency import Frequency, FrequencySpec
 
 Restore: TypeAlias = Literal["auto"] | bool | str | Path
@@ -94,10 +94,10 @@ class CheckpointConfig:
         if self.preserve_all and self.keep_last is not None:
             raise ValueError("give preserve_all or keep_last, not both")
         if self.keep_last is not None:
-            whole("keep_last", self.keep_last)
-        whole("keep_every", self.keep_every, least=0)
-        flag("preserve_all", self.preserve_all)
-        flag("asynchronous", self.asynchronous)
+            check_int("keep_last", self.keep_last)
+        check_int("keep_every", self.keep_every, least=0)
+        check_flag("preserve_all", self.preserve_all)
+        check_flag("asynchronous", self.asynchronous)
 
 
 @dataclass(frozen=True)
@@ -134,10 +134,10 @@ class CrossValidationConfig:
 
     def __post_init__(self) -> None:
         Frequency.parse("frequency", self.frequency)
-        whole("minibatch_size", self.minibatch_size)
-        function("callback", self.callback)
+        check_int("minibatch_size", self.minibatch_size)
+        check_function("callback", self.callback)
         if self.max_samples is not None:
-            whole("max_samples", self.max_samples)
+            check_int("max_samples", self.max_samples)
         if self.minibatch_source is None and self.callback is None:
             raise ValueError("cross-validation needs a minibatch_source or a callback")
         source = self.minibatch_source
@@ -171,6 +171,6 @@ class TestConfig:
     minibatch_size: int = 32
 
     def __post_init__(self) -> None:
-        whole("minibatch_size", self.minibatch_size)
+        check_int("minibatch_size", self.minibatch_size)
         if self.minibatch_source.is_infinite:
             raise ValueError("the test source never ends: give it max_sweeps or max_samples")

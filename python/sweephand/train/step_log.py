@@ -4,8 +4,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from sweephand.checks import check_function, check_int
 from sweephand.errors import LossScaleError
-from sweephand.train.checks import function, whole
 from sweephand.train.dynamic_scale import Change
 from sweephand.train.step_result import StepResult
 
@@ -34,13 +34,13 @@ class StepLog:
         on_floor: Hook | None,
     ) -> None:
         if max_consecutive_skips is not None:
-            whole("max_consecutive_skips", max_consecutive_skips)
+            check_int("max_consecutive_skips", max_consecutive_skips)
         self._max_consecutive_skips = max_consecutive_skips
-        self._on_skip = function("on_skip", on_skip)
+        self._on_skip = check_function("on_skip", on_skip)
         self._on_change: dict[Change, Hook | None] = {
-            "growth": function("on_growth", on_growth),
-            "backoff": function("on_backoff", on_backoff),
-            "floor": function("on_floor", on_floor),
+            "growth": check_function("on_growth", on_growth),
+            "backoff": check_function("on_backoff", on_backoff),
+            "floor": check_function("on_floor", on_floor),
         }
         self._steps = self._applied_steps = self._skips_in_a_row = 0
 

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from sweephand.checks import check_int
 from sweephand.errors import ArgumentTypeError, LossScaleError, StateError
 from sweephand.train.checkpoint import CheckpointStore, find
-from sweephand.train.checks import whole
 from sweephand.train.mean_criterion import MeanDetector
 from sweephand.train.numpy_model import NumpyLearner, NumpyModel
 from sweephand.train.pace import Clock
@@ -107,7 +107,7 @@ class Trainer:
         self._model = _trained_model(model, criterion, _listed(learners))
         self.writers = _listening(_listed(progress_writers), self._model.workers)
         self._label_stream = label_stream
-        self._num_parts = whole("sub_minibatches", sub_minibatches)
+        self._num_parts = check_int("sub_minibatches", sub_minibatches)
         self._stateful = dict(stateful or {})
         check_stateful(self._stateful)
         self.consumed = Clock()

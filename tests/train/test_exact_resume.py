@@ -1,0 +1,189 @@
+"""Training goes on from a checkpoint as if it had not stopped."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.train.small import Line, line_trainer, source_of_lengths, squared_error
+from tests.train.stores import state_bytes
+from tests.train.test_trainer import torch_error, torch_trainer
+from torch import nn
+
+import sweephand as sh
+import sweephand.torch
+
+LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6]
+
+
+class TestExactResume:
+    def test_numpy_training_goes_on_as_if_it_had_not_stopped(self, tmp_path: Path) -> None:
+        def run(trainer: sh.Trainer, source: sh.MinibatchSource, steps: int) -> None:
+            for _ in range(steps):
+                trainer.train_minibatch(source.next_minibatch(7))
+
+        def jittery(model: Line, one: sh.Minibatch) -> Any:
+            loss, [gradient] = squared_error(model, one)
+            noise = np.random.normal() + random.random() + generator.normal()  # noqa: NPY002
+            return loss, [gradient * np.float32(1 + noise / 100)]
+
+        def make() -> tuple[sh.Trainer, sh.MinibatchSource]:
+            options = {"criterion": jittery, "stateful": {"generator": generator}}
+            return line_trainer(rate=0.05, **options), source_of_lengths(LENGTHS)
+
+        generator = np.random.default_rng(1)
+        trainer, source = make()
+        run(trainer, source, 9)
+        trainer.save_checkpoint(tmp_path, {"source": source.get_checkpoint_state()})
+        run(trainer, source, 9)
+        generator = np.random.default_rng(2)
+        again, its_source = make()
+        its_source.restore_from_checkpoint(again.restore_from_checkpoint(tmp_path)["source"])
+        run(again, its_source, 9)
+        assert again.consumed == trainer.consumed
+        for mine, wanted in zip(state_bytes(again), state_bytes(trainer), strict=True):
+            assert mine == wanted
+
+    @pytest.mark.parametrize("loss_scale", [None, {"dynamic_growth_steps": 3}])
+    def test_torch_training_goes_on_as_if_it_had_not_stopped(
+        self, tmp_path: Path, loss_scale: dict[str, Any] | None
+    ) -> None:
+        def make() -> tuple[nn.Module, sh.Trainer, sh.MinibatchSource, torch.Generator]:
+            generator = torch.Generator().manual_seed(5)
+
+            def jittery(model: nn.Module, one: sh.Minibatch) -> torch.Tensor:
+                weight = 1 + torch.rand((), generator=generator)
+                return torch_error(model, one) * weight
+
+            model = nn.Sequential(
+                nn.Linear(2, 8), nn.Dropout(), nn.BatchNorm1d(8), nn.Linear(8, 1)
+            )
+            _, trainer = torch_trainer(
+                model=model,
+                criterion=jittery,
+                loss_scale=loss_scale,
+                rate=0.01,
+                stateful={"generator": generator},
+            )
+            return model, trainer, source_of_lengths(LENGTHS), generator
+
+        def run(trainer: sh.Trainer, source: sh.MinibatchSource, steps: int) -> None:
+            for _ in range(steps):
+                trainer.train_minibatch(source.next_minibatch(7))
+
+        torch.set_num_threads(1)
+        model, trainer, source, _ = make()
+        run(trainer, source, 9)
+        trainer.save_checkpoint(tmp_path, {"source": source.get_checkpoint_state()})
+        run(trainer, source, 9)
+        torch.rand(100)
+        other, again, its_source, generator = make()
+        generator.manual_seed(77)
+        its_source.restore_from_checkpoint(again.restore_from_checkpoint(tmp_path)["source"])
+        run(again, its_source, 9)
+        for name, wanted in model.state_dict().items():
+            assert torch.equal(other.state_dict()[name], wanted), name
+        assert again.previous_minibatch_loss_average == trainer.previous_minibatch_loss_average
+        assert [s.state_dict() for s in again.model.loss_scales] == [
+            s.state_dict() for s in trainer.model.loss_scales
+        ]
+
+    def test_float16_parameters_keep_their_float32_weights(self, tmp_path: Path) -> None:
+        def make() -> sh.Trainer:
+            model = Line(np.float16)
+            return sh.Trainer(model, squared_error, sh.numpy.Adam([model.w], 1e-4))
+
+        trainer, source = make(), source_of_lengths(LENGTHS)
+        for _ in range(3):
+            trainer.train_minibatch(source.next_minibatch(7))
+        trainer.save_checkpoint(tmp_path)
+        again = make()
+        again.restore_from_checkpoint(tmp_path)
+        one = source.next_minibatch(7)
+        for each in (trainer, again):
+            each.train_minibatch(one)
+        assert state_bytes(again) == state_bytes(trainer)
+
+    def test_a_checkpoint_before_the_first_step_loads(self, tmp_path: Path) -> None:
+        model, trainer = torch_trainer(loss_scale={})
+        trainer.save_checkpoint(tmp_path)
+        other, again = torch_trainer(model=nn.Linear(2, 1), loss_scale={})
+        again.restore_from_checkpoint(tmp_path)
+        one = source_of_lengths(LENGTHS).next_minibatch(9)
+        for each in (trainer, again):
+            each.train_minibatch(one)
+        assert all(map(torch.equal, model.parameters(), other.parameters()))
+
+    def test_a_snapshot_can_be_restored_again_and_again(self) -> None:
+        model, trainer = torch_trainer()
+        source = source_of_lengths(LENGTHS)
+        trainer.train_minibatch(source.next_minibatch(7))
+        snapshot = trainer.capture()
+        one = source.next_minibatch(7)
+        ends = []
+        for _ in range(3):
+            trainer.restore(snapshot)
+            trainer.train_minibatch(one)
+            trainer.train_minibatch(one)
+            ends.append([p.detach().clone() for p in model.parameters()])
+        assert all(map(torch.equal, ends[0], ends[1]))
+        assert all(map(torch.equal, ends[0], ends[2]))
+
+    def test_tied_parameters_are_saved_and_stay_tied(self, tmp_path: Path) -> None:
+        class Tied(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.first = nn.Linear(2, 2)
+                self.second = nn.Linear(2, 2)
+                self.second.weight = self.first.weight
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.second(self.first(x)).sum(-1)
+
+        model, trainer = torch_trainer(model=Tied())
+        trainer.train_minibatch(source_of_lengths(LENGTHS).next_minibatch(9))
+        trainer.save_checkpoint(tmp_path)
+        other, again = torch_trainer(model=Tied())
+        again.restore_from_checkpoint(tmp_path)
+        assert other.second.weight is other.first.weight
+        assert torch.equal(other.first.weight, model.first.weight)
+
+    def test_external_state_comes_back_as_it_was(self, tmp_path: Path) -> None:
+        state = {"list": [1, 2.5, None, "x"], "dict": {"deep": True}}
+        line_trainer().save_checkpoint(tmp_path, state)
+        assert line_trainer().restore_from_checkpoint(tmp_path) == state
+
+    @pytest.mark.parametrize("state", [{1: 2}, {"a": (1, 2)}, {"a": np.float32(1)}, {"a": {3}}])
+    def test_external_state_that_would_change_is_refused(
+        self, tmp_path: Path, state: dict[Any, Any]
+    ) -> None:
+        with pytest.raises(TypeError, match="external_state"):
+            line_trainer().save_checkpoint(tmp_path, state)
+
+    def test_an_lr_scheduler_of_torch_is_saved_beside(self, tmp_path: Path) -> None:
+        def make() -> tuple[sh.Trainer, Any, Any]:
+            model = nn.Linear(2, 1)
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+            trainer = sh.Trainer(
+                model,
+                torch_error,
+                sh.torch.Learner(optimizer, None),
+                stateful={"scheduler": scheduler},
+            )
+            return trainer, scheduler, optimizer
+
+        trainer, scheduler, optimizer = make()
+        one = source_of_lengths(LENGTHS).next_minibatch(9)
+        for _ in range(3):
+            trainer.train_minibatch(one)
+            scheduler.step()
+        trainer.save_checkpoint(tmp_path)
+        again, its_scheduler, its_optimizer = make()
+        again.restore_from_checkpoint(tmp_path)
+        for each, its in ((trainer, scheduler), (again, its_scheduler)):
+            each.train_minibatch(one)
+            its.step()
+        assert its_optimizer.param_groups[0]["lr"] == optimizer.param_groups[0]["lr"] < 0.002

@@ -1,0 +1,231 @@
+"""What progress writers are told, and what they make of it: lines, tables, events."""
+
+import csv
+import io
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.train.small import Heard, Line, line_trainer, source_of_lengths
+
+import sweephand as sh
+from sweephand.train.printer import ProgressBar
+from sweephand.train.progress import Window
+
+
+def step(number: int, loss: float = 6.0, *, applied: bool = True, size: int = 4) -> sh.Step:
+    """Return a step of half a second, a tenth of it spent waiting."""
+    return sh.Step(number, number * size, size, loss, None, applied, 0.5, 0.05)
+
+
+def told(writer: Any, steps: int) -> list[int]:
+    """Return the steps after which a periodic writer writes."""
+    written: list[int] = []
+    writer.write = lambda record: written.append(record.step)
+    for number in range(1, steps + 1):
+        writer.update(step(number))
+    return written
+
+
+def constant(model: Line, minibatch: sh.Minibatch) -> Any:
+    return 1.0, [np.zeros(2, np.float32)]
+
+
+class TestWhen:
+    @pytest.mark.parametrize(
+        ("options", "wanted"),
+        [
+            ({"freq": None}, []),
+            ({"freq": 4}, [4, 8, 12, 16]),
+            ({"freq": 5, "first": 2}, [1, 2, 5, 10, 15]),
+            ({"freq": 0}, [1, 3, 7, 15]),
+            ({"freq": None, "first": 3}, []),
+        ],
+    )
+    def test_lines_come_every_so_often_or_in_geometric_windows(
+        self, options: dict[str, Any], wanted: list[int]
+    ) -> None:
+        assert told(sh.ProgressPrinter(**options), 17) == wanted
+
+    @pytest.mark.parametrize("options", [{"freq": -1}, {"freq": 2.5}, {"first": -1}])
+    def test_other_frequencies_are_refused(self, options: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match=r"freq|first"):
+            sh.ProgressPrinter(**options)
+
+
+class TestAverages:
+    def test_skipped_steps_are_left_out_and_counted(self) -> None:
+        window = Window()
+        window.update(step(1, 8.0))
+        window.update(step(2, math.inf, applied=False))
+        window.update(step(3, 4.0))
+        assert window.figures() == {
+            "loss": 1.5,
+            "num_samples": 8,
+            "num_steps": 3,
+            "num_skipped": 1,
+            "samples_per_second": 8.0,
+            "waiting": pytest.approx(0.1),
+        }
+
+    def test_not_a_number_is_told_as_it_is(self, capsys: pytest.CaptureFixture[str]) -> None:
+        printer = sh.ProgressPrinter(freq=1)
+        printer.update(step(1, math.nan))
+        printer.update(step(2, math.inf))
+        first, second = capsys.readouterr().out.splitlines()
+        assert "loss = nan" in first
+        assert "loss = inf" in second
+
+    def test_the_average_is_by_samples_and_not_by_steps(self) -> None:
+        window = Window()
+        window.update(step(1, 1.0, size=1))
+        window.update(step(2, 9.0, size=9))
+        assert window.average_loss == 1.0
+
+
+class TestPrinter:
+    def test_lines_say_what_when_and_how_much(self, capsys: pytest.CaptureFixture[str]) -> None:
+        printer = sh.ProgressPrinter(freq=2, tag="run", num_epochs=3)
+        printer.update(step(1, 8.0))
+        printer.update(step(2, math.inf, applied=False))
+        figures = {"loss": 0.5, "metric": 0.25, "num_samples": 8}
+        for kind in ("summary", "validation", "test"):
+            printer.write(sh.Record(kind, 2, 8, figures))
+        printer.write(sh.Record("change", 3, 8, {"learning_rate": 0.01}))
+        printer.write(sh.Record("event", 3, 8, {"message": "saved"}))
+        assert capsys.readouterr().out.splitlines() == [
+            "run:  Minibatch[    1-    2]: loss = 2 * 4, 1 steps skipped and left out, "
+            "8 samples/s, waiting 10%",
+            "run: Summary[1 of 3], 8 samples: loss = 0.5 * 8, metric = 25.00%",
+            "run: Validation at 8 samples: loss = 0.5 * 8, metric = 25.00%",
+            "run: Test at 8 samples: loss = 0.5 * 8, metric = 25.00%",
+            "run: learning_rate = 0.01 from step 3 on",
+            "run: saved",
+        ]
+
+    def test_lines_go_to_a_file_named_by_the_rank(self, tmp_path: Path) -> None:
+        for rank, name in ((None, "log"), (3, "logrank3")):
+            printer = sh.ProgressPrinter(freq=1, log_to_file=tmp_path / "log", rank=rank)
+            printer.update(step(1))
+            printer.update(step(2))
+            assert len((tmp_path / name).read_text().splitlines()) == 2
+
+    def test_a_bar_is_plain_lines_where_there_is_no_terminal(self) -> None:
+        file = io.StringIO()
+        bar = ProgressBar(num_samples=40, freq=5, file=file)
+        for number in range(1, 11):
+            bar.update(step(number))
+        bar.close()
+        assert [line.split("]")[0] for line in file.getvalue().splitlines()] == [
+            " Minibatch[    1-    1",
+            " Minibatch[    2-    5",
+            " Minibatch[    6-   10",
+        ]
+
+    def test_a_bar_counts_samples_on_a_terminal(self) -> None:
+        class Terminal(io.StringIO):
+            def isatty(self) -> bool:
+                return True
+
+        file = Terminal()
+        bar = ProgressBar(num_samples=40, freq=5, file=file)
+        for number in range(1, 11):
+            bar.update(step(number))
+        bar.write(sh.Record("event", 10, 40, {"message": "saved it"}))
+        bar.close()
+        assert "40 samples" in file.getvalue()
+        assert "saved it" in file.getvalue()
+
+
+class TestFiles:
+    def test_every_record_is_a_line_of_json(self, tmp_path: Path) -> None:
+        writer = sh.JSONLProgressWriter(tmp_path / "log.jsonl", freq=2)
+        writer.update(step(1))
+        writer.update(step(2))
+        writer.write(sh.Record("change", 3, 8, {"loss_scale": 4.0}))
+        first, second = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
+        assert (first["kind"], first["step"], first["samples"]) == ("training", 2, 8)
+        assert first["loss"] == 1.5
+        assert second == {"kind": "change", "step": 3, "samples": 8, "loss_scale": 4.0}
+
+    def test_a_table_has_one_head_though_it_is_continued(self, tmp_path: Path) -> None:
+        path = tmp_path / "log.csv"
+        for start in (1, 3):  # the second as after a restart
+            writer = sh.CSVProgressWriter(path, freq=1)
+            writer.update(step(start))
+            writer.update(step(start + 1))
+            writer.write(sh.Record("event", start, 0, {"message": "no average"}))
+        with path.open() as file:
+            rows = list(csv.DictReader(file))
+        assert [row["step"] for row in rows] == ["1", "2", "3", "4"]
+        assert {row["loss"] for row in rows} == {"1.5"}
+        assert {row["metric"] for row in rows} == {""}
+
+    def test_tensorboard_reads_what_was_written(self, tmp_path: Path) -> None:
+        pytest.importorskip("tensorboard")
+        from tensorboard.backend.event_processing.event_file_loader import (
+            LegacyEventFileLoader,
+        )
+
+        writer = sh.TensorBoardProgressWriter(freq=2, log_dir=tmp_path)
+        for number in range(1, 5):
+            writer.update(step(number))
+        writer.write(sh.Record("summary", 4, 16, {"loss": 0.5}))
+        writer.write(sh.Record("validation", 4, 16, {"metric": 0.25}))
+        writer.write(sh.Record("change", 5, 16, {"learning_rate": 0.01}))
+        writer.close()
+        [file] = tmp_path.iterdir()
+        found = [
+            (value.tag, event.step, value.simple_value)
+            for event in LegacyEventFileLoader(str(file)).Load()
+            for value in event.summary.value
+        ]
+        assert ("minibatch/avg_loss", 2, 1.5) in found
+        assert ("minibatch/avg_loss", 4, 1.5) in found
+        assert ("summary/avg_loss", 4, 0.5) in found
+        assert ("summary/validation_avg_metric", 4, 0.25) in found
+        assert ("learning_rate", 5, pytest.approx(0.01)) in found
+
+    def test_without_tensorboard_the_extra_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.event_file_writer", None)
+        with pytest.raises(ImportError, match=r"pip install 'sweephand\[tensorboard\]'"):
+            sh.TensorBoardProgressWriter(log_dir=tmp_path)
+
+
+class TestTrainer:
+    def test_values_are_told_when_they_change_and_only_then(self) -> None:
+        # As in a test of CNTK: 4 rates and 3 momenta over 10 steps are 7 records.
+        heard, model = Heard(), Line()
+        rates = sh.learning_parameter_schedule_per_sample([0.4, 0.3, 0.2, 0.1], epoch_size=20)
+        momenta = sh.momentum_schedule([0.9, 0.8, 0.7], epoch_size=30, minibatch_size=1)
+        learner = sh.numpy.MomentumSGD([model.w], rates, momenta)
+        trainer, source = sh.Trainer(model, constant, learner, [heard]), source_of_lengths([1])
+        for _ in range(100):
+            trainer.train_minibatch(source.next_minibatch(1))
+        names = [name for record in heard.of("change") for name in record.figures]
+        assert (names.count("learning_rate"), names.count("momentum"), len(names)) == (4, 3, 7)
+
+    def test_a_writer_needs_two_methods(self) -> None:
+        class HalfAWriter:
+            def update(self, step: sh.Step) -> None:
+                pass
+
+        with pytest.raises(TypeError, match="the methods update and write"):
+            line_trainer([HalfAWriter()])  # type: ignore[list-item]
+
+    def test_time_outside_of_the_trainer_is_waiting(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        heard = Heard()
+        trainer, source = line_trainer([heard]), source_of_lengths([1] * 20)
+        clock = iter([0.0, 1.0, 4.0, 5.0])  # entered, left, entered, left
+        monkeypatch.setattr("sweephand.train.progress.time.perf_counter", lambda: next(clock))
+        for _ in range(2):
+            trainer.train_minibatch(source.next_minibatch(5))
+        assert [(s.seconds, s.waited_seconds) for s in heard.steps] == [(1.0, 0.0), (4.0, 3.0)]

@@ -1,0 +1,85 @@
+"""Several workers train as one does: the same steps, skips, checkpoints and end."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.train.small import Heard, source_of_lengths
+from tests.train.two_workers import LENGTHS, make, numbers_of, steps
+
+import sweephand as sh
+from sweephand.train.checkpoint import find
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("workers")
+
+
+@pytest.fixture(scope="module")
+def stories(folder: Path) -> list[dict[str, Any]]:
+    """Let two workers train, once for all tests."""
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("two_workers.py"), folder],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    told: list[dict[str, Any]] = json.loads(done.stdout)
+    return told
+
+
+def test_two_workers_take_the_steps_of_one(stories: list[dict[str, Any]]) -> None:
+    module, trainer = make(Heard())
+    alone = steps(trainer, module, 0, 1)
+    for story in stories:
+        for mine, wanted in zip(story["steps"], alone, strict=True):
+            assert mine["samples"] == wanted["samples"]
+            assert mine["loss"] == pytest.approx(wanted["loss"], rel=1e-5)
+            assert mine["parameters"] == pytest.approx(wanted["parameters"], rel=1e-4)
+    shares = [[step["share"] for step in story["steps"]] for story in stories]
+    assert [a + b for a, b in zip(*shares, strict=True)] == [s["samples"] for s in alone]
+    assert any(0 in pair for pair in zip(*shares, strict=True))  # an empty share took part
+
+
+def test_worker_0_alone_tells(stories: list[dict[str, Any]]) -> None:
+    assert [story["told"] for story in stories] == [4, 0]
+
+
+def test_an_overflow_on_one_is_a_skip_on_all(stories: list[dict[str, Any]]) -> None:
+    assert [story["overflow"] for story in stories] == [[4.0, [False]], [4.0, []]]
+
+
+def test_a_checkpoint_of_two_is_restored_by_one(
+    stories: list[dict[str, Any]], folder: Path
+) -> None:
+    module, trainer = make(Heard())
+    trainer.restore_from_checkpoint(folder / "trainer")
+    assert trainer.consumed.steps == 4
+    assert numbers_of(module) == stories[0]["steps"][-1]["parameters"]
+
+
+def test_a_signal_to_one_saves_and_ends_all_and_one_alone_goes_on(
+    stories: list[dict[str, Any]], folder: Path
+) -> None:
+    assert [story["exit_code"] for story in stories] == [sh.PREEMPTED_EXIT_CODE] * 2
+    checkpoint = find(folder / "session")
+    assert checkpoint is not None
+    saved = checkpoint.state()["trainer"]["consumed"]
+    assert saved["steps"] in (3, 4)
+    heard = Heard()
+    sh.training_session(
+        make(heard)[1],
+        source_of_lengths(LENGTHS),
+        5,
+        max_samples=saved["samples"] + 5,
+        checkpoint_config=sh.CheckpointConfig(folder / "session", restore=True),
+    ).train()
+    assert heard.steps[0].step == saved["steps"] + 1

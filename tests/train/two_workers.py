@@ -1,0 +1,130 @@
+"""Trains a small model with two workers: run by test_workers.py.
+
+usage: two_workers.py FOLDER
+
+Each worker is a child that tells its story; prints both as JSON.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch._dynamo  # what optimizers import, before there are children
+import torch.distributed as dist
+from tests.train.small import Heard, source_of_lengths
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import sweephand as sh
+import sweephand.torch
+
+LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6]
+SIZES = [12, 1, 9, 31]  # a minibatch of one sequence leaves a worker without
+
+
+def make(heard: Heard, loss_scale: float | None = None) -> tuple[nn.Module, sh.Trainer]:
+    """Return a linear model and its trainer, for one worker or for several."""
+    torch.manual_seed(0)
+    module = nn.Linear(2, 1)
+    model = DistributedDataParallel(module) if dist.is_initialized() else module
+    optimizer: Any = torch.optim.SGD(module.parameters(), 0.1)
+    if loss_scale is not None:
+        optimizer = sh.LossScaleOptimizer(optimizer, initial_scale=loss_scale)
+    return module, sh.Trainer(model, squared_error, sh.torch.Learner(optimizer, 0.1), [heard])
+
+
+def squared_error(model: Any, minibatch: sh.Minibatch) -> torch.Tensor:
+    error = model(minibatch["x"].torch()).squeeze(-1) - minibatch["labels"].torch()
+    return error.square().sum()
+
+
+def numbers_of(module: nn.Module) -> list[float]:
+    return [v for p in module.parameters() for v in p.detach().flatten().tolist()]
+
+
+def steps(trainer: sh.Trainer, module: nn.Module, rank: int, count: int) -> list[Any]:
+    """Train and tell number of samples, share, loss and parameters of each step."""
+    source, told = source_of_lengths(LENGTHS), []
+    for size in SIZES:
+        minibatch = source.next_minibatch(size, None, None, count, rank)
+        trainer.train_minibatch(minibatch)
+        told.append(
+            {
+                "samples": trainer.previous_minibatch_sample_count,
+                "share": minibatch.num_samples,
+                "loss": trainer.previous_minibatch_loss_average,
+                "parameters": numbers_of(module),
+            }
+        )
+    return told
+
+
+def overflow(rank: int) -> list[Any]:
+    """Let the gradient of worker 1 alone be infinite, and tell whether steps were applied."""
+    heard = Heard()
+    module, trainer = make(heard, loss_scale=8.0)
+    minibatch = source_of_lengths(LENGTHS).next_minibatch(12, None, None, 2, rank)
+    if rank == 1:
+        module.weight.register_hook(lambda gradient: gradient * float("inf"))
+    trainer.train_minibatch(minibatch)
+    trainer.settle()
+    return [trainer.model.loss_scales[0].loss_scale, [step.applied for step in heard.steps]]
+
+
+def preempted(folder: Path, rank: int) -> int:
+    """Send a signal to worker 1 alone, and tell the code with which this one exits."""
+
+    class Signalling(Heard):
+        every_worker = True
+
+        def update(self, step: sh.Step) -> None:
+            if rank == 1 and step.step == 3:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    try:
+        sh.training_session(
+            make(Signalling())[1],
+            source_of_lengths(LENGTHS),
+            5,
+            max_samples=10_000,
+            checkpoint_config=sh.CheckpointConfig(folder),
+        ).train()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def tell(folder: Path, rank: int) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=2)
+    heard = Heard()
+    module, trainer = make(heard)
+    story = {"steps": steps(trainer, module, rank, 2), "told": len(heard.steps)}
+    trainer.save_checkpoint(folder / "trainer")
+    story["overflow"] = overflow(rank)
+    story["exit_code"] = preempted(folder / "session", rank)
+    dist.destroy_process_group()
+    return story
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    children = []
+    for rank in range(2):
+        child = os.fork()
+        if child == 0:
+            (folder / f"{rank}.json").write_text(json.dumps(tell(folder, rank)))
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        _, code = os.waitpid(child, 0)
+        if code:
+            sys.exit(f"a worker ended with {code}")
+    print(json.dumps([json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]))
+
+
+if __name__ == "__main__":
+    main()
