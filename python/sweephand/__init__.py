@@ -4,7 +4,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from sweephand import numpy, tfds, tfrecord
+from sweephand import mxnet, numpy, tfds, tfrecord
 from sweephand.ctf_text import sequence_to_cntk_text_format
 from sweephand.deserializers import (
     ArrayDeserializer,
@@ -131,6 +131,7 @@ __all__ = [
     "momentum_as_time_constant_schedule",
     "momentum_schedule",
     "momentum_schedule_per_sample",
+    "mxnet",
     "numpy",
     "sequence_to_cntk_text_format",
     "tfds",
