@@ -35,9 +35,9 @@ def sequence_to_cntk_text_format(seq_idx: int, alias_tensor_map: Mapping[str, An
 
     Examples
     --------
-    >>> print(sequence_to_cntk_text_format(7, {"A": [[0.5], [1.5]], "B": [{9: 4, 3: 1}]}))
-    7	|A 0.5 |B 3:1 9:4
-    7	|A 1.5
+    >>> text = sequence_to_cntk_text_format(7, {"A": [[0.5], [1.5]], "B": [{9: 4, 3: 1}]})
+    >>> text.splitlines()
+    ['7\t|A 0.5 |B 3:1 9:4', '7\t|A 1.5']
     """
     if seq_idx < 0:
         raise ValueError(f"the id of a sequence must be at least 0, got {seq_idx}")
