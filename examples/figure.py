@@ -30,6 +30,7 @@ def draw(
 
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import EngFormatter
 
     panels = list(panels)
     figure, axes = plt.subplots(
@@ -39,6 +40,7 @@ def draw(
         for name, (samples, values) in curves.items():
             axis.plot(samples, values, label=name, marker="." if len(samples) < 30 else None)
         axis.set_xlabel(xlabel)
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         axis.set_ylabel(ylabel)
         axis.grid(alpha=0.3)
         if len(curves) > 1:

@@ -71,7 +71,7 @@ def make_sources(sources: Path) -> tuple[sh.MinibatchSource, sh.MinibatchSource]
 def main() -> None:
     """Train and validate, and draw the learning curve if asked."""
     arguments = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    arguments.add_argument("--samples", type=int, default=800_000, help="bytes to train on")
+    arguments.add_argument("--samples", type=int, default=600_000, help="bytes to train on")
     arguments.add_argument("--width", type=int, default=128)
     arguments.add_argument("--sources", type=Path, default=standard_library())
     arguments.add_argument("--figure", type=Path)
@@ -95,7 +95,7 @@ def main() -> None:
             max_samples=options.samples,
             epoch_size=options.samples // 8,
             cv_config=sh.CrossValidationConfig(
-                validation, frequency=(1, "epoch"), minibatch_size=8192, max_samples=50_000
+                validation, frequency=(1, "epoch"), minibatch_size=8192, max_samples=20_000
             ),
         ).train()
         losses = {"training": curve(log, "training", "loss")}
