@@ -43,8 +43,7 @@ void bind_kernels(py::module_& module) {
       .def(py::init<std::uint32_t, std::uint64_t>(), "size"_a, "count"_a)
       .def_readonly("size", &SizeCount::size)
       .def_readonly("count", &SizeCount::count);
-  module.def(
-      "count_sizes", [](const Sizes32& sizes) { return count_sizes(view(sizes)); }, "sizes"_a);
+  module.def("count_sizes", &count_sizes, "corpus"_a, NoGil());
   module.def(
       "best_boundaries",
       [](const std::vector<SizeCount>& sizes, std::uint32_t num_buckets) {
@@ -69,10 +68,16 @@ void bind_plan(py::module_& module) {
                             .num_skipped = num_skipped};
            }),
            "num_samples"_a, "num_workers"_a, "rank"_a, "num_skipped"_a);
+  py::class_<Position>(module, "Position")
+      .def(py::init([](std::uint64_t time, std::vector<std::uint64_t> progress) {
+             return Position{.time = time, .progress = std::move(progress)};
+           }),
+           "time"_a, "progress"_a)
+      .def_readonly("time", &Position::time)
+      .def_readonly("progress", &Position::progress);
   py::class_<Plan>(module, "Plan")
       .def_readonly("nominal_time", &Plan::nominal_time)
-      .def_readonly("next_time", &Plan::next_time)
-      .def_readonly("progress", &Plan::progress)
+      .def_readonly("next", &Plan::next)
       .def_readonly("num_samples", &Plan::num_samples)
       .def_readonly("num_sequences", &Plan::num_sequences)
       .def_readonly("sweeps_ended", &Plan::sweeps_ended)
@@ -91,14 +96,9 @@ void bind_compose(py::module_& module) {
   bind_kernels(module);
   bind_plan(module);
 
-  py::class_<Planner, std::unique_ptr<Planner>>(module, "Planner")
+  py::class_<Planner, py::smart_holder>(module, "Planner")
       .def("seek", &Planner::seek, "time"_a, NoGil())
-      .def(
-          "resume",
-          [](Planner& self, std::uint64_t time, const std::vector<std::uint64_t>& progress) {
-            self.resume(time, progress);
-          },
-          "time"_a, "progress"_a, NoGil())
+      .def("resume", &Planner::resume, "position"_a, NoGil())
       .def_property_readonly("time", &Planner::time)
       .def("next", &Planner::next, "request"_a, NoGil())
       .def("find", &Planner::find, "sequence"_a, "sweep"_a, "num_samples"_a, NoGil())
@@ -115,7 +115,7 @@ void bind_compose(py::module_& module) {
           },
           "start"_a, "stop"_a, "num_samples"_a);
 
-  py::class_<FitPlanner, Planner>(module, "FitPlanner")
+  py::class_<FitPlanner, Planner, py::smart_holder>(module, "FitPlanner")
       .def(py::init([](std::shared_ptr<Timeline> timeline, std::uint64_t limit,
                        bool cross_sweeps, bool balance_samples) {
              const py::gil_scoped_release nogil;
@@ -125,7 +125,7 @@ void bind_compose(py::module_& module) {
                                                  .balance_samples = balance_samples});
            }),
            "timeline"_a, "limit"_a, "cross_sweeps"_a, "balance_samples"_a);
-  py::class_<PackedPlanner, Planner>(module, "PackedPlanner")
+  py::class_<PackedPlanner, Planner, py::smart_holder>(module, "PackedPlanner")
       .def(py::init([](std::shared_ptr<Timeline> timeline, std::uint32_t row_length,
                        std::uint64_t look_ahead, bool split_long, std::uint64_t limit) {
              return std::make_unique<PackedPlanner>(
@@ -135,7 +135,7 @@ void bind_compose(py::module_& module) {
                                                     .limit = limit});
            }),
            "timeline"_a, "row_length"_a, "look_ahead"_a, "split_long"_a, "limit"_a);
-  py::class_<BucketedPlanner, Planner>(module, "BucketedPlanner")
+  py::class_<BucketedPlanner, Planner, py::smart_holder>(module, "BucketedPlanner")
       .def(
           py::init([](std::shared_ptr<Timeline> timeline, std::vector<std::uint32_t> boundaries,
                       std::uint64_t num_sequences, std::uint64_t limit) {
@@ -146,7 +146,7 @@ void bind_compose(py::module_& module) {
                                 .limit = limit});
           }),
           "timeline"_a, "boundaries"_a, "num_sequences"_a, "limit"_a);
-  py::class_<BpttPlanner, Planner>(module, "BpttPlanner")
+  py::class_<BpttPlanner, Planner, py::smart_holder>(module, "BpttPlanner")
       .def(py::init([](std::shared_ptr<Timeline> timeline, std::uint32_t length,
                        std::uint64_t limit) {
              return std::make_unique<BpttPlanner>(

@@ -2,7 +2,6 @@
 #include "engine/engine.hpp"
 
 #include "bind/bind.hpp"
-#include "compose/fit.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -48,7 +47,8 @@ struct EngineDeleter {
 
 void check_signals() {
   const py::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  if (PyErr_CheckSignals() == 0) return;
+  throw Interruption(std::make_exception_ptr(py::error_already_set()));
 }
 
 using NoGil = py::call_guard<py::gil_scoped_release>;
@@ -84,6 +84,12 @@ void bind_batch(py::module_& module) {
              return wrap(self.element_offsets, py::dtype::of<std::int64_t>(),
                          {extent(self.num_samples) + 1});
            })
+      .def(
+          "beyond",
+          [](const StreamBatch& self, const py::dtype& dtype, std::vector<py::ssize_t> shape) {
+            return wrap(self.beyond, dtype, std::move(shape));
+          },
+          "dtype"_a, "shape"_a)
       .def("indices", [](const StreamBatch& self) {
         return wrap(self.indices, py::dtype::of<std::int32_t>(), {extent(self.num_elements)});
       });
@@ -96,6 +102,21 @@ void bind_batch(py::module_& module) {
       .def_property_readonly("sweeps_ended", [](const Batch& b) { return b.plan.sweeps_ended; })
       .def_property_readonly("end_of_data", [](const Batch& b) { return b.plan.end_of_data; })
       .def_property_readonly("share_samples", [](const Batch& b) { return b.share_samples; })
+      .def_readonly("num_cells", &Batch::num_cells)
+      .def_property_readonly("num_rows", [](const Batch& b) { return b.plan.num_rows; })
+      .def_property_readonly("row_length", [](const Batch& b) { return b.plan.row_length; })
+      .def("sizes", [](const Batch& batch) { return to_numpy(sequence_sizes(batch.plan)); })
+      .def("cells", [](const Batch& batch) { return to_numpy(cell_table(batch.plan)); })
+      .def("segment_ids",
+           [](const Batch& b) {
+             return wrap(b.marks.segment_ids, py::dtype::of<std::int32_t>(),
+                         {extent(b.plan.num_rows), extent(b.plan.row_length)});
+           })
+      .def("position_ids",
+           [](const Batch& b) {
+             return wrap(b.marks.position_ids, py::dtype::of<std::int32_t>(),
+                         {extent(b.plan.num_rows), extent(b.plan.row_length)});
+           })
       .def("sequences",
            [](const Batch& batch) { return to_numpy(sequence_numbers(batch.plan)); })
       .def(
@@ -146,19 +167,24 @@ void bind_engine(py::module_& module) {
            "name"_a, "member"_a, "column"_a, "type"_a, "element_bytes"_a, "variable"_a,
            "sample_elements"_a, "broadcast"_a, "pad_value"_a);
 
-  py::class_<Assembler, std::shared_ptr<Assembler>>(module, "Assembler")
-      .def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams, Form form,
-                       bool pad_left, std::uint32_t multiple_of) {
-             return std::make_shared<Assembler>(
-                 std::move(members), std::move(streams),
-                 AssembleOptions{
-                     .form = form, .pad_left = pad_left, .multiple_of = multiple_of});
+  py::class_<AssembleOptions>(module, "AssembleOptions")
+      .def(py::init([](Form form, bool pad_left, std::uint32_t multiple_of, bool segments) {
+             return AssembleOptions{.form = form,
+                                    .pad_left = pad_left,
+                                    .multiple_of = multiple_of,
+                                    .segments = segments};
            }),
-           "members"_a, "streams"_a, "form"_a, "pad_left"_a, "multiple_of"_a);
+           "form"_a, "pad_left"_a, "multiple_of"_a, "segments"_a)
+      .def_readonly("pad_left", &AssembleOptions::pad_left)
+      .def_readonly("multiple_of", &AssembleOptions::multiple_of);
+  py::class_<Assembler, std::shared_ptr<Assembler>>(module, "Assembler")
+      .def(py::init<std::vector<Member>, std::vector<StreamSpec>, AssembleOptions, bool>(),
+           "members"_a, "streams"_a, "options"_a, "load_ahead"_a);
 
   py::class_<EngineStats>(module, "EngineStats")
       .def_readonly("minibatches", &EngineStats::minibatches)
       .def_readonly("samples", &EngineStats::samples)
+      .def_readonly("cells", &EngineStats::cells)
       .def_readonly("waited_ns", &EngineStats::waited_ns)
       .def_property_readonly("bytes_assembled",
                              [](const EngineStats& s) { return s.assembled.bytes_assembled; })
@@ -172,21 +198,13 @@ void bind_engine(py::module_& module) {
                              [](const EngineStats& s) { return s.assembled.bytes_held; });
 
   py::class_<Engine, std::unique_ptr<Engine, EngineDeleter>>(module, "Engine")
-      .def(py::init([](const std::shared_ptr<Timeline>& timeline, std::uint64_t limit,
-                       bool cross_sweeps, bool balance_samples,
-                       std::shared_ptr<Assembler> assembler, std::uint32_t num_threads,
-                       std::uint32_t prefetch) {
-             const py::gil_scoped_release nogil;
-             auto planner = std::make_unique<FitPlanner>(
-                 timeline, FitOptions{.limit = limit,
-                                      .cross_sweeps = cross_sweeps,
-                                      .balance_samples = balance_samples});
+      .def(py::init([](std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> assembler,
+                       std::uint32_t num_threads, std::uint32_t prefetch) {
              return std::unique_ptr<Engine, EngineDeleter>(
                  new Engine(std::move(planner), std::move(assembler),
                             {.num_threads = num_threads, .prefetch = prefetch}));
            }),
-           "timeline"_a, "limit"_a, "cross_sweeps"_a, "balance_samples"_a, "assembler"_a,
-           "num_threads"_a, "prefetch"_a)
+           "planner"_a, "assembler"_a, "num_threads"_a, "prefetch"_a)
       .def(
           "next",
           [](Engine& self, const Request& request) {
@@ -196,7 +214,12 @@ void bind_engine(py::module_& module) {
       .def(
           "seek", [](Engine& self, std::uint64_t time) { self.seek(time, check_signals); },
           "time"_a, NoGil())
+      .def(
+          "resume",
+          [](Engine& self, const Position& position) { self.resume(position, check_signals); },
+          "position"_a, NoGil())
       .def_property_readonly("time", &Engine::time)
+      .def_property_readonly("position", &Engine::position)
       .def_property_readonly("forked", &Engine::forked)
       .def("stats", &Engine::stats, NoGil())
       .def(

@@ -1,6 +1,7 @@
 #include "compose/boundaries.hpp"
 
 #include "base/mix.hpp"
+#include "index/walk_sizes.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -75,11 +76,16 @@ class Boundaries {
 
 }  // namespace
 
-std::vector<SizeCount> count_sizes(std::span<const std::uint32_t> sizes) {
+std::vector<SizeCount> count_sizes(const Corpus& corpus) {
+  if (const std::uint32_t common = corpus.sizes->common(); common != 0) {
+    return {{.size = common, .count = corpus.chunks.num_sequences()}};
+  }
   constexpr std::uint32_t kTable = 1U << 16;
   std::vector<std::uint64_t> small(kTable);
   std::map<std::uint32_t, std::uint64_t> large;
-  for (const std::uint32_t size : sizes) ++(size < kTable ? small[size] : large[size]);
+  walk_sizes(corpus, [&](std::uint64_t /*first*/, std::span<const std::uint32_t> sizes) {
+    for (const std::uint32_t size : sizes) ++(size < kTable ? small[size] : large[size]);
+  });
   std::vector<SizeCount> counts;
   for (std::uint32_t size = 0; size < kTable; ++size) {
     if (small[size] != 0) counts.push_back({.size = size, .count = small[size]});

@@ -1,6 +1,8 @@
 // Bucket boundaries that cost least: docs/layouts.md, section 5.
 #pragma once
 
+#include "index/corpus.hpp"
+
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -13,8 +15,8 @@ struct SizeCount {
   std::uint64_t count;
 };
 
-// Sizes in ascending order, each once. Linear, but for sorting the sizes that are different.
-std::vector<SizeCount> count_sizes(std::span<const std::uint32_t> sizes);
+// The sizes that occur, ascending. Linear, but for sorting the large ones.
+std::vector<SizeCount> count_sizes(const Corpus& corpus);
 
 // The `num_buckets` boundaries, or fewer if there are fewer sizes, for which the cells of all
 // sequences padded to their boundary are fewest; among equals each is the smallest, from the

@@ -147,19 +147,21 @@ void BpttPlanner::seek(std::uint64_t time) {
   sought_ = time;
 }
 
-void BpttPlanner::resume(std::uint64_t time, std::span<const std::uint64_t> progress) {
-  seek(time);
-  if (progress.empty()) return;
-  if (progress.size() != 1 || progress[0] == 0 || progress[0] > kMaxCells / options_.length) {
+void BpttPlanner::resume(const Position& position) {
+  seek(position.time);
+  if (position.progress.empty()) return;
+  const std::uint64_t num_rows = position.progress[0];
+  if (position.progress.size() != 1 || num_rows == 0 ||
+      num_rows > kMaxCells / options_.length) {
     throw std::invalid_argument("the progress must be one number of rows, got " +
-                                std::to_string(progress.size()) + " numbers");
+                                std::to_string(position.progress.size()) + " numbers");
   }
-  open(reader_.at(time), progress[0]);
-  open_->seek(time);
-  if (open_->time() == time) return;
+  open(reader_.at(position.time), num_rows);
+  open_->seek(position.time);
+  if (open_->time() == position.time) return;
   open_.reset();
-  throw std::invalid_argument("no minibatch of " + std::to_string(progress[0]) +
-                              " rows ends at nominal time " + std::to_string(time));
+  throw std::invalid_argument("no minibatch of " + std::to_string(num_rows) +
+                              " rows ends at nominal time " + std::to_string(position.time));
 }
 
 void BpttPlanner::add_row(std::uint64_t row, const Request& request, Plan& plan) const {
@@ -176,7 +178,7 @@ void BpttPlanner::add_row(std::uint64_t row, const Request& request, Plan& plan)
     plan.cells.push_back({.row = static_cast<std::uint32_t>(row / request.num_workers),
                           .column = static_cast<std::uint32_t>(begin - column),
                           .first = static_cast<std::uint32_t>(begin - entry.begin),
-                          .goes_on = end < entry.end});
+                          .whole = open_->part().sequences[entry.place].size});
   }
 }
 
@@ -188,7 +190,7 @@ Plan BpttPlanner::next(const Request& request) {
     open_->seek(sought_);
   }
   if (open_->done() && time() < options_.limit) open(reader_.next(), wanted);
-  Plan plan{.nominal_time = time(), .next_time = time(), .end_of_data = open_->done()};
+  Plan plan{.nominal_time = time(), .next = {.time = time()}, .end_of_data = open_->done()};
   if (plan.end_of_data) return plan;
   plan.row_length = options_.length;
   plan.global_rows = open_->num_rows();
@@ -198,12 +200,12 @@ Plan BpttPlanner::next(const Request& request) {
   for (std::uint64_t row = 0; row < plan.global_rows; ++row) add_row(row, request, plan);
   open_->open_blocks(plan.blocks);
   open_->advance();
-  plan.next_time = time();
-  plan.num_samples = plan.next_time - plan.nominal_time;
+  plan.next.time = time();
+  plan.num_samples = plan.next.time - plan.nominal_time;
   if (open_->done()) {
     plan.sweeps_ended = open_->part().ends_sweep ? 1 : 0;
   } else {
-    plan.progress = {open_->num_rows()};
+    plan.next.progress = {open_->num_rows()};
     open_->open_blocks(plan.blocks);
   }
   return plan;

@@ -78,7 +78,7 @@ class BpttPlanner final : public Planner {
   BpttPlanner(std::shared_ptr<const Timeline> timeline, const BpttOptions& options);
 
   void seek(std::uint64_t time) override;
-  void resume(std::uint64_t time, std::span<const std::uint64_t> progress) override;
+  void resume(const Position& position) override;
   std::uint64_t time() const override { return open_ ? open_->time() : sought_; }
   Plan next(const Request& request) override;
   std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep,

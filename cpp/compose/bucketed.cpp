@@ -68,7 +68,8 @@ BucketedPart::BucketedPart(Part part, const Bucketing& bucketing, const OrderSet
   }
 }
 
-void BucketedPart::resume(std::uint64_t time, std::span<const std::uint64_t> delivered) {
+void BucketedPart::resume(const Position& position) {
+  const std::vector<std::uint64_t>& delivered = position.progress;
   bool fits = delivered.size() == members_.size();
   std::uint64_t reached = part_.begin;
   for (std::size_t b = 0; fits && b < members_.size(); ++b) {
@@ -77,12 +78,13 @@ void BucketedPart::resume(std::uint64_t time, std::span<const std::uint64_t> del
       reached += part_.sequences[members_[b][i]].size;
     }
   }
-  if (!fits || reached != time) {
-    throw std::invalid_argument("no minibatch ends at nominal time " + std::to_string(time) +
+  if (!fits || reached != position.time) {
+    throw std::invalid_argument("no minibatch ends at nominal time " +
+                                std::to_string(position.time) +
                                 " with the progress that is given");
   }
-  delivered_.assign(delivered.begin(), delivered.end());
-  time_ = time;
+  delivered_ = delivered;
+  time_ = position.time;
 }
 
 std::uint64_t BucketedPart::size_of_minibatch(std::size_t bucket,
@@ -155,12 +157,12 @@ void BucketedPlanner::seek(std::uint64_t time) {
   sought_ = time;
 }
 
-void BucketedPlanner::resume(std::uint64_t time, std::span<const std::uint64_t> progress) {
-  seek(time);
-  if (progress.empty()) return;
-  open(reader_.at(time));
+void BucketedPlanner::resume(const Position& position) {
+  seek(position.time);
+  if (position.progress.empty()) return;
+  open(reader_.at(position.time));
   try {
-    open_->resume(time, progress);
+    open_->resume(position);
   } catch (const std::invalid_argument&) {
     open_.reset();
     throw;
@@ -177,21 +179,21 @@ Plan BucketedPlanner::next(const Request& request) {
   check(request);
   if (!open_) go_to_sought(request.num_samples);
   if (open_->done() && time() < options_.limit) open(reader_.next());
-  Plan plan{.nominal_time = time(), .next_time = time(), .end_of_data = open_->done()};
+  Plan plan{.nominal_time = time(), .next = {.time = time()}, .end_of_data = open_->done()};
   if (plan.end_of_data) return plan;
   const BucketedPart::Draw draw = open_->draw(request.num_samples);
   const Part& part = open_->part();
   std::vector<PlannedSequence> minibatch;
   for (const std::uint32_t place : draw.members) minibatch.push_back(part.sequences[place]);
-  plan.next_time = time();
-  plan.num_samples = plan.next_time - plan.nominal_time;
+  plan.next.time = time();
+  plan.num_samples = plan.next.time - plan.nominal_time;
   plan.num_sequences = minibatch.size();
   plan.row_length = options_.bucketing.boundaries[draw.bucket];
   plan.blocks = part.blocks;
   if (open_->done()) {
     plan.sweeps_ended = part.ends_sweep ? 1 : 0;
   } else {
-    plan.progress.assign(open_->delivered().begin(), open_->delivered().end());
+    plan.next.progress.assign(open_->delivered().begin(), open_->delivered().end());
   }
   plan.share =
       share_of(minibatch, request.num_workers, request.rank,

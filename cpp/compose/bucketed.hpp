@@ -36,9 +36,8 @@ class BucketedPart {
   bool done() const noexcept { return time_ == part_.end; }
   std::span<const std::uint64_t> delivered() const noexcept { return delivered_; }
 
-  // Goes to a place in the part. Throws std::invalid_argument if there is none at `time` with
-  // these numbers.
-  void resume(std::uint64_t time, std::span<const std::uint64_t> delivered);
+  // Goes to a place in the part. Throws std::invalid_argument if it is none.
+  void resume(const Position& position);
 
   // A minibatch: which bucket, and its next sequences by their places in the part.
   struct Draw {
@@ -72,7 +71,7 @@ class BucketedPlanner final : public Planner {
   BucketedPlanner(std::shared_ptr<const Timeline> timeline, BucketedOptions options);
 
   void seek(std::uint64_t time) override;
-  void resume(std::uint64_t time, std::span<const std::uint64_t> progress) override;
+  void resume(const Position& position) override;
   std::uint64_t time() const override { return open_ ? open_->time() : sought_; }
   Plan next(const Request& request) override;
   std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep,

@@ -28,11 +28,11 @@ void check_lanes(const Request& request, const Timeline& timeline) {
 FitPlanner::FitPlanner(std::shared_ptr<const Timeline> timeline, const FitOptions& options)
     : timeline_(std::move(timeline)),
       options_(options),
-      sharing_(sharing_of(*timeline_, options)) {
-  seek(0);
-}
+      sharing_(sharing_of(*timeline_, options)) {}
 
-void FitPlanner::seek(std::uint64_t time) { cursor_.emplace(timeline_, time); }
+void FitPlanner::seek(std::uint64_t time) {
+  cursor_ = std::make_unique<Cursor>(timeline_, time);
+}
 
 void FitPlanner::take(const Request& request, Plan& plan) {
   std::uint64_t room = request.num_samples;
@@ -55,14 +55,15 @@ void FitPlanner::take(const Request& request, Plan& plan) {
 Plan FitPlanner::next(const Request& request) {
   check(request);
   check_lanes(request, *timeline_);
+  if (!cursor_) seek(0);
   Plan plan;
   plan.nominal_time = time();
   cursor_->open_blocks(plan.blocks);
   minibatch_.clear();
   take(request, plan);
   cursor_->open_blocks(plan.blocks);
-  plan.next_time = time();
-  plan.num_samples = plan.next_time - plan.nominal_time;
+  plan.next.time = time();
+  plan.num_samples = plan.next.time - plan.nominal_time;
   plan.num_sequences = minibatch_.size();
   plan.end_of_data = minibatch_.empty();
   plan.share = share_of(minibatch_, request.num_workers, request.rank, sharing_);
@@ -76,7 +77,7 @@ std::uint64_t FitPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
 
 std::vector<std::uint64_t> FitPlanner::sequences_in(std::uint64_t start, std::uint64_t stop,
                                                     std::uint64_t /*num_samples*/) const {
-  return sequences_between(timeline_, start, stop);
+  return sequences_between(timeline_, start, std::min(stop, options_.limit));
 }
 
 }  // namespace sweephand

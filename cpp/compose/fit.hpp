@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 
 namespace sweephand {
 
@@ -23,7 +22,7 @@ class FitPlanner final : public Planner {
   FitPlanner(std::shared_ptr<const Timeline> timeline, const FitOptions& options);
 
   void seek(std::uint64_t time) override;
-  std::uint64_t time() const override { return cursor_->time(); }
+  std::uint64_t time() const override { return cursor_ ? cursor_->time() : 0; }
   Plan next(const Request& request) override;
   std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep,
                      std::uint64_t num_samples) const override;
@@ -37,7 +36,7 @@ class FitPlanner final : public Planner {
   std::shared_ptr<const Timeline> timeline_;
   FitOptions options_;
   Sharing sharing_;
-  std::optional<Cursor> cursor_;
+  std::unique_ptr<Cursor> cursor_;          // null before the first use
   std::vector<PlannedSequence> minibatch_;  // the global one; kept for its memory
 };
 

@@ -30,6 +30,13 @@ std::uint64_t PackedPlanner::num_rows(const Request& request) const {
   return std::max<std::uint64_t>(1, request.num_samples / options_.packing.row_length);
 }
 
+std::uint32_t PackedPlanner::whole_size(const Piece& piece) const {
+  std::uint32_t size = piece.size;
+  const bool whole = piece.first == 0 && piece.goes_on == 0;
+  if (!whole) timeline_->corpus().sizes->read(piece.sequence, {&size, 1});
+  return size;
+}
+
 void PackedPlanner::add_row(const Request& request, Plan& plan) const {
   const std::span<const Piece> pieces = cursor_->front();
   plan.num_sequences += pieces.size();
@@ -39,7 +46,7 @@ void PackedPlanner::add_row(const Request& request, Plan& plan) const {
     for (const Piece& piece : pieces) {
       plan.share.push_back({.sequence = piece.sequence, .size = piece.size, .lane = 0});
       plan.cells.push_back(
-          {.row = row, .column = column, .first = piece.first, .goes_on = piece.goes_on != 0});
+          {.row = row, .column = column, .first = piece.first, .whole = whole_size(piece)});
       column += piece.size;
     }
   }
@@ -70,8 +77,8 @@ Plan PackedPlanner::next(const Request& request) {
     if (wanted == Request::kToSweepEnd) break;
   }
   cursor_->open_blocks(plan.blocks);
-  plan.next_time = time();
-  plan.num_samples = plan.next_time - plan.nominal_time;
+  plan.next.time = time();
+  plan.num_samples = plan.next.time - plan.nominal_time;
   plan.end_of_data = plan.global_rows == 0;
   plan.num_rows = static_cast<std::uint32_t>(share_rows(plan.global_rows, request));
   return plan;

@@ -37,6 +37,7 @@ class PackedPlanner final : public Planner {
  private:
   bool at_end() const { return time() >= options_.limit; }
   std::uint64_t num_rows(const Request& request) const;
+  std::uint32_t whole_size(const Piece& piece) const;
   void add_row(const Request& request, Plan& plan) const;
 
   std::shared_ptr<const Timeline> timeline_;

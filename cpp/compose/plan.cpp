@@ -20,7 +20,7 @@ std::vector<std::uint32_t> cell_table(const Plan& plan) {
   std::vector<std::uint32_t> table;
   table.reserve(4 * plan.cells.size());
   for (const Cell& cell : plan.cells) {
-    table.insert(table.end(), {cell.row, cell.column, cell.first, cell.goes_on ? 1U : 0U});
+    table.insert(table.end(), {cell.row, cell.column, cell.first, cell.whole});
   }
   return table;
 }

@@ -28,14 +28,19 @@ struct Cell {
   std::uint32_t row;
   std::uint32_t column;
   std::uint32_t first;  // sample of the sequence that the piece begins with
-  bool goes_on;         // the sequence has more samples behind the piece
+  std::uint32_t whole;  // samples of the whole sequence
+};
+
+// Where a planner stands: nominal time, and what some layouts need besides.
+struct Position {
+  std::uint64_t time = 0;
+  std::vector<std::uint64_t> progress;
 };
 
 struct Plan {
-  std::uint64_t nominal_time = 0;       // where the global minibatch begins
-  std::uint64_t next_time = 0;          // where the next one will
-  std::vector<std::uint64_t> progress;  // what a layout needs besides next_time to go on there
-  std::uint64_t num_samples = 0;        // of the global minibatch, in the size-defining stream
+  std::uint64_t nominal_time = 0;  // where the global minibatch begins
+  Position next;                   // where the next one will
+  std::uint64_t num_samples = 0;   // of the global minibatch, in the size-defining stream
   std::uint64_t num_sequences = 0;
   std::uint32_t sweeps_ended = 0;
   bool end_of_data = false;            // nothing was left before the limit
@@ -43,6 +48,9 @@ struct Plan {
   // Layouts of rows also say where each entry of `share` goes, whose size is then that of the
   // piece.
   std::vector<Cell> cells;
+  bool goes_on(std::size_t j) const noexcept {
+    return std::uint64_t{cells[j].first} + share[j].size < cells[j].whole;
+  }
   std::uint32_t num_rows = 0;  // of the worker who asked
   std::uint32_t row_length = 0;
   std::uint64_t global_rows = 0;  // of all workers, without those that only make shares equal
@@ -55,7 +63,7 @@ std::vector<std::uint64_t> sequence_numbers(const Plan& plan);
 // Of each sequence of the share: its size in samples.
 std::vector<std::uint32_t> sequence_sizes(const Plan& plan);
 
-// Of each piece of the share four numbers: row, column, first, and 1 if it goes on.
+// Of each piece of the share four numbers: row, column, first, whole.
 std::vector<std::uint32_t> cell_table(const Plan& plan);
 
 }  // namespace sweephand

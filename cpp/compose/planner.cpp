@@ -5,12 +5,13 @@
 
 namespace sweephand {
 
-void Planner::resume(std::uint64_t time, std::span<const std::uint64_t> progress) {
-  if (!progress.empty()) {
-    throw std::invalid_argument("this layout has no progress inside a part, got " +
-                                std::to_string(progress.size()) + " numbers");
+void Planner::resume(const Position& position) {
+  if (!position.progress.empty()) {
+    throw std::invalid_argument("nominal time alone is a place in this layout, got " +
+                                std::to_string(position.progress.size()) +
+                                " more numbers of progress");
   }
-  seek(time);
+  seek(position.time);
 }
 
 std::vector<std::uint64_t> plan_sequences_in(Planner& planner, std::uint64_t start,

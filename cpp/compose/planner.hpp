@@ -4,7 +4,6 @@
 #include "compose/plan.hpp"
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace sweephand {
@@ -21,9 +20,9 @@ class Planner {
   // Goes to the first place at or after `time`.
   virtual void seek(std::uint64_t time) = 0;
 
-  // Goes to where the plan of next_time `time` and this `progress` ended.
-  // Throws std::invalid_argument when no plan ends so.
-  virtual void resume(std::uint64_t time, std::span<const std::uint64_t> progress);
+  // Goes to where a plan said that the next one begins. Throws std::invalid_argument when no
+  // plan says so.
+  virtual void resume(const Position& position);
 
   // Where the next minibatch begins. After seek in a layout whose minibatches depend on the
   // size, the first place at or after it, which the size will tell.

@@ -24,17 +24,16 @@ void repeat(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) 
 // Cuts each run down to the piece that its cell holds.
 void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    const std::uint64_t first = plan.cells[j].first;
-    const std::uint64_t size = plan.share[j].size;
-    if (runs[j].samples < first || runs[j].samples - first < size) {
+    if (runs[j].samples != plan.cells[j].whole) {
       throw DataError("the stream has " + std::to_string(runs[j].samples) +
-                          " samples where the size-defining stream has at least " +
-                          std::to_string(first + size) + "; rows need streams of equal lengths",
+                          " samples where the stream that defines the size has " +
+                          std::to_string(plan.cells[j].whole) +
+                          "; rows need streams of equal lengths",
                       {.stream = stream.name, .sequence = runs[j].sequence});
     }
-    runs[j].begin += first;
-    runs[j].samples = size;
-    runs[j].length = size;
+    runs[j].begin += plan.cells[j].first;
+    runs[j].samples = plan.share[j].size;
+    runs[j].length = plan.share[j].size;
   }
 }
 
@@ -104,14 +103,15 @@ void leave_out_skipped(Shares& shares, Plan& plan) {
 }  // namespace
 
 Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> streams,
-                     const AssembleOptions& options)
+                     const AssembleOptions& options, bool load_ahead)
     : members_(std::move(members)), streams_(std::move(streams)), options_(options) {
   for (const Member& member : members_) {
     const Access access = member.deserializer->access();
     resident_.push_back(access == Access::kResident ? member.deserializer->load(0) : nullptr);
-    caches_.push_back(access == Access::kChunks ? std::make_unique<ChunkCache>(
-                                                      member.deserializer, member.load_threads)
-                                                : nullptr);
+    caches_.push_back(access != Access::kChunks
+                          ? nullptr
+                          : std::make_unique<ChunkCache>(member.deserializer,
+                                                         load_ahead ? member.load_threads : 0));
     any_cached_ = any_cached_ || access == Access::kChunks;
   }
   for (const StreamSpec& stream : streams_) {
@@ -122,7 +122,7 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
   }
 }
 
-Assembler::Share Assembler::locate(std::size_t number, const Plan& plan) {
+Assembler::Share Assembler::locate(std::size_t number, const Plan& plan, const Poll& poll) {
   const Member& member = members_[number];
   std::vector<std::uint64_t> sequences;
   sequences.reserve(plan.share.size());
@@ -130,7 +130,7 @@ Assembler::Share Assembler::locate(std::size_t number, const Plan& plan) {
     sequences.push_back(member.joined.empty() ? planned.sequence
                                               : member.joined[planned.sequence]);
   }
-  if (caches_[number]) return locate_in_chunks(number, sequences);
+  if (caches_[number]) return locate_in_chunks(number, sequences, poll);
   Share share;
   share.sequences.reserve(sequences.size());
   if (resident_[number]) {
@@ -145,7 +145,8 @@ Assembler::Share Assembler::locate(std::size_t number, const Plan& plan) {
 }
 
 Assembler::Share Assembler::locate_in_chunks(std::size_t number,
-                                             std::span<const std::uint64_t> sequences) {
+                                             std::span<const std::uint64_t> sequences,
+                                             const Poll& poll) {
   const ChunkTable& table = *members_[number].chunks;
   ChunkCache& cache = *caches_[number];
   std::vector<std::uint64_t> chunk_of(sequences.size());
@@ -159,7 +160,7 @@ Assembler::Share Assembler::locate_in_chunks(std::size_t number,
   Share share;
   for (const std::uint64_t chunk : wanted) {
     try {
-      share.chunks.push_back(cache.get(chunk));
+      share.chunks.push_back(cache.get(chunk, poll));
     } catch (const DataError& error) {
       throw error.within({.chunk = chunk});
     }
@@ -174,22 +175,27 @@ Assembler::Share Assembler::locate_in_chunks(std::size_t number,
 }
 
 // A chunk stays as long as a block that holds it is open: in a lane of the planner, or in a
-// plan that is not carried out.
-void Assembler::close_chunks(const Plan& plan) {
+// plan that is being carried out.
+void Assembler::open_blocks(const Plan& plan) {
   const std::scoped_lock lock(mutex_);
-  std::unordered_set<const Block*> known;
+  for (const auto& block : plan.blocks) {
+    if (block) open_blocks_.insert(block);
+  }
+}
+
+void Assembler::close_chunks() {
+  const std::scoped_lock lock(mutex_);
   std::unordered_set<std::uint64_t> chunks;
   bool all = false;
-  std::vector<std::weak_ptr<const Block>> open;
-  const auto add = [&](const std::shared_ptr<const Block>& block) {
-    if (!block || !known.insert(block.get()).second) return;
-    open.push_back(block);
-    chunks.insert(block->chunks().begin(), block->chunks().end());
-    all = all || block->chunks().empty();
-  };
-  for (const auto& block : open_blocks_) add(block.lock());
-  for (const auto& block : plan.blocks) add(block);
-  open_blocks_ = std::move(open);
+  for (auto place = open_blocks_.begin(); place != open_blocks_.end();) {
+    if (const std::shared_ptr<const Block> block = place->lock()) {
+      chunks.insert(block->chunks().begin(), block->chunks().end());
+      all = all || block->chunks().empty();
+      ++place;
+    } else {
+      place = open_blocks_.erase(place);
+    }
+  }
   if (all) return;
   if (caches_[0]) {
     caches_[0]->keep_only([&](std::uint64_t chunk) { return chunks.contains(chunk); });
@@ -204,15 +210,18 @@ void Assembler::close_chunks(const Plan& plan) {
   }
 }
 
-std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
+std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
+  if (any_cached_) open_blocks(plan);
   std::vector<std::optional<Share>> shares(members_.size());
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     const std::size_t member = streams_[number].member;
-    if (tables_[number] == nullptr && !shares[member]) shares[member] = locate(member, plan);
+    if (tables_[number] == nullptr && !shares[member])
+      shares[member] = locate(member, plan, poll);
   }
   leave_out_skipped(shares, plan);
   auto batch = std::make_shared<Batch>();
   std::uint64_t bytes = 0;
+  if (options_.form == Form::kRows) batch->marks = mark_rows(plan, options_.segments, *pool_);
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     const StreamSpec& stream = streams_[number];
     const Member& member = members_[stream.member];
@@ -223,26 +232,36 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan) {
       const std::vector<Run> runs = runs_of(shares[stream.member]->sequences, plan, stream);
       batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
     }
-    bytes += batch->streams.back().values->capacity();
+    StreamBatch& written = batch->streams.back();
+    bytes += written.values->capacity();
+    if (batch->marks.mask) {
+      written.mask = batch->marks.mask;
+      written.rows = plan.num_rows;
+      written.width = plan.row_length;
+    }
+    batch->num_cells = std::max(batch->num_cells, written.rows * written.width);
   }
-  if (any_cached_) close_chunks(plan);
   plan.blocks.clear();
+  if (any_cached_) close_chunks();
   batch->plan = std::move(plan);
   for (const PlannedSequence& planned : batch->plan.share) batch->share_samples += planned.size;
+  if (options_.form == Form::kRagged) batch->num_cells = batch->share_samples;
   const std::scoped_lock lock(mutex_);
   bytes_assembled_ += bytes;
   return batch;
 }
 
-void Assembler::close() {
+bool Assembler::close(std::chrono::duration<double> limit) {
+  bool ended = true;
   for (const auto& cache : caches_) {
-    if (cache) cache->close();
+    if (cache) ended = cache->close(limit) && ended;
   }
+  return ended;
 }
 
 bool Assembler::runs_here() const {
-  return std::any_of(caches_.begin(), caches_.end(),
-                     [](const auto& cache) { return cache && cache->runs_here(); });
+  return std::ranges::any_of(caches_,
+                             [](const auto& cache) { return cache && cache->runs_here(); });
 }
 
 AssembleStats Assembler::stats() const {

@@ -8,10 +8,12 @@
 #include "read/chunk_cache.hpp"
 #include "read/deserializer.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,6 +52,7 @@ struct AssembleOptions {
   Form form = Form::kRagged;
   bool pad_left = false;          // padding stands before the sequence
   std::uint32_t multiple_of = 1;  // widths are rounded up to a multiple of it
+  bool segments = false;          // rows come with segment and position ids
 };
 
 struct AssembleStats {
@@ -62,17 +65,20 @@ struct AssembleStats {
 
 class Assembler {
  public:
+  // `load_ahead`: chunks are loaded before they are needed, by as many threads as each member
+  // says.
   Assembler(std::vector<Member> members, std::vector<StreamSpec> streams,
-            const AssembleOptions& options);
+            const AssembleOptions& options, bool load_ahead);
 
   // Safe for several threads. Throws DataError with its place when the data are wrong.
   // Sequences that a deserializer skips as damaged are left out of the plan's share.
-  std::shared_ptr<const Batch> assemble(Plan plan);
+  std::shared_ptr<const Batch> assemble(Plan plan, const Poll& poll);
 
-  // Ends the threads that load ahead; one of them only asks the others to end.
-  void close();
+  // Waits so long for each of the threads that load ahead to end, and returns whether they
+  // have, but for the caller itself.
+  bool close(std::chrono::duration<double> limit);
 
-  // The caller is one of these threads.
+  // The caller is one of those threads.
   bool runs_here() const;
 
   AssembleStats stats() const;
@@ -89,9 +95,11 @@ class Assembler {
     std::vector<std::shared_ptr<const Chunk>> chunks;  // keeps them
   };
 
-  Share locate(std::size_t number, const Plan& plan);
-  Share locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences);
-  void close_chunks(const Plan& plan);
+  Share locate(std::size_t number, const Plan& plan, const Poll& poll);
+  Share locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences,
+                         const Poll& poll);
+  void open_blocks(const Plan& plan);
+  void close_chunks();
 
   std::vector<Member> members_;
   std::vector<StreamSpec> streams_;
@@ -102,7 +110,8 @@ class Assembler {
   std::vector<std::unique_ptr<ChunkCache>> caches_;  // per member; null if it has no chunks
   bool any_cached_ = false;
   mutable std::mutex mutex_;
-  std::vector<std::weak_ptr<const Block>> open_blocks_;  // whose chunks are kept
+  // Whose chunks are kept.
+  std::set<std::weak_ptr<const Block>, std::owner_less<>> open_blocks_;
   std::uint64_t bytes_assembled_ = 0;
 };
 

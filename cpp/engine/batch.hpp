@@ -3,6 +3,7 @@
 
 #include "compose/plan.hpp"
 #include "engine/buffer.hpp"
+#include "engine/row_marks.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -18,7 +19,9 @@ namespace sweephand {
 //   1), indices (num_elements)
 struct StreamBatch {
   std::shared_ptr<Buffer> values;
-  std::shared_ptr<Buffer> mask;  // uint8
+  std::shared_ptr<Buffer> mask;    // uint8; of rows, that of the batch's marks
+  std::shared_ptr<Buffer> beyond;  // (sequences, sample_elements): the sample behind each piece
+                                   // that goes on; null if none does
   std::shared_ptr<Buffer>
       sample_offsets;  // int64, one more than there are sequences; null: one sample each
   std::shared_ptr<Buffer> element_offsets;  // int64
@@ -34,7 +37,9 @@ struct StreamBatch {
 struct Batch {
   Plan plan;                        // without its blocks
   std::uint64_t share_samples = 0;  // of the share, in the size-defining stream
+  std::uint64_t num_cells = 0;      // that the share fills or pads; its samples if it is ragged
   std::vector<StreamBatch> streams;
+  RowMarks marks;  // of a layout of rows
 };
 
 }  // namespace sweephand

@@ -11,8 +11,6 @@
 namespace sweephand {
 namespace {
 
-constexpr auto kPollInterval = std::chrono::milliseconds(100);
-
 // Going to sleep and being woken costs more than a small minibatch: one looks again so many
 // times before, which takes some 10 us and lets others run.
 constexpr int kLooks = 32;
@@ -36,18 +34,6 @@ class Turn {
   std::condition_variable& changed_;
 };
 
-// Gives a lock away for a while, and takes it back whatever happens.
-class Unlocked {
- public:
-  explicit Unlocked(std::unique_lock<std::mutex>& lock) : lock_(lock) { lock_.unlock(); }
-  Unlocked(const Unlocked&) = delete;
-  Unlocked& operator=(const Unlocked&) = delete;
-  ~Unlocked() { lock_.lock(); }
-
- private:
-  std::unique_lock<std::mutex>& lock_;
-};
-
 bool is_interruption(const std::exception_ptr& error) {
   try {
     if (error) std::rethrow_exception(error);
@@ -66,38 +52,25 @@ Engine::Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> asse
     : planner_(std::move(planner)),
       assembler_(std::move(assembler)),
       options_(options),
-      process_(::getpid()),
-      time_(planner_->time()) {}
+      process_(::getpid()) {
+  set_position({.time = planner_->time()});
+}
 
 Engine::~Engine() { close(std::chrono::seconds::zero()); }
 
 bool Engine::forked() const noexcept { return process_ != ::getpid(); }
 
-bool Engine::is_own_thread() const {
-  return std::ranges::any_of(threads_, [](const std::jthread& thread) {
-    return thread.get_id() == std::this_thread::get_id();
-  });
-}
-
-bool Engine::runs_here() const {
-  const std::scoped_lock lock(mutex_);
-  return is_own_thread() || assembler_->runs_here();
-}
+bool Engine::runs_here() const { return threads_.holds_caller() || assembler_->runs_here(); }
 
 bool Engine::close(std::chrono::duration<double> limit) {
-  std::vector<std::jthread> ended;
-  Lock lock(mutex_);
-  const std::size_t own = is_own_thread() ? 1 : 0;
-  closed_ = true;
-  slots_.clear();
-  progress_.notify_all();
-  room_.notify_all();
-  if (!progress_.wait_for(lock, limit, [&] { return running_ == own; })) return false;
-  if (own == 0) ended.swap(threads_);
-  lock.unlock();  // before they are joined
-  ended.clear();
-  assembler_->close();
-  return true;
+  {
+    const std::scoped_lock lock(mutex_);
+    closed_ = true;
+    slots_.clear();
+    progress_.notify_all();
+    room_.notify_all();
+  }
+  return threads_.end(limit) && assembler_->close(limit);
 }
 
 void Engine::check_open() const {
@@ -115,14 +88,10 @@ void Engine::look_again(Lock& lock, Ready ready) {
 template <class Ready>
 void Engine::wait(Lock& lock, const Poll& poll, Ready ready) {
   look_again(lock, [&] { return closed_ || ready(); });
-  check_open();
-  while (!ready()) {
-    if (progress_.wait_for(lock, kPollInterval) == std::cv_status::timeout) {
-      const Unlocked unlocked(lock);
-      poll();
-    }
+  wait_until(progress_, lock, poll, [&] {
     check_open();
-  }
+    return ready();
+  });
 }
 
 bool Engine::may_begin() const {
@@ -142,8 +111,21 @@ void Engine::drop_slots() {
   slots_.clear();
 }
 
-// Moves the planner to `time`, and drops what was made of another place or request.
-void Engine::move_planner(Lock& lock, std::uint64_t time, const Poll& poll) {
+Position Engine::position() const {
+  if (forked()) return positions_[current_];
+  const std::scoped_lock lock(mutex_);
+  return positions_[current_];
+}
+
+void Engine::set_position(Position position) {
+  const std::uint32_t other = 1 - current_;
+  time_ = position.time;
+  positions_[other] = std::move(position);
+  current_ = other;
+}
+
+// Moves the planner, and drops what was made of another place or request.
+void Engine::move_planner(Lock& lock, const Position& position, const Poll& poll) {
   resting_ = true;
   wait(lock, poll, [&] { return !planning_; });
   slots_.clear();
@@ -151,19 +133,18 @@ void Engine::move_planner(Lock& lock, std::uint64_t time, const Poll& poll) {
   {
     const Turn turn(planning_, progress_);
     const Unlocked unlocked(lock);
-    planner_->seek(time);
+    planner_->resume(position);
   }
   stale_ = false;
 }
 
 // Begins to make minibatches of `request` from time_ on.
 void Engine::start(Lock& lock, const Request& request, const Poll& poll) {
-  if (stale_ || planning_ || !slots_.empty()) move_planner(lock, time_, poll);
+  if (stale_ || planning_ || !slots_.empty()) move_planner(lock, positions_[current_], poll);
   request_ = request;
   resting_ = false;
   while (threads_.size() < std::min(options_.num_threads, options_.prefetch + 1)) {
-    threads_.emplace_back([this] { work(); });
-    ++running_;
+    threads_.start([this] { work(); });
   }
 }
 
@@ -176,16 +157,17 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
     const Unlocked unlocked(lock);
     plan = planner_->next(request);
     for (std::uint32_t i = 0; i < request.num_skipped; ++i) {
-      plan->next_time = planner_->next(request).next_time;
+      plan->next = planner_->next(request).next;
     }
   } catch (...) {
     slot.error = std::current_exception();
     plan.reset();
   }
-  if (plan) slot.next_time = plan->next_time;
+  if (plan) slot.next = plan->next;
   if (plan && !plan->end_of_data) return plan;
   resting_ = true;
   if (plan) {
+    plan->blocks.clear();
     auto batch = std::make_shared<Batch>();
     batch->plan = *std::move(plan);
     slot.batch = std::move(batch);
@@ -194,7 +176,7 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
 }
 
 // Makes one minibatch, from its plan to its arrays. REQUIRES: may_begin()
-void Engine::make(Lock& lock) {
+void Engine::make(Lock& lock, const Poll& poll) {
   const auto slot = std::make_shared<Slot>();
   slots_.push_back(slot);
   std::optional<Plan> planned = plan(lock, *slot);
@@ -205,7 +187,7 @@ void Engine::make(Lock& lock) {
     {
       const Unlocked unlocked(lock);
       try {
-        batch = assembler_->assemble(*std::move(planned));
+        batch = assembler_->assemble(*std::move(planned), poll);
       } catch (...) {
         error = std::current_exception();
       }
@@ -224,11 +206,9 @@ void Engine::work() {
     const auto ready = [&] { return closed_ || may_begin(); };
     look_again(lock, ready);
     room_.wait(lock, ready);
-    if (closed_) break;
-    make(lock);
+    if (closed_) return;
+    make(lock, [] {});
   }
-  --running_;
-  progress_.notify_all();
 }
 
 std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& poll) {
@@ -239,11 +219,14 @@ std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& po
   if (request != request_ || (resting_ && slots_.empty())) start(lock, request, poll);
   if (!front_done()) {
     const auto begin = std::chrono::steady_clock::now();
+    // The one that is waited for, if nobody has begun it, but none behind it: that could take
+    // longer.
+    const auto may_make = [&] { return slots_.empty() && may_begin(); };
     while (!front_done()) {
-      if (may_begin()) {
-        make(lock);  // rather than sleep
+      if (may_make()) {
+        make(lock, poll);
       } else {
-        wait(lock, poll, [&] { return front_done() || may_begin(); });
+        wait(lock, poll, [&] { return front_done() || may_make(); });
       }
     }
     stats_.waited_ns += static_cast<std::uint64_t>(
@@ -259,20 +242,23 @@ std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& po
     drop_slots();
     std::rethrow_exception(slot->error);
   }
-  time_ = slot->next_time;
+  set_position(std::move(slot->next));
   if (!slot->batch->plan.end_of_data) ++stats_.minibatches;
   stats_.samples += slot->batch->share_samples;
+  stats_.cells += slot->batch->num_cells;
   if (!resting_) room_.notify_one();
   return std::move(slot->batch);
 }
 
-void Engine::seek(std::uint64_t time, const Poll& poll) {
+void Engine::seek(std::uint64_t time, const Poll& poll) { resume({.time = time}, poll); }
+
+void Engine::resume(const Position& position, const Poll& poll) {
   Lock lock(mutex_);
   check_open();
   wait(lock, poll, [&] { return !serving_; });
   const Turn turn(serving_, progress_);
-  move_planner(lock, time, poll);
-  time_ = planner_->time();
+  move_planner(lock, position, poll);
+  set_position({.time = planner_->time(), .progress = position.progress});
 }
 
 EngineStats Engine::stats() const {

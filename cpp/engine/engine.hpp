@@ -3,19 +3,19 @@
 
 #include "compose/planner.hpp"
 #include "engine/assemble.hpp"
+#include "read/thread_group.hpp"
+#include "read/waiting.hpp"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
-#include <vector>
 
 namespace sweephand {
 
@@ -29,18 +29,16 @@ struct EngineStats {
   AssembleStats assembled;
   std::uint64_t minibatches = 0;
   std::uint64_t samples = 0;    // delivered to this worker
+  std::uint64_t cells = 0;      // that they fill, or that pad them
   std::uint64_t waited_ns = 0;  // by callers, for minibatches that were not ready
 };
 
-// Minibatches come out in order, whatever the threads do. A caller that finds nothing ready
-// makes minibatches too. Safe for several callers. Threads start with the first call of next,
-// so that a process that was forked before has its own; one that was forked later must make a
-// new engine (see forked).
+// Minibatches come out in order, whatever the threads do. A caller makes the one it
+// waits for itself if nobody has begun it. Safe for several callers. Threads start with the
+// first call of next, so that a process that was forked before has its own; one that was forked
+// later must make a new engine (see forked).
 class Engine {
  public:
-  // Called now and then while a caller waits, without any lock; what it throws ends the wait.
-  using Poll = std::function<void()>;
-
   Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> assembler,
          const EngineOptions& options);
   Engine(const Engine&) = delete;
@@ -50,17 +48,21 @@ class Engine {
   // The next minibatch. When it throws, the place stays, and the next call tries again.
   std::shared_ptr<const Batch> next(const Request& request, const Poll& poll);
 
-  // Where the next minibatch begins. Setting it goes to the first place at or after `time`.
-  // Needs no lock, so that a forked child can ask too.
+  // Where the next minibatch begins. A forked child may ask too.
   std::uint64_t time() const noexcept { return time_; }
+  Position position() const;
+
+  // Goes to the first place at or after `time`, or to what position() was. When it throws, as
+  // the planner's do, the place stays.
   void seek(std::uint64_t time, const Poll& poll);
+  void resume(const Position& position, const Poll& poll);
 
   // Drops what was made ahead, and waits so long for the threads to end; next and seek then
   // throw. Returns whether the threads have ended, but for the caller itself; they do when what
   // they make is done. May be called again.
   bool close(std::chrono::duration<double> limit);
 
-  // The caller is one of the engine's threads, so the engine must outlive it.
+  // The caller is one of the threads, so the engine must outlive it.
   bool runs_here() const;
 
   // This process is a child of the one that made the engine: the threads are not here, and
@@ -75,7 +77,7 @@ class Engine {
     bool done = false;
     std::shared_ptr<const Batch> batch;
     std::exception_ptr error;
-    std::uint64_t next_time = 0;
+    Position next;
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -83,11 +85,11 @@ class Engine {
   bool may_begin() const;
   bool front_done() const;
   void drop_slots();
-  bool is_own_thread() const;
-  void make(Lock& lock);
+  void make(Lock& lock, const Poll& poll);
   std::optional<Plan> plan(Lock& lock, Slot& slot);
   void start(Lock& lock, const Request& request, const Poll& poll);
-  void move_planner(Lock& lock, std::uint64_t time, const Poll& poll);
+  void move_planner(Lock& lock, const Position& position, const Poll& poll);
+  void set_position(Position position);
   template <class Ready>
   void look_again(Lock& lock, Ready ready);
   template <class Ready>
@@ -110,11 +112,13 @@ class Engine {
       true;  // nobody begins another: none asked for yet, the data ended, or an error
   Request request_;
   std::atomic<std::uint64_t> time_ = 0;  // of the next minibatch that is delivered
+  // The entry that is not current is written, then made current: what a fork copies is whole.
+  std::array<Position, 2> positions_;
+  std::atomic<std::uint32_t> current_ = 0;
   std::deque<std::shared_ptr<Slot>> slots_;
   EngineStats stats_;
   std::exception_ptr interruption_;  // met by any thread, and thrown by the next call
-  std::size_t running_ = 0;          // threads that have not ended
-  std::vector<std::jthread> threads_;
+  ThreadGroup threads_;
 };
 
 }  // namespace sweephand

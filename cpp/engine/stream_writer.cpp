@@ -100,8 +100,8 @@ void fill(std::byte* to, std::uint64_t count, std::span<const std::byte> element
 // Where each run goes: the cell of a grid, or simply behind the run before it.
 class Grid {
  public:
-  Grid(std::span<const Run> runs, std::uint64_t longest, const Plan& plan,
-       const AssembleOptions& options)
+  Grid(std::span<const Run> runs, std::uint64_t longest, std::uint64_t least_width,
+       const Plan& plan, const AssembleOptions& options)
       : runs_(runs), plan_(plan), options_(options) {
     if (options.form == Form::kRows) {
       rows = plan.num_rows;
@@ -109,6 +109,7 @@ class Grid {
     } else {
       rows = runs.size();
       width = (longest + options.multiple_of - 1) / options.multiple_of * options.multiple_of;
+      width = std::max(width, least_width);
     }
   }
 
@@ -117,10 +118,6 @@ class Grid {
       return plan_.cells[j].row * width + plan_.cells[j].column;
     }
     return j * width + (options_.pad_left ? width - runs_[j].length : 0);
-  }
-
-  bool continued(std::size_t j) const {
-    return options_.form == Form::kRows && plan_.cells[j].first != 0;
   }
 
   std::uint64_t rows = 0;
@@ -170,15 +167,12 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
   batch.rows = grid.rows;
   batch.width = grid.width;
   batch.values = pool.take(cells * sample_bytes);
-  batch.mask = pool.take(cells);
   ElementCopier copy_elements(stream);
   std::byte* values = batch.values->data();
-  std::byte* mask = batch.mask->data();
   std::uint64_t filled = 0;  // cells before it are done: runs come in the order of their cells
   const auto pad_to = [&](std::uint64_t cell) {
     fill(values + filled * sample_bytes, (cell - filled) * stream.sample_elements,
          stream.pad_value);
-    std::memset(mask + filled, 0, cell - filled);
     filled = cell;
   };
   for (std::size_t j = 0; j < runs.size(); ++j) {
@@ -187,12 +181,39 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
     pad_to(grid.cell(j));
     write_run(copy_elements, runs[j], stream.sample_elements, sample_bytes,
               values + filled * sample_bytes);
-    std::memset(mask + filled, 1, runs[j].length);
-    if (runs[j].length != 0 && !grid.continued(j)) mask[filled] = std::byte{2};
     filled += runs[j].length;
   }
   pad_to(cells);
   copy_elements.check_unchanged();
+}
+
+void write_mask(std::span<const Run> runs, const Grid& grid, BufferPool& pool,
+                StreamBatch& batch) {
+  batch.mask = pool.take(grid.rows * grid.width);
+  auto* mask = batch.mask->as<std::uint8_t>();
+  std::memset(mask, 0, grid.rows * grid.width);
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    if (runs[j].length == 0) continue;
+    std::memset(mask + grid.cell(j), 1, runs[j].length);
+    mask[grid.cell(j)] = 2;
+  }
+}
+
+// The sample behind every piece that goes on, as labels need it.
+void write_beyond(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
+                  BufferPool& pool, StreamBatch& batch) {
+  if (stream.broadcast) return;
+  const std::uint64_t sample_bytes = stream.sample_elements * stream.element_bytes;
+  ElementCopier copy_elements(stream);
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    if (!plan.goes_on(j)) continue;
+    if (!batch.beyond) {
+      batch.beyond = pool.take(runs.size() * sample_bytes);
+      std::memset(batch.beyond->data(), 0, runs.size() * sample_bytes);
+    }
+    copy_elements(runs[j], (runs[j].begin + runs[j].samples) * stream.sample_elements,
+                  stream.sample_elements, batch.beyond->data() + j * sample_bytes);
+  }
 }
 
 // Samples of several elements each: the elements, where each sample's begin, and what they are
@@ -246,7 +267,16 @@ StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const Stre
   } else if (options.form == Form::kRagged) {
     write_ragged(runs, stream, pool, batch);
   } else {
-    write_grid(runs, stream, Grid(runs, batch.longest, plan, options), pool, batch);
+    // A bucket is as wide as its boundary, but for a column of one sample per sequence.
+    const bool single = !runs.empty() && runs[0].column->sample_offsets == nullptr;
+    const std::uint64_t least_width = single && !stream.broadcast ? 0 : plan.row_length;
+    const Grid grid(runs, batch.longest, least_width, plan, options);
+    write_grid(runs, stream, grid, pool, batch);
+    if (options.form == Form::kPadded) {
+      write_mask(runs, grid, pool, batch);
+    } else {
+      write_beyond(runs, plan, stream, pool, batch);
+    }
   }
   return batch;
 }

@@ -5,49 +5,39 @@
 
 namespace sweephand {
 
-// Makes an entry, and fills it with the chunk or with the error. REQUIRES: there is none yet
-void ChunkCache::load(Lock& lock, std::uint64_t chunk) {
+// Makes an entry and fills it with the chunk, or throws and leaves none. REQUIRES: there is no
+// entry yet
+ChunkCache::Entry& ChunkCache::load(Lock& lock, std::uint64_t chunk) {
   entries_[chunk].last_wanted = ++clock_;
-  lock.unlock();
-  Entry made;
+  std::shared_ptr<const Chunk> made;
   try {
-    made.chunk = deserializer_->load(chunk);
+    const Unlocked unlocked(lock);
+    made = deserializer_->load(chunk);
   } catch (...) {
-    made.error = std::current_exception();
+    entries_.erase(chunk);
+    changed_.notify_all();
+    throw;
   }
-  lock.lock();
-  if (made.chunk) {
-    ++stats_.chunks_loaded;
-    stats_.bytes_loaded += made.chunk->bytes;
-    stats_.bytes_held += made.chunk->bytes;
-  }
-  Entry& entry = entries_[chunk];
-  entry.chunk = std::move(made.chunk);
-  entry.error = std::move(made.error);
   changed_.notify_all();
+  ++stats_.chunks_loaded;
+  stats_.bytes_loaded += made->bytes;
+  stats_.bytes_held += made->bytes;
+  Entry& entry = entries_[chunk];
+  entry.chunk = std::move(made);
+  return entry;
 }
 
-std::shared_ptr<const Chunk> ChunkCache::get(std::uint64_t chunk) {
+std::shared_ptr<const Chunk> ChunkCache::get(std::uint64_t chunk, const Poll& poll) {
   Lock lock(mutex_);
-  bool is_hit = true;
-  while (true) {
-    const auto found = entries_.find(chunk);
-    if (found == entries_.end()) {
-      is_hit = false;
-      load(lock, chunk);
-    } else if (found->second.is_loading()) {
-      changed_.wait(lock);
-    } else if (found->second.error) {
-      const std::exception_ptr error = found->second.error;
-      entries_.erase(found);
-      if (is_hit) continue;  // met by a thread before: its cause may be gone, so load again
-      std::rethrow_exception(error);
-    } else {
-      stats_.hits += is_hit ? 1 : 0;
-      found->second.last_wanted = ++clock_;
-      return found->second.chunk;
-    }
-  }
+  auto found = entries_.end();
+  wait_until(changed_, lock, poll, [&] {
+    found = entries_.find(chunk);
+    return found == entries_.end() || !found->second.is_loading();
+  });
+  if (found == entries_.end()) return load(lock, chunk).chunk;
+  ++stats_.hits;
+  found->second.last_wanted = ++clock_;
+  return found->second.chunk;
 }
 
 void ChunkCache::load_ahead(std::span<const std::uint64_t> chunks) {
@@ -59,18 +49,22 @@ void ChunkCache::load_ahead(std::span<const std::uint64_t> chunks) {
     if (!known) ahead_.push_back(chunk);
   }
   if (ahead_.empty()) return;
-  while (threads_.size() < num_threads_) {
-    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
-  }
+  while (threads_.size() < num_threads_) threads_.start([this] { work(); });
   changed_.notify_all();
 }
 
-void ChunkCache::work(const std::stop_token& stop) {
+void ChunkCache::work() {
   Lock lock(mutex_);
-  while (changed_.wait(lock, stop, [&] { return !ahead_.empty(); })) {
+  while (true) {
+    changed_.wait(lock, [&] { return closed_ || !ahead_.empty(); });
+    if (closed_) return;
     const std::uint64_t chunk = ahead_.front();
     ahead_.pop_front();
-    if (!entries_.contains(chunk)) load(lock, chunk);
+    if (entries_.contains(chunk)) continue;
+    try {
+      load(lock, chunk);
+    } catch (...) {  // get() meets it again, if its cause is still there
+    }
   }
 }
 
@@ -107,21 +101,14 @@ void ChunkCache::keep_recent(std::size_t count) {
   }
 }
 
-void ChunkCache::close() {
-  const bool can_join = !runs_here();
-  std::vector<std::jthread> joined;  // without the lock, which they need
-  const Lock lock(mutex_);
-  closed_ = true;
-  ahead_.clear();
-  for (std::jthread& thread : threads_) thread.request_stop();
-  if (can_join) joined.swap(threads_);
-}
-
-bool ChunkCache::runs_here() const {
-  const Lock lock(mutex_);
-  return std::any_of(threads_.begin(), threads_.end(), [](const std::jthread& thread) {
-    return thread.get_id() == std::this_thread::get_id();
-  });
+bool ChunkCache::close(std::chrono::duration<double> limit) {
+  {
+    const Lock lock(mutex_);
+    closed_ = true;
+    ahead_.clear();
+    changed_.notify_all();
+  }
+  return threads_.end(limit);
 }
 
 ChunkCacheStats ChunkCache::stats() const {

@@ -2,19 +2,19 @@
 #pragma once
 
 #include "read/deserializer.hpp"
+#include "read/thread_group.hpp"
+#include "read/waiting.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <stop_token>
-#include <thread>
 #include <vector>
 
 namespace sweephand {
@@ -34,11 +34,11 @@ class ChunkCache {
       : deserializer_(std::move(deserializer)), num_threads_(num_threads) {}
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
-  ~ChunkCache() { close(); }
+  ~ChunkCache() { close(std::chrono::seconds::zero()); }
 
   // The chunk, loaded if it is not here. Throws what the deserializer throws; a later call
   // tries again.
-  std::shared_ptr<const Chunk> get(std::uint64_t chunk);
+  std::shared_ptr<const Chunk> get(std::uint64_t chunk, const Poll& poll);
 
   // Has the threads load those chunks that are not here. What goes wrong there, get() throws.
   void load_ahead(std::span<const std::uint64_t> chunks);
@@ -49,41 +49,40 @@ class ChunkCache {
   // Forgets all but the `count` chunks that were asked for last.
   void keep_recent(std::size_t count);
 
-  // Ends the threads; one of them only asks the others to end, as it cannot wait for itself.
-  // Chunks are loaded by get() alone from here on.
-  void close();
+  // Waits so long for the threads to end, and returns whether they have, but for the caller
+  // itself. Chunks are loaded by get() alone from here on.
+  bool close(std::chrono::duration<double> limit);
 
-  // The caller is one of the threads.
-  bool runs_here() const;
+  // The caller is one of the threads, so the cache must outlive it.
+  bool runs_here() const { return threads_.holds_caller(); }
 
   ChunkCacheStats stats() const;
 
  private:
   struct Entry {
-    std::shared_ptr<const Chunk> chunk;  // null while it is being loaded, and after an error
-    std::exception_ptr error;
-    std::uint64_t last_wanted = 0;  // a time: the value of clock_
+    std::shared_ptr<const Chunk> chunk;  // null while it is being loaded
+    std::uint64_t last_wanted = 0;       // a time: the value of clock_
 
-    bool is_loading() const noexcept { return !chunk && !error; }
+    bool is_loading() const noexcept { return !chunk; }
   };
   using Entries = std::map<std::uint64_t, Entry>;
   using Lock = std::unique_lock<std::mutex>;
 
-  void work(const std::stop_token& stop);
-  void load(Lock& lock, std::uint64_t chunk);
+  void work();
+  Entry& load(Lock& lock, std::uint64_t chunk);
   // Takes an entry away and returns what is to be freed, without the lock.
   std::shared_ptr<const Chunk> drop(Entries::iterator entry);
 
   std::shared_ptr<Deserializer> deserializer_;
   std::uint32_t num_threads_;
   mutable std::mutex mutex_;  // guards all below
-  std::condition_variable_any changed_;
+  std::condition_variable changed_;
   Entries entries_;
   std::uint64_t clock_ = 0;
   std::deque<std::uint64_t> ahead_;  // to be loaded by the threads
   bool closed_ = false;
   ChunkCacheStats stats_;
-  std::vector<std::jthread> threads_;
+  ThreadGroup threads_;
 };
 
 }  // namespace sweephand

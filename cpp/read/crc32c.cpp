@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <array>
 
-#if defined(__x86_64__)
+#ifdef __x86_64__
 #include <nmmintrin.h>
 #include <wmmintrin.h>
 #define SWEEPHAND_HAS_CRC32C 1
@@ -81,7 +81,7 @@ constexpr auto kFactors = make_factors();
 [[gnu::target("sse4.2,pclmul")]] std::uint32_t crc32c_hardware(
     std::span<const std::byte> bytes) noexcept {
   std::uint64_t crc = 0xffffffff;
-  while (bytes.size() >= 3 * 8 * kMinLaneWords) {
+  while (bytes.size() >= 24 * kMinLaneWords) {
     const std::size_t words = std::min(kMaxLaneWords, bytes.size() / 24);
     const std::size_t lane = 8 * words;
     std::uint64_t b = 0;
@@ -103,7 +103,7 @@ constexpr auto kFactors = make_factors();
 }
 
 bool has_instruction() noexcept {
-  return __builtin_cpu_supports("sse4.2") != 0 && __builtin_cpu_supports("pclmul") != 0;
+  return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
 
 #endif

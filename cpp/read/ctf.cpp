@@ -1,6 +1,7 @@
 #include "read/ctf.hpp"
 
 #include "base/error.hpp"
+#include "read/buffer.hpp"
 #include "read/ctf_scanner.hpp"
 #include "read/ledger.hpp"
 
@@ -29,15 +30,15 @@ CtfDeserializer::CtfDeserializer(CtfFormat format, std::vector<CtfFile> files,
                                 std::to_string(files_.size()));
 }
 
-std::shared_ptr<const Chunk> CtfDeserializer::load(std::uint64_t number) {
-  const CtfChunk& chunk = chunks_.at(number);
+std::shared_ptr<const Chunk> CtfDeserializer::load(std::uint64_t chunk_number) {
+  const CtfChunk& chunk = chunks_.at(chunk_number);
   const CtfFile& source = files_[chunk.file];
-  const Place place{.file = source.path, .offset = chunk.offset, .chunk = number};
+  const Place place{.file = source.path, .offset = chunk.offset, .chunk = chunk_number};
 
   const File file(source.path, source.tag);
-  const auto text = std::make_unique_for_overwrite<char[]>(chunk.bytes + kCtfPadding);
-  file.read(chunk.offset, std::as_writable_bytes(std::span(text.get(), chunk.bytes)));
-  std::fill_n(text.get() + chunk.bytes, kCtfPadding, '\n');
+  Buffer<char> text(chunk.bytes + kCtfPadding);
+  file.read(chunk.offset, std::as_writable_bytes(std::span(text).first(chunk.bytes)));
+  std::ranges::fill(std::span(text).last(kCtfPadding), '\n');
 
   Ledger ledger(std::numeric_limits<std::uint64_t>::max());
   CtfScanner scanner(
@@ -45,7 +46,7 @@ std::shared_ptr<const Chunk> CtfDeserializer::load(std::uint64_t number) {
       {.file = source.path, .ignore_ids = source.ignore_ids, .first_line = chunk.first_line});
   // The first lines tell how much room all will take: growing step by step costs as much as
   // reading.
-  const std::string_view lines(text.get(), chunk.bytes);
+  const std::string_view lines(text.data(), chunk.bytes);
   const std::size_t first = lines.rfind('\n', kSampledBytes) + 1;  // 0 when there is none
   scanner.scan(lines.substr(0, first), chunk.offset);
   if (first > 0)

@@ -24,7 +24,7 @@ struct CtfChunk {
   std::uint64_t bytes = 0;
   std::uint64_t first_line = 0;  // from 0
   std::uint64_t num_sequences = 0;
-  std::uint64_t num_items = 0;  // errors that the index tolerated
+  std::uint64_t num_items = 0;  // errors that were charged when the index was made
 };
 
 class CtfDeserializer final : public Deserializer {
@@ -34,7 +34,7 @@ class CtfDeserializer final : public Deserializer {
 
   // A sequence that the index says to skip is there, without samples. Throws StaleError when
   // the file is not what the index says.
-  std::shared_ptr<const Chunk> load(std::uint64_t chunk) override;
+  std::shared_ptr<const Chunk> load(std::uint64_t chunk_number) override;
 
  private:
   CtfFormat format_;

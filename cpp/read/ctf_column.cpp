@@ -27,7 +27,9 @@ Decimal<T> read_nonfinite(const char* text) noexcept {
   const bool negative = *text == '-';
   if (negative || *text == '+') ++text;
   const auto read_word = [text](std::string_view word) {
-    const auto same = [](char expected, char found) { return expected == (found | 0x20); };
+    const auto same = [](char lower, char found) {
+      return lower == found || lower - 'a' + 'A' == found;
+    };
     // A mismatch comes no later than the line's end.
     return std::equal(word.begin(), word.end(), text, same) ? word.size() : 0;
   };

@@ -1,94 +1,20 @@
 #include "read/ctf_scanner.hpp"
 
-#include "read/decimal.hpp"
+#include "read/ctf_message.hpp"
 #include "read/find_byte.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <limits>
-#include <stdexcept>
-#include <system_error>
+#include <string>
 #include <utility>
 
 namespace sweephand {
 namespace {
 
-// The bytes from `at` on up to `size`, readable in a message.
-std::string excerpt(const char* at, const char* end, std::ptrdiff_t size) {
-  static constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const char* p = at; p != end && p - at < size; ++p) {
-    const auto byte = static_cast<unsigned char>(*p);
-    if (byte >= 0x20 && byte < 0x7f) {
-      text += *p;
-    } else {
-      text += {'\\', 'x', kDigits[byte / 16], kDigits[byte % 16]};
-    }
-  }
-  return text;
-}
-
-std::string describe_found(const char* at, const char* line_end) {
-  const char* end = at;
-  while (end != line_end && !is_blank(*end) && *end != '|') ++end;
-  if (end == at && at != line_end) ++end;
-  return at == line_end ? "the end of the line" : "'" + excerpt(at, end, 24) + "'";
-}
-
-std::string describe_expected(CtfFault::Kind kind, const CtfStream& stream) {
-  const std::string dimension = std::to_string(stream.dimension);
-  switch (kind) {
-    case CtfFault::Kind::kNumber:
-      return "a number like 5, -0.5 or 3e8";
-    case CtfFault::Kind::kNumberRange:
-      return "a number within the range of its type";
-    case CtfFault::Kind::kFraction:
-      return "an integer";
-    case CtfFault::Kind::kDelimiter:
-      return "a blank, '|' or the end of the line behind a number";
-    case CtfFault::Kind::kIndex:
-      return "an index and a number like 7:0.5";
-    case CtfFault::Kind::kIndexRange:
-      return "an index below " + dimension + " (is the declared shape right?)";
-    case CtfFault::Kind::kColon:
-      return "':' behind the index";
-    case CtfFault::Kind::kTooMany:
-      return "no number beyond the " + dimension + " of its shape (is it right?)";
-    case CtfFault::Kind::kTooFew:
-      return dimension + " numbers";
-    case CtfFault::Kind::kRepeated:
-      return "every index once";
-  }
-  return {};
-}
+constexpr std::size_t kMaxUndeclared = 1000;
+constexpr std::size_t kMaxUndeclaredBytes = 200;
 
 }  // namespace
-
-void check(const CtfFormat& format) {
-  if (format.streams.empty()) throw std::invalid_argument("there must be a stream");
-  std::uint64_t num_sizes = 0;
-  for (const CtfStream& stream : format.streams) {
-    const std::string field = "field '" + stream.field + "'";
-    const auto unfit = [](char byte) {
-      return static_cast<unsigned char>(byte) <= ' ' || byte == '|';
-    };
-    if (stream.field.empty() || stream.field.front() == '#' ||
-        std::ranges::any_of(stream.field, unfit))
-      throw std::invalid_argument(field +
-                                  " cannot be a name: it must have no blank, '|' or "
-                                  "control character, and not begin with '#'");
-    const auto same = [&](const CtfStream& other) { return other.field == stream.field; };
-    if (std::ranges::count_if(format.streams, same) > 1)
-      throw std::invalid_argument(field + " is declared twice");
-    constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
-    if (stream.dimension == 0 || stream.dimension > kMost)
-      throw std::invalid_argument(field + ": the shape must hold 1 to 2^31 - 1 numbers, got " +
-                                  std::to_string(stream.dimension));
-    num_sizes += stream.defines_mb_size ? 1 : 0;
-  }
-  if (num_sizes > 1) throw std::invalid_argument("only one stream may say defines_mb_size");
-}
 
 CtfScanner::CtfScanner(const CtfFormat& format, Ledger& ledger, Options options)
     : format_(format),
@@ -116,12 +42,12 @@ void CtfScanner::reserve(double times) {
 
 void CtfScanner::finish() { end_sequence(); }
 
-// Returns the line feed.
+// Returns the line feed, or any byte when the budget is exhausted.
 const char* CtfScanner::scan_line(const char* text) {
   const char* const text_end = text_.data() + text_.size();
   row_ = {.begin = text};
   text = scan_id(text);
-  for (;;) {
+  while (!ledger_.is_exhausted()) {
     while (is_blank(*text)) ++text;
     if (*text == '|') {
       text = scan_item(text);
@@ -132,6 +58,7 @@ const char* CtfScanner::scan_line(const char* text) {
       text = find_pipe_or_line_feed(text);
     }
   }
+  if (ledger_.is_exhausted()) return text;
   end_row();
   ++line_;
   return *text == '\r' ? text + 1 : text;
@@ -147,7 +74,7 @@ const char* CtfScanner::scan_id(const char* text) {
   }
   const CtfId found = read_id(text);
   if (!found.is_there) return text;
-  if (!sequence_ || sequence_->key != found.id) begin_sequence(found.id);
+  if (!in_sequence_ || sequence_.key != found.id) begin_sequence(found.id);
   row_.is_blank = false;
   return found.end;
 }
@@ -171,11 +98,14 @@ const char* CtfScanner::scan_item(const char* text) {
 
 const char* CtfScanner::skip_undeclared(std::string_view name) {
   row_.is_blank = false;
-  const auto known = undeclared_.find(name);
+  const std::string_view listed = name.substr(0, kMaxUndeclaredBytes);
+  const auto known = undeclared_.find(listed);
   if (known != undeclared_.end()) {
     ++known->second;
+  } else if (undeclared_.size() < kMaxUndeclared) {
+    undeclared_.emplace(listed, 1);
   } else {
-    undeclared_.emplace(name, 1);
+    ++undeclared_[""];
   }
   const char* const stop = find_pipe_or_control(name.data() + name.size());
   if (*stop == '|' || is_line_end(stop, text_.data() + text_.size())) return stop;
@@ -192,7 +122,7 @@ const char* CtfScanner::scan_sample(const char* text, std::size_t stream) {
   const char* end = column.read(text, text_.data() + text_.size());
   if (end == nullptr) {
     const CtfFault& fault = column.fault();
-    report_sample(fault, definition);
+    report_row(fault.at, describe_expected(fault.kind, definition), &definition);
     // Padding may take far more memory than the text, so it waits for the verdict.
     if (fault.end == nullptr || ledger_.is_exhausted()) return find_pipe_or_line_feed(fault.at);
     if (fault.kind == CtfFault::Kind::kTooFew) column.pad();
@@ -206,41 +136,43 @@ const char* CtfScanner::scan_sample(const char* text, std::size_t stream) {
 void CtfScanner::begin_sequence(std::uint64_t key) {
   end_sequence();
   sequence_ = {.key = key, .offset = offset_of(row_.begin), .line = line_};
+  in_sequence_ = true;
 }
 
 void CtfScanner::end_row() {
-  const bool no_sequence = !sequence_;
   if (row_.is_blank && format_.allow_blank_lines) {
-    if (options_.ignore_ids) sequence_.reset();
+    if (options_.ignore_ids) in_sequence_ = false;  // the line begins no sequence
     return;
   }
-  if (no_sequence)
-    throw DataError("expected the file to begin with a sequence id or '|', found " +
-                        describe_found(row_.begin, find_pipe_or_line_feed(row_.begin)) +
-                        "; is it a file in CNTK's text format?",
-                    {.file = options_.file, .offset = offset_of(row_.begin)});
+  if (!in_sequence_) refuse_beginning();
   if (row_.num_samples == 0)
     report_row(row_.begin, "a sample of a declared stream in every line", nullptr);
   num_samples_ += row_.num_samples;
-  ++sequence_->num_lines;
-  sequence_->num_sized_lines += row_.has_size ? 1 : 0;
+  ++sequence_.num_lines;
+  sequence_.num_sized_lines += row_.has_size ? 1 : 0;
+}
+
+void CtfScanner::refuse_beginning() const {
+  throw DataError("expected the file to begin with a sequence id or '|', found " +
+                      describe_found(rest_of_line(row_.begin)) +
+                      "; is it a file in CNTK's text format?",
+                  {.file = options_.file, .offset = offset_of(row_.begin)});
 }
 
 void CtfScanner::end_sequence() {
-  if (!sequence_) return;
+  if (!in_sequence_) return;
   check_sequence();
-  const Sequence& sequence = *sequence_;
   // A sequence without the size-defining stream is skipped; it keeps a place by its lines.
-  const bool sized = size_stream_ != nullptr && sequence.num_sized_lines > 0;
-  const std::uint64_t size = sized ? sequence.num_sized_lines : sequence.num_lines;
+  const bool sized = size_stream_ != nullptr && sequence_.num_sized_lines > 0;
+  const std::uint64_t size = sized ? sequence_.num_sized_lines : sequence_.num_lines;
   if (size > std::numeric_limits<std::uint32_t>::max())
     throw DataError(
         "the sequence has " + std::to_string(size) +
             " samples, and 2^32 - 1 are the most; split it by another id",
-        {.file = options_.file, .offset = sequence.offset, .sequence = sequence.key});
-  sequences_.keys.push_back(sequence.key);
-  sequences_.offsets.push_back(sequence.offset);
-  sequences_.lines.push_back(sequence.line);
+        {.file = options_.file, .offset = sequence_.offset, .sequence = sequence_.key});
+  sequences_.keys.push_back(sequence_.key);
+  sequences_.offsets.push_back(sequence_.offset);
+  sequences_.lines.push_back(sequence_.line);
   sequences_.sizes.push_back(static_cast<std::uint32_t>(size));
   for (const auto& column : columns_) {
     if (options_.keep_values) {
@@ -249,63 +181,70 @@ void CtfScanner::end_sequence() {
       column->clear();
     }
   }
-  sequence_.reset();
+  in_sequence_ = false;
 }
 
 // Rules that only a whole sequence can break.
 void CtfScanner::check_sequence() {
-  const CtfStream* absent = nullptr;
-  const CtfStream* repeated = nullptr;
+  const std::uint64_t num_lines = sequence_.num_lines;
   std::uint64_t longest = 0;
+  const CtfStream* repeated = nullptr;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const std::uint64_t num_samples = columns_[i]->num_new_samples();
-    if (num_samples == 0 && absent == nullptr) absent = &format_.streams[i];
-    if (num_samples > sequence_->num_lines && repeated == nullptr)
-      repeated = &format_.streams[i];
+    if (num_samples == 0) {
+      skip_sequence(format_.streams[i]);
+      return;
+    }
+    if (num_samples > num_lines && repeated == nullptr) repeated = &format_.streams[i];
     longest = std::max(longest, num_samples);
   }
-  const std::string lines = std::to_string(sequence_->num_lines) + " lines";
-  if (absent != nullptr) {
-    report_sequence("has no sample of this stream", absent);
-    sequences_.skipped.push_back(sequences_.keys.size());
-    for (const auto& column : columns_) column->drop_sequence();
-  } else if (repeated != nullptr) {
-    report_sequence("has more samples of this stream than its " + lines, repeated);
-  } else if (longest < sequence_->num_lines) {
-    report_sequence("has " + lines + ", but no stream has more than " +
-                        std::to_string(longest) + " samples",
+  if (repeated != nullptr)
+    report_sequence(
+        "has more samples of this stream than its " + std::to_string(num_lines) + " lines",
+        repeated);
+  if (longest < num_lines)
+    report_sequence("has " + std::to_string(num_lines) +
+                        " lines, but no stream has more than " + std::to_string(longest) +
+                        " samples",
                     nullptr);
-  }
+}
+
+void CtfScanner::skip_sequence(const CtfStream& absent) {
+  report_sequence("has no sample of this stream", &absent);
+  sequences_.skipped.push_back(sequences_.keys.size());
+  for (const auto& column : columns_) column->drop_sequence();
 }
 
 std::uint64_t CtfScanner::offset_of(const char* at) const noexcept {
   return text_offset_ + static_cast<std::uint64_t>(at - text_.data());
 }
 
-void CtfScanner::report_sample(const CtfFault& fault, const CtfStream& stream) {
-  report_row(fault.at, describe_expected(fault.kind, stream), &stream);
+// As much of it as a message may show, without its end.
+std::string_view CtfScanner::rest_of_line(const char* at) const noexcept {
+  constexpr std::ptrdiff_t kMost = 128;
+  const char* const text_end = text_.data() + text_.size();
+  const std::string_view rest(at, at + std::min(kMost, text_end - at));
+  std::size_t size = std::min(rest.find('\n'), rest.size());
+  if (size > 0 && size < rest.size() && rest[size - 1] == '\r') --size;
+  return rest.substr(0, size);
 }
 
 // `stream` may be null.
 void CtfScanner::report_row(const char* at, const std::string& expected,
                             const CtfStream* stream) {
-  const char* line_end = at;
-  while (*line_end != '\n') ++line_end;
-  if (line_end != at && line_end[-1] == '\r' &&
-      is_line_end(line_end - 1, text_.data() + text_.size()))
-    --line_end;
-  const char* const from = std::max(row_.begin, at - 40);
-  Item item{.reason = "expected " + expected + ", found " + describe_found(at, line_end) +
-                      " in \"" + excerpt(from, line_end, 80) + "\"",
-            .place = {.file = options_.file, .offset = offset_of(at)},
-            .line = line_ + 1,
-            .column = static_cast<std::uint64_t>(at - row_.begin) + 1,
-            .caused_by = row_.first_fault};
-  if (stream != nullptr) item.place.stream = stream->field;
-  if (sequence_) item.place.sequence = sequence_->key;
+  if (!in_sequence_) refuse_beginning();
   row_.is_blank = false;
-  if (!row_.first_fault) row_.first_fault = offset_of(at);
-  if (sequence_ && !sequence_->first_fault) sequence_->first_fault = row_.first_fault;
+  const char* const excerpt = std::max(row_.begin, at - 40);
+  Item item{
+      .reason = "expected " + expected + ", found " + describe_found(rest_of_line(at)) +
+                " in " + quote(rest_of_line(excerpt)),
+      .place = {.file = options_.file, .offset = offset_of(at), .sequence = sequence_.key},
+      .line = line_ + 1,
+      .column = static_cast<std::uint64_t>(at - row_.begin) + 1,
+      .caused_by = row_.first_fault};
+  if (stream != nullptr) item.place.stream = stream->field;
+  if (!row_.first_fault) row_.first_fault = item.place.offset;
+  if (!sequence_.first_fault) sequence_.first_fault = row_.first_fault;
   ledger_.add(std::move(item));
 }
 
@@ -313,9 +252,9 @@ void CtfScanner::report_row(const char* at, const std::string& expected,
 void CtfScanner::report_sequence(const std::string& reason, const CtfStream* stream) {
   Item item{
       .reason = "the sequence " + reason,
-      .place = {.file = options_.file, .offset = sequence_->offset, .sequence = sequence_->key},
-      .line = sequence_->line + 1,
-      .caused_by = sequence_->first_fault};
+      .place = {.file = options_.file, .offset = sequence_.offset, .sequence = sequence_.key},
+      .line = sequence_.line + 1,
+      .caused_by = sequence_.first_fault};
   if (stream != nullptr) item.place.stream = stream->field;
   ledger_.add(std::move(item));
 }

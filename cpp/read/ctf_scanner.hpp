@@ -83,7 +83,8 @@ class CtfScanner {
   CtfSequences& sequences() noexcept { return sequences_; }
   Columns& columns() noexcept { return columns_; }  // in the order of the streams
 
-  // How often a stream was met that is not declared.
+  // How often a stream was met that is not declared: of the first thousand by name, of all
+  // others under the empty one. Long names are cut.
   const std::map<std::string, std::uint64_t, std::less<>>& undeclared() const noexcept {
     return undeclared_;
   }
@@ -114,10 +115,12 @@ class CtfScanner {
   void end_row();
   void end_sequence();
   void check_sequence();
+  void skip_sequence(const CtfStream& absent);
+  [[noreturn]] void refuse_beginning() const;
 
   std::uint64_t offset_of(const char* at) const noexcept;
+  std::string_view rest_of_line(const char* at) const noexcept;
   void report_row(const char* at, const std::string& expected, const CtfStream* stream);
-  void report_sample(const CtfFault& fault, const CtfStream& stream);
   void report_sequence(const std::string& reason, const CtfStream* stream);
 
   const CtfFormat& format_;
@@ -135,7 +138,8 @@ class CtfScanner {
   std::uint64_t line_ = 0;
   std::size_t next_stream_ = 0;  // a guess: streams come in the same order line after line
   Row row_;
-  std::optional<Sequence> sequence_;
+  Sequence sequence_;
+  bool in_sequence_ = false;
 };
 
 }  // namespace sweephand

@@ -7,17 +7,16 @@
 namespace sweephand::decimal {
 namespace {
 
-// The digits of a number without its exponent, and the exponent of the last of them.
-struct Digits {
+// The digits of a number without its exponent, and the power of ten of the last of them.
+struct Mantissa {
   const char* begin;
   const char* end;
   std::int64_t exponent;
 };
 
-Digits find_digits(const char* text, const char* end) noexcept {
+Mantissa find_mantissa(const char* text, const char* end) noexcept {
   // No number of digits that fits in memory makes up for such an exponent.
-  constexpr std::int64_t kMaxExponent = std::int64_t{1} << 56;
-  const auto is_e = [](char byte) { return (byte | 0x20) == 'e'; };
+  constexpr std::int64_t kMaxExponent = 100'000'000'000'000'000;
   const char* const digits_end = std::find_if(text, end, is_e);
   const char* const point = std::find(text, digits_end, '.');
   std::int64_t exponent = point == digits_end ? 0 : point + 1 - digits_end;
@@ -29,12 +28,12 @@ Digits find_digits(const char* text, const char* end) noexcept {
     for (; p != end; ++p) power = std::min(power * 10 + (*p - '0'), kMaxExponent);
     exponent += negative ? -power : power;
   }
-  return {text, digits_end, exponent};
+  return {.begin = text, .end = digits_end, .exponent = exponent};
 }
 
 // Whether the first digit that is not zero stands left of the decimal point.
 bool at_least_one(const char* text, const char* end) noexcept {
-  const Digits digits = find_digits(text, end);
+  const Mantissa digits = find_mantissa(text, end);
   const auto nonzero = [](char byte) { return byte >= '1' && byte <= '9'; };
   const char* const first = std::find_if(digits.begin, digits.end, nonzero);
   return std::count_if(first, digits.end, is_digit) + digits.exponent > 0;
@@ -60,7 +59,7 @@ template Decimal<double> round_text(const char* text, const char* end) noexcept;
 
 Decimal<std::uint64_t> round_to_magnitude(const char* text, const char* end) noexcept {
   constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
-  const Digits digits = find_digits(text, end);
+  const Mantissa digits = find_mantissa(text, end);
   std::int64_t left = std::count_if(digits.begin, digits.end, is_digit) + digits.exponent;
   Decimal<std::uint64_t> result{.end = end};  // `left` of its digits are still to come
   const auto append = [&](std::uint64_t digit) {

@@ -35,6 +35,7 @@ struct Decimal {
 };
 
 inline bool is_digit(char byte) noexcept { return byte >= '0' && byte <= '9'; }
+inline bool is_e(char byte) noexcept { return byte == 'e' || byte == 'E'; }
 
 // Eight bytes of text, the first one lowest.
 class Octet {
@@ -52,20 +53,20 @@ class Octet {
   }
 
   // The byte at `place`, below 8.
-  char byte(int place) const noexcept {
+  char byte(std::uint64_t place) const noexcept {
     return static_cast<char>((word_ >> (8 * place)) ^ 0x30);
   }
 
   // 1 if the byte at `place` is `byte`, else 0; by arithmetic, because a compiler makes a
   // branch of a comparison, and this one is often hard to foretell.
-  int is(int place, char byte) const noexcept {
+  std::uint64_t is(std::uint64_t place, char byte) const noexcept {
     const std::uint64_t difference =
         ((word_ >> (8 * place)) ^ 0x30 ^ static_cast<unsigned char>(byte)) & 0xff;
-    return static_cast<int>((difference - 1) >> 63);
+    return (difference - 1) >> 63;
   }
 
   // The same without the byte at `place`.
-  Octet without(int place) const noexcept {
+  Octet without(std::uint64_t place) const noexcept {
     const std::uint64_t before = (std::uint64_t{1} << (8 * place)) - 1;
     Octet result = *this;
     result.word_ = (word_ & before) | ((word_ >> 8) & ~before);
@@ -73,7 +74,7 @@ class Octet {
   }
 
   // The number that the first `count` bytes are the digits of; 1 to 8.
-  std::uint64_t value(int count) const noexcept {
+  std::uint64_t value(std::uint64_t count) const noexcept {
     // Leading zeros instead of what follows, then pairs, fours and eights are joined.
     std::uint64_t word = word_ << (64 - 8 * count);
     word = word * 10 + (word >> 8);
@@ -86,6 +87,11 @@ class Octet {
   std::uint64_t word_ = 0;
 };
 
+// Which byte the lowest set bit is in; 8 for none.
+inline std::uint64_t first_byte(std::uint64_t bits) noexcept {
+  return static_cast<std::uint64_t>(std::countr_zero(bits)) / 8;
+}
+
 // Adds the digits from `text` on to `value`, and returns where they end. `value` wraps around
 // beyond 19 digits.
 [[gnu::always_inline]] inline const char* add_digits(const char* text,
@@ -96,8 +102,8 @@ class Octet {
     const Octet octet(text);
     const std::uint64_t others = octet.others();
     if ((others & 0x80) != 0) return text;
-    const int count = std::countr_zero(others) / 8;  // 8 when all are digits
-    value = value * kPowers[static_cast<unsigned>(count)] + octet.value(count);
+    const std::uint64_t count = first_byte(others);  // 8 when all are digits
+    value = value * kPowers[count] + octet.value(count);
     text += count;
     if (count < 8) return text;
   }
@@ -114,7 +120,7 @@ struct Digits {
   const std::uint64_t others = octet.others();
   if ((others & 0x80) != 0) return {.end = text};
   if (others != 0) {
-    const int count = std::countr_zero(others) / 8;
+    const std::uint64_t count = first_byte(others);
     return {.end = text + count, .value = octet.value(count)};
   }
   Digits digits{.value = octet.value(8)};
@@ -153,7 +159,7 @@ struct Parts {
     exponent = fraction - text;
     num_digits -= exponent;
   }
-  if ((*text | 0x20) == 'e' && valid) {
+  if (is_e(*text) && valid) {
     ++text;
     const bool negative = *text == '-';
     if (negative || *text == '+') ++text;
@@ -162,7 +168,11 @@ struct Parts {
     for (; is_digit(*text); ++text) power = std::min(power * 10 + (*text - '0'), kMaxExponent);
     exponent += negative ? -power : power;
   }
-  return {text, digits, exponent, valid, num_digits <= 19};
+  return {.end = text,
+          .digits = digits,
+          .exponent = exponent,
+          .valid = valid,
+          .exact = num_digits <= 19};
 }
 
 // Integers up to 2^53 and powers of ten up to 10^22 are exact doubles, so that one division or
@@ -193,18 +203,17 @@ template <std::floating_point T>
   const Octet octet(text);
   const std::uint64_t others = octet.others();
   if ((others & 0x80) != 0 || others == 0) return {};
-  const int first = std::countr_zero(others) / 8;
-  const int has_point = octet.is(first, '.');
-  const std::uint64_t rest =
-      others ^ (static_cast<std::uint64_t>(has_point) << (8 * first + 7));
+  const std::uint64_t first = first_byte(others);
+  const std::uint64_t has_point = octet.is(first, '.');
+  const std::uint64_t rest = others ^ (has_point << (8 * first + 7));
   if (rest == 0) return {};
-  const int size = std::countr_zero(rest) / 8;
-  if ((octet.byte(size) | 0x20) == 'e') return {};
-  const int num_fraction = size - first - has_point;  // without a point size and first are one
+  const std::uint64_t size = first_byte(rest);
+  if (is_e(octet.byte(size))) return {};
+  const std::uint64_t num_fraction =
+      size - first - has_point;  // without a point size and first are one
   const std::uint64_t digits = octet.without(first).value(size - has_point);
   return {.end = text + size,
-          .value = static_cast<T>(static_cast<std::int64_t>(digits)) /
-                   kPowers[static_cast<std::uint64_t>(num_fraction)]};
+          .value = static_cast<T>(static_cast<std::int64_t>(digits)) / kPowers[num_fraction]};
 }
 
 template <std::floating_point T>

@@ -32,7 +32,8 @@ inline const char* find_pipe_or_control(const char* text) noexcept {
   const __m128i last_control = _mm_set1_epi8(0x1f);
   for (;; text += 16) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text));
-    const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, last_control), bytes);
+    const __m128i control =
+        _mm_cmpeq_epi8(_mm_subs_epu8(bytes, last_control), _mm_setzero_si128());
     const __m128i tab = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\t'));
     const __m128i pipe = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('|'));
     const int mask = _mm_movemask_epi8(_mm_or_si128(_mm_andnot_si128(tab, control), pipe));

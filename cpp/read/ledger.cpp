@@ -6,27 +6,25 @@
 namespace sweephand {
 
 void Ledger::add(Item item) {
-  offsets_.push_back(item.place.offset.value_or(0));
-  if (!item.caused_by && ++num_charged_ == max_errors_ + 1) beyond_ = item;
+  ++num_items_;
+  if (!item.caused_by) {
+    offsets_.push_back(item.place.offset.value_or(0));
+    if (num_charged() == max_errors_ + 1) beyond_ = item;
+  }
   if (items_.size() < kMaxListed) items_.push_back(std::move(item));
 }
 
 void Ledger::append(const Ledger& part, std::uint64_t first_line, bool keys_are_lines) {
+  const std::uint64_t charged_before = num_charged();
   for (Item item : part.items_) {
     if (item.line > 0) item.line += first_line;
     if (keys_are_lines && item.place.sequence) *item.place.sequence += first_line;
     add(std::move(item));
   }
   // What the part counted without listing it.
-  const std::uint64_t listed_charged = [&part] {
-    std::uint64_t count = 0;
-    for (const Item& item : part.items_) count += item.caused_by ? 0 : 1;
-    return count;
-  }();
-  offsets_.insert(offsets_.end(),
-                  part.offsets_.begin() + static_cast<std::ptrdiff_t>(part.items_.size()),
-                  part.offsets_.end());
-  num_charged_ += part.num_charged_ - listed_charged;
+  const auto listed = static_cast<std::ptrdiff_t>(num_charged() - charged_before);
+  offsets_.insert(offsets_.end(), part.offsets_.begin() + listed, part.offsets_.end());
+  num_items_ += part.num_items_ - part.items_.size();
 }
 
 void Ledger::check() const {

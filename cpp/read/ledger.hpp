@@ -32,20 +32,21 @@ class Ledger {
   void append(const Ledger& part, std::uint64_t first_line, bool keys_are_lines);
 
   // Whether more was charged than the budget allows.
-  bool is_exhausted() const noexcept { return num_charged_ > max_errors_; }
+  bool is_exhausted() const noexcept { return num_charged() > max_errors_; }
 
   // Throws the first item beyond the budget as a DataError.
   void check() const;
 
   const std::vector<Item>& items() const noexcept { return items_; }  // the first kMaxListed
-  const std::vector<std::uint64_t>& offsets() const noexcept { return offsets_; }  // of all
-  std::uint64_t num_charged() const noexcept { return num_charged_; }
+  const std::vector<std::uint64_t>& offsets() const noexcept { return offsets_; }  // charged
+  std::uint64_t num_items() const noexcept { return num_items_; }
+  std::uint64_t num_charged() const noexcept { return offsets_.size(); }
 
  private:
   std::uint64_t max_errors_;
   std::vector<Item> items_;
   std::vector<std::uint64_t> offsets_;
-  std::uint64_t num_charged_ = 0;
+  std::uint64_t num_items_ = 0;
   std::optional<Item> beyond_;  // the first item beyond the budget
 };
 

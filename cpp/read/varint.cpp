@@ -18,7 +18,8 @@ namespace {
   std::uint64_t goes_on = 0;
 #ifdef __x86_64__
   for (int i = 3; i >= 0; --i) {
-    const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + 16 * i));
+    const __m128i sixteen =
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + std::ptrdiff_t{16} * i));
     goes_on = (goes_on << 16) | static_cast<std::uint32_t>(_mm_movemask_epi8(sixteen));
   }
 #else
@@ -87,8 +88,9 @@ template <class Join>
 
 // The first two generations of Zen have the instruction, but as a slow program.
 bool has_fast_bmi2() noexcept {
-  return __builtin_cpu_supports("bmi2") != 0 && __builtin_cpu_is("znver1") == 0 &&
-         __builtin_cpu_is("znver2") == 0;
+  const bool has_it = __builtin_cpu_supports("bmi2");
+  const bool is_slow = __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2");
+  return has_it && !is_slow;
 }
 
 #endif

@@ -4,7 +4,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from sweephand import numpy
+from sweephand import numpy, tfds, tfrecord
 from sweephand.deserializers import (
     ArrayDeserializer,
     CTFDeserializer,
@@ -14,10 +14,19 @@ from sweephand.deserializers import (
     MegatronDeserializer,
     NpyDeserializer,
     RawTokensDeserializer,
+    TFRecordDeserializer,
     UserDeserializer,
 )
 from sweephand.errors import DataError, LossScaleError, StaleError, StateError
-from sweephand.layouts import Frames, Layout, Padded, Ragged
+from sweephand.layouts import (
+    Bucketed,
+    Frames,
+    Layout,
+    Packed,
+    Padded,
+    Ragged,
+    TruncatedBPTT,
+)
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.minibatch import Minibatch, MinibatchData
 from sweephand.source import MinibatchSource, MinibatchSourceFromData
@@ -67,6 +76,7 @@ __all__ = [
     "PREEMPTED_EXIT_CODE",
     "ArrayDeserializer",
     "ArrowDeserializer",
+    "Bucketed",
     "CSVProgressWriter",
     "CTFDeserializer",
     "CheckpointConfig",
@@ -88,6 +98,7 @@ __all__ = [
     "MinibatchSource",
     "MinibatchSourceFromData",
     "NpyDeserializer",
+    "Packed",
     "Padded",
     "ParquetDeserializer",
     "PeriodicWriter",
@@ -105,10 +116,12 @@ __all__ = [
     "StreamDefs",
     "StreamInfo",
     "Streams",
+    "TFRecordDeserializer",
     "TensorBoardProgressWriter",
     "TestConfig",
     "Trainer",
     "TrainingSession",
+    "TruncatedBPTT",
     "UserDeserializer",
     "__version__",
     "learning_parameter_schedule",
@@ -118,6 +131,8 @@ __all__ = [
     "momentum_schedule",
     "momentum_schedule_per_sample",
     "numpy",
+    "tfds",
+    "tfrecord",
     "training_session",
 ]
 

@@ -296,6 +296,16 @@ def describe_stream(name: str, column: ColumnData, definition: StreamDef) -> Str
     )
 
 
+def delivered_bytes(column: ColumnData, info: StreamInfo) -> int:
+    """Return the bytes of all samples of a column in the dtype that they are delivered in."""
+    stored = column.num_samples * column.sample_bytes
+    if column.values is not None:
+        stored = column.values.nbytes
+    offsets = column.num_bytes - (0 if column.values is None else stored)
+    itemsize = column.dtype.itemsize if info.is_bytes else info.dtype.itemsize
+    return offsets + stored // column.dtype.itemsize * itemsize
+
+
 def check_dtype(name: str, dtype: np.dtype[Any]) -> None:
     """Refuse element types that have no plain bytes.
 

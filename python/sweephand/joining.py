@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.deserializers.base import Deserializer, Opened, Sizing
+from sweephand.deserializers.base import Deserializer, Opened, Sizing, SweepOrder
 from sweephand.errors import DataError
 from sweephand.frames import as_frames
 from sweephand.ids import KeptIds, SequenceIds
@@ -28,6 +28,9 @@ class Joined:
         The deserializers, and which of their sequences belong together.
     places : list of (member, column)
         Where each stream comes from.
+    opened, numbers : lists, one entry per deserializer
+        The deserializers, and the numbers of their sequences that make up the corpus; None: all
+        of the only one.
     """
 
     members: list[_core.Member]
@@ -39,8 +42,31 @@ class Joined:
     names: list[str]
     resident: bool
     sample_bytes: float
+    opened: list[Opened]
+    numbers: list[NDArray[np.uint64]] | None = None
     num_dropped: int = 0
     errors: Sequence[Sequence[DataError]] = ()
+    order: SweepOrder | None = None
+
+    def measure(self, stream: str | None) -> tuple[Sizing, _core.Corpus]:
+        """Return the sizes of sequences, by one stream or by the longest, and the corpus."""
+        sizing = self.size_by(stream)
+        corpus = _core.Corpus(self.chunk_sequences, sizing.chunk_samples, sizing.sizes)
+        if self.order is not None:
+            order = _core.CallbackOrder(fill=self.order.numbers, place=self.order.place)
+            corpus = corpus.ordered_by(order)
+        return sizing, corpus
+
+    def keep(self, kept: NDArray[np.bool_]) -> Joined:
+        """Return the corpus with only some of its sequences; their ids stay as they are.
+
+        Parameters
+        ----------
+        kept : ndarray of bool, shape (sequences,)
+        """
+        chosen = np.flatnonzero(kept).astype(np.uint64)
+        numbers = [chosen] if self.numbers is None else [rows[kept] for rows in self.numbers]
+        return _select(self.opened, numbers, self.num_dropped)
 
 
 def open_all(
@@ -82,7 +108,10 @@ def open_all(
         raise ValueError(
             "frames of several joined deserializers are not possible; join sequences"
         )
-    return _join(opened, streams, missing)
+    if any(one.order is not None for one in opened):
+        raise ValueError("data that have an order of their own, as TFDS', cannot be joined")
+    numbers, num_dropped = _match(opened, missing)
+    return _select(opened, numbers, num_dropped)
 
 
 def _alone(one: Opened) -> Joined:
@@ -96,7 +125,9 @@ def _alone(one: Opened) -> Joined:
         names=list(one.names),
         resident=one.resident,
         sample_bytes=one.sample_bytes,
+        opened=[one],
         errors=[one.errors],
+        order=one.order,
     )
 
 
@@ -114,18 +145,18 @@ def _member(one: Opened, joined: NDArray[np.uint64] | None = None) -> _core.Memb
     )
 
 
-def _join(
-    opened: list[Opened], streams: list[StreamInfo], missing: Literal["error", "drop"]
+def _select(
+    opened: list[Opened], numbers: list[NDArray[np.uint64]], num_dropped: int
 ) -> Joined:
+    """Return the corpus of these sequences, in the order and the chunks of the primary."""
     primary = opened[0]
-    numbers, kept = _match(opened, missing)
-    ends = np.cumsum(primary.chunk_sequences).astype(np.int64)
-    chunk_ends = np.searchsorted(np.flatnonzero(kept), ends)
+    ends = np.cumsum(primary.chunk_sequences)
+    chunk_ends = np.searchsorted(numbers[0], ends)
     chunk_sequences = np.diff(chunk_ends, prepend=0).astype(np.uint64)
     starts = np.append(0, chunk_ends)
 
     def size_by(stream: str | None) -> Sizing:
-        sizes = np.zeros(int(kept.sum()), np.uint32)
+        sizes = np.zeros(len(numbers[0]), np.uint32)
         for one, rows in zip(opened, numbers, strict=True):
             if stream is None or stream in [info.name for info in one.streams]:
                 sizes = np.maximum(sizes, _all_sizes(one, stream)[rows])
@@ -138,14 +169,16 @@ def _join(
     return Joined(
         members=[_member(one, rows) for one, rows in zip(opened, numbers, strict=True)],
         places=[(m, c) for m, one in enumerate(opened) for c in range(len(one.streams))],
-        streams=streams,
+        streams=[info for one in opened for info in one.streams],
         chunk_sequences=chunk_sequences,
         size_by=size_by,
         ids=KeptIds(primary.ids, numbers[0]),
         names=[name for one in opened for name in one.names],
         resident=all(one.resident for one in opened),
         sample_bytes=sum(one.sample_bytes for one in opened),
-        num_dropped=int((~kept).sum()),
+        opened=opened,
+        numbers=numbers,
+        num_dropped=num_dropped,
         errors=[one.errors for one in opened],
     )
 
@@ -158,8 +191,8 @@ def _all_sizes(one: Opened, stream: str | None) -> NDArray[np.uint32]:
 
 def _match(
     opened: list[Opened], missing: Literal["error", "drop"]
-) -> tuple[list[NDArray[np.uint64]], NDArray[np.bool_]]:
-    """Return each deserializer's numbers of the joined sequences, and which the first keeps."""
+) -> tuple[list[NDArray[np.uint64]], int]:
+    """Return each deserializer's numbers of the joined sequences, and how many are dropped."""
     positional = [one.keys is None for one in opened]
     if any(positional) and not all(positional):
         raise ValueError(
@@ -184,7 +217,7 @@ def _match(
         found.append(rows.astype(np.uint64))
     if not kept.any():
         raise ValueError("the keys of the joined deserializers do not match: nothing is left")
-    return [rows[kept] for rows in found], kept
+    return [rows[kept] for rows in found], int((~kept).sum())
 
 
 def _keys_of(one: Opened, which: int) -> list[str]:

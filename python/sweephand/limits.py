@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,6 +12,20 @@ INFINITELY_REPEAT = 2**64 - 1
 FULL_DATA_SWEEP = 2**64 - 2
 MAX_TIME = 2**63 - 1
 END_OF_TIME = MAX_TIME - 2**32  # no sequence is longer, so that none ends after MAX_TIME
+
+
+def limit_of_old_name(epoch_size: int | None, max_samples: int) -> int:
+    """Return `max_samples`, by whichever of its names it was given."""
+    if epoch_size is None:
+        return max_samples
+    if max_samples != INFINITELY_REPEAT:
+        raise ValueError("give max_samples alone; epoch_size is its old name")
+    warnings.warn(
+        "epoch_size of a source is the old name of max_samples",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return epoch_size
 
 
 @dataclass(frozen=True)

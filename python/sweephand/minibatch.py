@@ -10,15 +10,17 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
+from sweephand.cells import GAP, START, VALID, Pieces, next_tokens, same_tokens
 from sweephand.ids import SequenceIds
-from sweephand.layouts import Layout, Padded, pad_element
+from sweephand.layouts import Bucketed, Layout, Packed, pad_element
 from sweephand.lazy import lazy
 from sweephand.streams import StreamInfo
 
 if TYPE_CHECKING:
     import torch
 
-START, VALID, GAP = 2, 1, 0
+
+LABELS = "labels"
 
 
 class MinibatchData:
@@ -73,6 +75,13 @@ class MinibatchData:
         """(sequences, longest sequence, *sample shape)."""
         return (self.num_sequences, self.max_seqlen, *self.info.shape)
 
+    @property
+    def dense_shape(self) -> tuple[int, ...]:
+        """The shape of `asarray`; nothing is made for it."""
+        if self._is_grid:
+            return (self._stream.rows, self._stream.width, *self.info.shape)
+        return (*self.mask.shape, *self.info.shape)
+
     @lazy
     def offsets(self) -> NDArray[np.int64]:
         """Where sequences begin in `values`, and the end: int64, shape (sequences + 1,)."""
@@ -88,16 +97,129 @@ class MinibatchData:
 
     @property
     def cu_seqlens(self) -> NDArray[np.int32]:
-        """`offsets` as int32, shape (sequences + 1,), as attention kernels want them.
+        """`offsets` as int32, as attention kernels want them.
+
+        Returns
+        -------
+        ndarray of int32, shape (sequences + 1,)
+            With ``Packed(cu_seqlens_capacity=n)`` always n + 1 entries: the last one repeats.
 
         Raises
         ------
         OverflowError
             If there are 2^31 samples or more.
+        ValueError
+            If there are more sequences than the layout's capacity.
         """
         if self.num_samples > np.iinfo(np.int32).max:
             raise OverflowError(f"{self.num_samples} samples do not fit int32 offsets")
-        return self.offsets.astype(np.int32)
+        offsets = self.offsets.astype(np.int32)
+        capacity = self._capacity
+        return offsets if capacity is None else _repeat_last(offsets, capacity)
+
+    @property
+    def row_cu_seqlens(self) -> NDArray[np.int32]:
+        """Boundaries of sequences inside each row of a layout of rows.
+
+        Returns
+        -------
+        ndarray of int32, shape (rows, most sequences of a row + 1)
+            From 0; the last boundary of a row repeats. With
+            ``Packed(cu_seqlens_capacity=n)`` always n + 1 columns.
+        """
+        return self._pieces.boundaries(self._capacity)
+
+    @property
+    def dense_cu_seqlens(self) -> NDArray[np.int32]:
+        """Boundaries in ``asarray().reshape(-1)`` of a layout of rows, for static shapes.
+
+        The padding of a row is a sequence of its own, so that every cell belongs to one; as it
+        may be the longest, take the row length for the longest.
+
+        Returns
+        -------
+        ndarray of int32, shape (sequences + padded rows + 1,)
+            With ``Packed(cu_seqlens_capacity=n)`` always n + rows + 1 entries: the last one
+            repeats.
+        """
+        boundaries = self._pieces.dense_boundaries(self._stream.width).astype(np.int32)
+        if self._capacity is None:
+            return boundaries
+        return _repeat_last(boundaries, self._capacity + self._stream.rows)
+
+    @property
+    def segment_ids(self) -> NDArray[np.int32]:
+        """Which sequence of its row every cell holds: `Minibatch.segment_ids`."""
+        return _segments(self._batch.segment_ids(), self._layout)
+
+    @property
+    def position_ids(self) -> NDArray[np.int32]:
+        """Where in its sequence every cell is: `Minibatch.position_ids`."""
+        return _segments(self._batch.position_ids(), self._layout)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where pieces begin in a layout of rows: `Minibatch.starts`."""
+        return self._pieces.starts()
+
+    def labels(self, ignore_index: int = -100, shifted: bool = True) -> NDArray[np.int64]:
+        """Return what a model is to predict at every sample, never across a border.
+
+        Parameters
+        ----------
+        ignore_index : int
+            Where there is nothing to predict: in gaps, and at the last sample of every sequence
+            (the first one if not shifted, also of one that goes on from another row).
+        shifted : bool
+            The next sample of the same sequence; else the sample itself, for models that shift.
+
+        Returns
+        -------
+        ndarray of int64
+            In the shape of `asarray` if the layout made a dense array, else of `values`. If
+            shifted, a sequence that goes on in another row or minibatch is labelled across that
+            cut.
+
+        Raises
+        ------
+        TypeError
+            If samples are no integers.
+        """
+        if self.is_sparse or self.info.shape != () or self.info.dtype.kind not in "iu":
+            raise TypeError(
+                f"labels are made of integers, stream {self.info.name!r} has samples of "
+                f"{self.info.dtype}, shape {self.info.shape}"
+            )
+        tokens = self.asarray() if self._is_grid else self.values[None]
+        beyond = None
+        if self._layout.has_rows and shifted:
+            beyond = self._stream.beyond(self.info.dtype, (self.num_sequences,))
+            beyond = None if beyond is None else self._apply_transforms(beyond)
+        return self._labels_of(tokens, beyond, ignore_index, shifted)
+
+    def loss_mask(self, shifted: bool = True) -> NDArray[np.bool_]:
+        """Return where `labels` are something to predict: bool, in the same shape."""
+        shape = self.mask.shape if self._is_grid else (1, self.num_samples)
+        ones = np.ones(self.num_sequences, np.uint8)
+        found = self._labels_of(np.broadcast_to(np.uint8(1), shape), ones, 0, shifted)
+        return found.astype(np.bool_)
+
+    def _labels_of(
+        self, tokens: NDArray[Any], beyond: NDArray[Any] | None, ignore: int, shifted: bool
+    ) -> NDArray[np.int64]:
+        """Return labels of tokens in rows; `beyond` is what stands behind each piece."""
+        make = next_tokens if shifted else same_tokens
+        if not self._is_grid:
+            mask = np.full(self.num_samples, VALID, np.uint8)
+            mask[self.offsets[:-1][self.lengths > 0]] = START
+            flat: NDArray[np.int64] = make(tokens, mask[None], ignore)[0]
+            return flat
+        labels = make(tokens, self.mask, ignore)
+        if self._layout.has_rows and shifted:
+            self._pieces.end_labels(labels, beyond, ignore)
+        elif self._layout.has_rows:
+            self._pieces.begin_labels(labels, ignore)
+        return labels
 
     @lazy
     def values(self) -> Any:
@@ -143,7 +265,8 @@ class MinibatchData:
         Returns
         -------
         ndarray, shape (sequences, width, *sample shape)
-            Width is that of the longest sequence, rounded up as the layout says.
+            Width is that of the longest sequence, rounded up as the layout says, or the
+            bucket's. In a layout of rows (rows, row length, *sample shape).
         """
         wanted = self._layout.pad_value_of(self.info.name) if pad_value is None else pad_value
         dense = self._dense(wanted)
@@ -155,12 +278,18 @@ class MinibatchData:
         if self._is_grid:
             cells: NDArray[np.uint8] = self._stream.mask()
             return cells
-        padded = self._layout if isinstance(self._layout, Padded) else Padded()
-        width = -(-self.max_seqlen // padded.multiple_of) * padded.multiple_of
+        options = self._layout.assemble_options()
+        width = -(-self.max_seqlen // options.multiple_of) * options.multiple_of
+        width = max(width, self._batch.row_length)  # a bucket's
         lengths = self.lengths[:, None]
-        place = np.arange(width) - (width - lengths if padded.side == "left" else 0)
+        place = np.arange(width) - (width - lengths if options.pad_left else 0)
         valid = (place >= 0) & (place < lengths)
         return np.where(valid, np.where(place == 0, START, VALID), GAP).astype(np.uint8)
+
+    def valid_mask(self, dtype: DTypeLike = np.bool_) -> NDArray[Any]:
+        """Return 1 in the cells of `asarray` that hold data and 0 in gaps, in any dtype."""
+        valid: NDArray[Any] = (self.mask != GAP).astype(dtype)
+        return valid
 
     def __array__(
         self, dtype: DTypeLike | None = None, copy: bool | None = None
@@ -207,6 +336,15 @@ class MinibatchData:
                 f"stream {self.info.name!r} is {kind}; use asarray() or as_sequences()"
             )
         return self.asarray() if self._is_grid else self.values
+
+    @lazy
+    def _pieces(self) -> Pieces:
+        return _pieces_of(self._batch, self._layout)
+
+    @property
+    def _capacity(self) -> int | None:
+        """How many sequences the boundaries always have entries for."""
+        return self._layout.cu_seqlens_capacity if isinstance(self._layout, Packed) else None
 
     @property
     def _is_grid(self) -> bool:
@@ -259,7 +397,7 @@ class MinibatchData:
         )
 
     def _dense(self, pad_value: float) -> NDArray[Any]:
-        if self._is_grid and not self.info.transforms:
+        if self._is_grid and not self.is_sparse and not self.info.transforms:
             if pad_value == self._layout.pad_value_of(self.info.name):
                 return self._grid
             mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))
@@ -374,5 +512,82 @@ class Minibatch(Mapping[Any, MinibatchData]):
 
     @property
     def bucket_key(self) -> int | None:
-        """The bucket that all sequences are of, in a bucketed layout."""
-        return None
+        """In a bucketed layout the boundary of the bucket, which is the padded width."""
+        return self._batch.row_length if isinstance(self._layout, Bucketed) else None
+
+    @property
+    def provide_data(self) -> list[tuple[Any, tuple[int, ...]]]:
+        """(name, shape of `MinibatchData.asarray`) of every stream but "labels"."""
+        return [(key, data.dense_shape) for key, data in self.items() if key != LABELS]
+
+    @property
+    def provide_label(self) -> list[tuple[Any, tuple[int, ...]]]:
+        """(name, shape of `MinibatchData.asarray`) of the stream "labels", if it is there."""
+        return [(key, data.dense_shape) for key, data in self.items() if key == LABELS]
+
+    @property
+    def fill_ratio(self) -> float:
+        """Samples of the share over the cells of its dense arrays; 1.0 if it has no gaps."""
+        cells = self._batch.num_cells
+        return self.num_samples / cells if cells else 1.0
+
+    @property
+    def segment_ids(self) -> NDArray[np.int32]:
+        """Which sequence of its row every cell of packed rows holds.
+
+        Returns
+        -------
+        ndarray of int32, shape (rows, row length)
+            1, 2, ... in every row; 0 in gaps.
+        """
+        return _segments(self._batch.segment_ids(), self._layout)
+
+    @property
+    def position_ids(self) -> NDArray[np.int32]:
+        """Where in its sequence every cell of packed rows is.
+
+        Returns
+        -------
+        ndarray of int32, shape (rows, row length)
+            From 0 in every segment; 0 in gaps.
+        """
+        return _segments(self._batch.position_ids(), self._layout)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where pieces begin in a layout of rows.
+
+        Returns
+        -------
+        ndarray of int64, shape (sequences,)
+            Row after row the column of each piece, or, for one that continues a sequence, minus
+            the samples delivered before; in `TruncatedBPTT` that one stands at column 0.
+        """
+        return _pieces_of(self._batch, self._layout).starts()
+
+    @property
+    def row_costs(self) -> NDArray[np.int64]:
+        """What attention costs in each row, the sum of squared lengths: int64, (rows,)."""
+        return _pieces_of(self._batch, self._layout).costs()
+
+
+def _pieces_of(batch: _core.Batch, layout: Layout) -> Pieces:
+    if not layout.has_rows:
+        raise AttributeError(f"rows come with Packed or TruncatedBPTT, this is {layout!r}")
+    return Pieces(batch.cells().reshape(-1, 4), batch.sizes(), batch.num_rows)
+
+
+def _repeat_last(boundaries: NDArray[np.int32], capacity: int) -> NDArray[np.int32]:
+    """Return boundaries of exactly `capacity` sequences, the last ones empty."""
+    found = len(boundaries) - 1
+    if found > capacity:
+        raise ValueError(
+            f"the share has {found} sequences, more than the cu_seqlens_capacity of {capacity}"
+        )
+    return np.pad(boundaries, (0, capacity - found), mode="edge")
+
+
+def _segments(found: NDArray[np.int32] | None, layout: Layout) -> NDArray[np.int32]:
+    if found is None:
+        raise AttributeError(f"segments come with layout=Packed(...), this is {layout!r}")
+    return found

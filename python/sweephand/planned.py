@@ -63,6 +63,11 @@ class PlannedMinibatch:
         return int(self.sizes.sum(dtype=np.int64))
 
     @property
+    def next_position(self) -> _core.Position:
+        """Where the minibatch after it begins."""
+        return self._plan.next
+
+    @property
     def ids(self) -> list[str]:
         """The id of every sequence of the share."""
         return self._ids.names(self.sequences)

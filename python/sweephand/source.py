@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import threading
 import time
@@ -20,16 +21,18 @@ from sweephand.checks import check_int
 from sweephand.columns import element_type
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.base import Deserializer
-from sweephand.errors import DataError
+from sweephand.errors import DataError, StateError
 from sweephand.joining import open_all
-from sweephand.layouts import Frames, Layout, Padded, Ragged, pad_element
+from sweephand.layouts import Frames, Layout, Ragged, TruncatedBPTT, pad_element
 from sweephand.limits import (
     END_OF_TIME,
     FULL_DATA_SWEEP,
     INFINITELY_REPEAT,
     MAX_TIME,
     Limits,
+    limit_of_old_name,
 )
+from sweephand.long_sequences import treat_long
 from sweephand.minibatch import Minibatch
 from sweephand.planned import PlannedMinibatch
 from sweephand.state import ORDER_VERSION, State, fingerprint_text
@@ -91,6 +94,8 @@ class MinibatchSource:
         Minibatches that are prepared ahead; 0 is the same as no threads.
     memory_limit : int, optional
         In bytes. A minibatch size that would need more is refused; see `memory_bound`.
+    epoch_size : int, optional
+        Old name of `max_samples`; deprecated.
 
     Raises
     ------
@@ -128,10 +133,11 @@ class MinibatchSource:
         num_threads: int | None = None,
         prefetch: int = 2,
         memory_limit: int | None = None,
+        epoch_size: int | None = None,
     ) -> None:
         # What a copy in another process is made of.
         self._arguments = {name: value for name, value in locals().items() if name != "self"}
-        limits = Limits.check(max_samples, max_sweeps)
+        limits = Limits.check(limit_of_old_name(epoch_size, max_samples), max_sweeps)
         window = Window.check(
             randomize, randomization_window_in_chunks, randomization_window_in_samples
         )
@@ -167,12 +173,12 @@ class MinibatchSource:
         self._infos = list(self._opened.streams)
         self._keys = {info.name: (i, info) for i, info in enumerate(self._infos)}
         self._layout.check_streams(self._keys)
-        sizing = self._opened.size_by(_size_stream(self._infos))
-        self._corpus = _core.Corpus(
-            chunk_sequences=self._opened.chunk_sequences,
-            chunk_samples=sizing.chunk_samples,
-            sizes=sizing.sizes,
-        )
+        size_stream = _size_stream(self._infos)
+        sizing, self._corpus = self._opened.measure(size_stream)
+        self._opened, self._long = treat_long(self._layout, self._opened, self._corpus)
+        if self._long.dropped_sequences:
+            sizing, self._corpus = self._opened.measure(size_stream)
+        self._layout = self._layout.settle(self._corpus)
         self._window = window.for_corpus(self._opened.resident)
         self._largest_chunk_samples = int(sizing.chunk_samples.max())
         self._timeline = _core.Timeline(
@@ -272,6 +278,10 @@ class MinibatchSource:
         batch = self._live_engine().next(request)
         return Minibatch(batch, self._keys, self._layout, self._opened.ids)
 
+    def _go_behind(self, planned: PlannedMinibatch) -> None:
+        """Go to where the minibatch after a planned one begins."""
+        self._live_engine().resume(planned.next_position)
+
     @property
     def current_position(self) -> int:
         """Nominal time in samples of the size-defining stream, where the next minibatch begins.
@@ -287,7 +297,10 @@ class MinibatchSource:
 
     def get_checkpoint_state(self) -> dict[str, Any]:
         """Return where the source stands: JSON of under 1 kB, for any number of workers."""
-        return replace(self._state, position=self.current_position).to_dict()
+        position = self._engine.position
+        return replace(
+            self._state, position=position.time, progress=position.progress
+        ).to_dict()
 
     def restore_from_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Go to where a state was taken, in this or in another process.
@@ -300,7 +313,10 @@ class MinibatchSource:
         """
         found = State.from_dict(state)
         found.check_same_order(self._state)
-        self.current_position = found.position
+        try:
+            self._live_engine().resume(_core.Position(found.position, found.progress))
+        except ValueError as error:
+            raise StateError(f"the state is of no place in this order: {error}") from None
 
     state_dict = get_checkpoint_state
     load_state_dict = restore_from_checkpoint
@@ -371,26 +387,38 @@ class MinibatchSource:
             else num_chunks
         )
 
+    @property
+    def layout(self) -> Layout:
+        """The layout, with everything decided that follows from lengths."""
+        return self._layout
+
     def sequence_ids(self, start: int, stop: int) -> list[str]:
         """Return the ids of the sequences that start in ``[start, stop)``; nothing is read.
 
-        Those at or after the limit are not delivered and are left out.
+        Those that are not delivered because of a limit are left out. In `Bucketed` and
+        `TruncatedBPTT` it holds for the minibatch size that was asked for last.
         """
         check_int("start", start, 0, MAX_TIME)
         check_int("stop", stop, 0, MAX_TIME)
-        numbers = self._timeline.sequences(start, min(stop, self._end))
+        numbers = self._make_planner().sequences_in(start, stop, self._last_size())
         return self._opened.ids.names(numbers)
 
     def find(self, sequence_id: str, sweep: int = 0) -> int:
         """Return the nominal time of a sequence in a sweep; nothing is read.
 
+        In layouts of rows it is the time at which the sequence begins inside its row. In
+        `Bucketed` and `TruncatedBPTT` it holds for the minibatch size that was asked for last.
+
         Raises
         ------
         KeyError
             If there is no such sequence.
+        ValueError
+            If the time depends on the minibatch size and none was asked for yet.
         """
         check_int("sweep", sweep, 0, MAX_TIME // self._corpus.num_samples)
-        return self._timeline.find(self._opened.ids.number(sequence_id), sweep)
+        number = self._opened.ids.number(sequence_id)
+        return self._make_planner().find(number, sweep, self._last_size())
 
     def plan(
         self,
@@ -411,10 +439,12 @@ class MinibatchSource:
         num_data_partitions, partition_index : int
             As in `next_minibatch`.
         """
-        time = self.current_position if start is None else start
-        check_int("start", time, 0, MAX_TIME)
         planner = self._make_planner()
-        planner.seek(time)
+        if start is None:
+            planner.resume(self._engine.position)
+        else:
+            check_int("start", start, 0, MAX_TIME)
+            planner.seek(start)
         while True:
             wanted = _size_at(size, planner.time)
             request = self._check_request(wanted, num_data_partitions, partition_index)
@@ -437,7 +467,9 @@ class MinibatchSource:
             ``minibatches`` and ``samples`` delivered to this worker; ``waited_seconds`` by
             callers for minibatches that were not ready; ``bytes_assembled``; ``chunks_loaded``,
             ``chunk_hits``, ``bytes_loaded`` and ``bytes_held`` of chunks that are not resident;
-            ``dropped_sequences`` of a join.
+            ``fill_ratio``, samples over the cells of dense arrays so far. Per sweep:
+            ``dropped_sequences`` by a join or the layout, ``dropped_samples`` of those that are
+            too long for the layout, and ``split_sequences`` with ``split_samples``.
         """
         found = self._live_engine().stats()
         return {
@@ -449,29 +481,48 @@ class MinibatchSource:
             "chunk_hits": found.chunk_hits,
             "bytes_loaded": found.bytes_loaded,
             "bytes_held": found.bytes_held,
-            "dropped_sequences": self._opened.num_dropped,
+            "fill_ratio": found.samples / found.cells if found.cells else 1.0,
+            "dropped_sequences": self._opened.num_dropped + self._long.dropped_sequences,
+            "dropped_samples": self._long.dropped_samples,
+            "split_sequences": self._long.split_sequences,
+            "split_samples": self._long.split_samples,
         }
 
     def memory_bound(self, minibatch_size_in_samples: int) -> int:
-        """Return how many bytes the source holds at most.
+        """Return about how many bytes the source holds at most.
 
-        It is the window, ``min(chunks, lanes * chunks per block)`` of the largest chunks unless
-        the data are resident, and ``prefetch + 2`` minibatches: those ahead of the caller, the
-        one that is asked for, and the one before it. Without threads none is ahead.
+        ``window * (1 + borders) + (prefetch + 2) minibatches``. The window is ``num_lanes *
+        block_chunks`` of the largest chunks, or nothing if the data are resident. Minibatches
+        that are made while the blocks of a window give way to others need both: there are as
+        many borders as such minibatches reach over, mostly one. The minibatches are those ahead
+        of the caller, the one that is asked for, and the one before it; without threads none is
+        ahead.
         """
-        chunks = self._opened.chunk_sequences.size
-        window = 0
-        if not self._opened.resident:
-            largest = self._largest_chunk_samples * self._opened.sample_bytes
-            window = int(min(chunks, self.num_lanes * self.block_chunks) * largest)
         size = min(minibatch_size_in_samples, self._corpus.num_samples)
-        minibatch = int(size * self._opened.sample_bytes)
+        cells = self._layout.num_cells(size) * self._layout.padding_growth(self._first_sizes())
+        marks = self._layout.mark_bytes * len(self._infos)
         ahead = self._prefetch if self._num_threads else 0
-        return window + (ahead + 2) * minibatch
+        minibatches = (ahead + 2) * cells * (self._opened.sample_bytes + marks)
+        return self._window_bytes(size) + int(minibatches)
+
+    def _window_bytes(self, size: int) -> int:
+        if self._opened.resident:
+            return 0
+        num_chunks = self._corpus.num_chunks
+        window = min(num_chunks, self.num_lanes * self.block_chunks)
+        made_at_once = size * (self._num_threads + 1)
+        borders = math.ceil(made_at_once * num_chunks / (self._corpus.num_samples * window))
+        largest = self._largest_chunk_samples * self._opened.sample_bytes
+        return int(min(num_chunks, window * (1 + borders)) * largest)
+
+    def _first_sizes(self) -> NDArray[np.uint32]:
+        """Sizes of some sequences that can be told without reading much."""
+        return self._corpus.sizes(0, min(int(self._opened.chunk_sequences[0]), 10_000))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as what makes the same source again, at the same place."""
-        return _remake, (type(self), self._arguments, self.current_position)
+        position = self._engine.position
+        return _remake, (type(self), self._arguments, position.time, position.progress)
 
     def close(self) -> None:
         """End the threads and give back memory; arrays that were handed out stay valid."""
@@ -503,21 +554,20 @@ class MinibatchSource:
         if self._closed:
             raise RuntimeError("the source is closed")
         if self._engine.forked:
-            time = self._engine.time
+            position = self._engine.position
             self._engine = self._make_engine()
-            self._engine.seek(time)
+            self._engine.resume(position)
         return self._engine
 
     def _make_planner(self) -> _core.Planner:
-        return _core.FitPlanner(
-            timeline=self._timeline,
-            limit=self._end,
-            cross_sweeps=self._crosses_sweeps,
+        return self._layout.make_planner(
+            self._timeline,
+            self._end,
+            crosses_sweeps=self._crosses_sweeps,
             balance_samples=self._balance == "samples",
         )
 
     def _make_engine(self) -> _core.Engine:
-        padded = self._layout if isinstance(self._layout, Padded) else Padded()
         specs = []
         for (member, column), info in zip(self._opened.places, self._infos, strict=True):
             dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
@@ -536,21 +586,9 @@ class MinibatchSource:
                 )
             )
         assembler = _core.Assembler(
-            members=self._opened.members,
-            streams=specs,
-            form=_core.Form.PADDED if isinstance(self._layout, Padded) else _core.Form.RAGGED,
-            pad_left=padded.side == "left",
-            multiple_of=padded.multiple_of,
+            self._opened.members, specs, self._layout.assemble_options(), self._num_threads > 0
         )
-        return _core.Engine(
-            timeline=self._timeline,
-            limit=self._end,
-            cross_sweeps=self._crosses_sweeps,
-            balance_samples=self._balance == "samples",
-            assembler=assembler,
-            num_threads=self._num_threads,
-            prefetch=self._prefetch,
-        )
+        return _core.Engine(self._make_planner(), assembler, self._num_threads, self._prefetch)
 
     _crosses_sweeps = True
 
@@ -569,7 +607,8 @@ class MinibatchSource:
     ) -> _core.Request:
         check_int("num_data_partitions", workers, 1, 2**31)
         check_int("partition_index", rank, 0, workers)
-        if self._randomize and workers > self._num_lanes:
+        by_lanes = self._randomize and self._layout.shares_by_lanes
+        if by_lanes and workers > self._num_lanes:
             raise ValueError(
                 f"num_data_partitions must be in [1, {self._num_lanes}], the number of lanes, "
                 f"got {workers}; a larger num_lanes, which is another order, serves more"
@@ -583,6 +622,17 @@ class MinibatchSource:
             )
         samples = 2**64 - 1 if size == FULL_DATA_SWEEP else size
         return _core.Request(samples, workers, rank, num_skipped)
+
+    def _last_size(self) -> int:
+        """Return the size that was asked for last; 1 where it does not matter."""
+        if not self._layout.depends_on_size:
+            return 1
+        if self._last_request is None:
+            raise ValueError(
+                f"with {type(self._layout).__name__} it depends on the minibatch size when a "
+                "sequence comes; ask for a minibatch first"
+            )
+        return self._last_request[0][0]
 
     def _map_inputs(
         self, input_map: Mapping[Any, str | StreamInfo]
@@ -599,6 +649,7 @@ class MinibatchSource:
         depends_on_chunks = (self._randomize and not one_block) or not self._sizes_known
         return State(
             position=0,
+            progress=[],
             order_version=ORDER_VERSION,
             names=fingerprint_text(self._opened.names),
             streams=fingerprint_text([info.describe() for info in self._infos]),
@@ -608,16 +659,16 @@ class MinibatchSource:
             seed=self._seed,
             window=str(self._window),
             num_lanes=self._num_lanes,
-            layout=self._layout.describe(),
+            layout=fingerprint_text([self._layout.describe()]),
         )
 
 
 def _remake(
-    kind: type[MinibatchSource], arguments: dict[str, Any], position: int
+    kind: type[MinibatchSource], arguments: dict[str, Any], time: int, progress: list[int]
 ) -> MinibatchSource:
     source = kind.__new__(kind)
     MinibatchSource.__init__(source, **arguments)
-    source.current_position = position
+    source._engine.resume(_core.Position(time, progress))
     return source
 
 
@@ -659,6 +710,8 @@ def _choose_layout(layout: Layout | None, frame_mode: bool, truncation_length: i
         if not isinstance(layout, Layout):
             raise TypeError(f"layout must be a Layout such as sh.Padded(), got {layout!r}")
         return layout
+    if truncation_length:
+        return TruncatedBPTT(truncation_length)
     return Frames() if frame_mode else Ragged()
 
 

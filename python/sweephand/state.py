@@ -36,6 +36,8 @@ class State:
     ----------
     position : int
         Nominal time in samples.
+    progress : list of int
+        What some layouts need besides: ``docs/layouts.md``.
     names, streams : str
         Base names of the data, and the streams as they are delivered.
     sizes : str
@@ -46,6 +48,7 @@ class State:
     """
 
     position: int
+    progress: list[int]
     order_version: int
     names: str
     streams: str
@@ -96,6 +99,11 @@ class State:
             raise StateError(
                 f"the state's 'position' must be in [0, 2^63), got {state['position']}"
             )
+        for number in state["progress"]:
+            if type(number) is not int or not 0 <= number < 2**63:
+                raise StateError(
+                    f"the state's 'progress' must be integers in [0, 2^63), got {number!r}"
+                )
         return cls(**state)
 
     def check_same_order(self, here: State) -> None:
@@ -110,7 +118,7 @@ class State:
         differing = [
             f"{name} is {ours[name]!r} here and {theirs[name]!r} in the state"
             for name in ours
-            if name not in ("position", "version") and ours[name] != theirs[name]
+            if name not in ("position", "progress", "version") and ours[name] != theirs[name]
         ]
         if differing:
             raise StateError(
@@ -118,4 +126,4 @@ class State:
             )
 
 
-_TYPES: dict[str, type] = {"int": int, "str": str, "bool": bool}
+_TYPES: dict[str, type] = {"int": int, "str": str, "bool": bool, "list[int]": list}

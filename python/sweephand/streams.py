@@ -126,6 +126,12 @@ class StreamInfo:
         """Whether samples differ in their number of elements: sparse ones, and bytes."""
         return self.is_sparse or self.is_bytes
 
+    @property
+    def kind(self) -> str:
+        """What its samples are, in words."""
+        sparse = "sparse " if self.is_sparse else ""
+        return f"{sparse}{self.dtype} samples of shape {self.shape}"
+
     def describe(self) -> str:
         """Return what identifies the stream, for fingerprints."""
         kind = "sparse" if self.is_sparse else "dense"

@@ -36,6 +36,7 @@ class Window:
             )
         if not randomize:
             return cls(0, 0, False)
+        chunks = chunks or DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
         return cls(0 if samples else int(chunks), samples, explicit or samples != 0)
 
     def for_corpus(self, resident: bool) -> Self:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tests import model_layouts as layouts
 
 from sweephand import _core
@@ -30,9 +31,14 @@ def test_boundaries_are_the_best_of_all(counts: dict[int, int], num_buckets: int
     assert cells == layouts.padded_cells(counts, found)
 
 
-@given(st.lists(st.integers(1, 2**17), max_size=50))
+def corpus_of(sizes: NDArray[np.uint32]) -> _core.Corpus:
+    count, total = np.array([[len(sizes)], [sizes.sum()]], np.uint64)
+    return _core.Corpus(count, total, _core.StoredSizes(sizes))
+
+
+@given(st.lists(st.integers(1, 2**17), min_size=1, max_size=50))
 def test_sizes_are_counted(sizes: list[int]) -> None:
-    found = _core.count_sizes(np.array(sizes, np.uint32))
+    found = _core.count_sizes(corpus_of(np.array(sizes, np.uint32)))
     assert [(entry.size, entry.count) for entry in found] == [
         (size, sizes.count(size)) for size in sorted(set(sizes))
     ]
@@ -55,7 +61,7 @@ def test_quantile_ends_cost_more_in_the_worked_example() -> None:
 def test_best_boundaries_fill_far_better_than_quantiles() -> None:
     sizes = np.random.default_rng(0).lognormal(np.log(180), 1, 200_000)
     sizes = np.clip(np.rint(sizes), 1, 2048).astype(np.uint32)
-    counts = _core.count_sizes(sizes)
+    counts = _core.count_sizes(corpus_of(sizes))
     for num_buckets, fill in ((8, 0.799), (16, 0.894), (32, 0.946)):
         best = _core.best_boundaries(counts, num_buckets)
         assert sizes.sum() / _core.padded_cells(counts, best) == pytest.approx(fill, abs=1e-3)

@@ -32,10 +32,10 @@ def rows_of(plan: _core.Plan) -> list[list[Piece]]:
     cells = plan.cells().reshape(-1, 4).tolist()
     pieces = zip(plan.sequences().tolist(), plan.sizes().tolist(), cells, strict=True)
     for sequence, size, cell in pieces:
-        row, column, first, goes_on = cell
+        row, column, first, whole = cell
         assert column == sum(piece.size for piece in rows[row])
         assert first == 0 or column == 0
-        rows[row].append(Piece(sequence, first, size, bool(goes_on)))
+        rows[row].append(Piece(sequence, first, size, first + size < whole))
     return rows
 
 
@@ -119,7 +119,7 @@ def test_a_plan_resumes_in_the_middle_of_sequences_whatever_is_asked_for_then(
     for request in data.draw(st.lists(sizes, min_size=1, max_size=10)):
         plan = core.next(core_request(request))
     again = planner(corpus, settings, length)
-    again.resume(plan.next_time, plan.progress)
+    again.resume(plan.next)
     assert again.time == core.time
     rest = data.draw(st.lists(sizes, min_size=1, max_size=10))
     assert list(core_minibatches(again, rest)) == list(core_minibatches(core, rest))
@@ -214,9 +214,9 @@ def test_a_sweep_of_two_parts_is_covered_and_resumed() -> None:
     plans = []
     while not plans or not plans[-1].sweeps_ended:
         plans.append(core.next(request))
-    assert plans[-1].next_time == sizes.sum()
+    assert plans[-1].next.time == sizes.sum()
     assert sum(plan.num_samples for plan in plans) == sizes.sum()
-    border = [plan.next_time for plan in plans if not plan.progress]
+    border = [plan.next.time for plan in plans if not plan.next.progress]
     assert len(border) == 2
     assert border[0] == pytest.approx(sizes.sum() / 2, abs=3)
     # Only where a part ends do rows end in gaps.
@@ -224,7 +224,7 @@ def test_a_sweep_of_two_parts_is_covered_and_resumed() -> None:
     assert sum(gap > 0 for gap in gaps) <= 4
     middle = plans[len(plans) * 3 // 4]
     again = _core.BpttPlanner(timeline, 500, NO_LIMIT)
-    again.resume(middle.next_time, middle.progress)
+    again.resume(middle.next)
     assert rows_of(again.next(request)) == rows_of(plans[len(plans) * 3 // 4 + 1])
 
 
@@ -245,4 +245,4 @@ def test_progress_of_another_place_is_refused() -> None:
     core = planner(ModelCorpus.of([[3, 2, 4]]), ModelSettings(randomize=False), 2)
     for time, progress in [(3, [1]), (2, [0]), (2, [1, 1])]:
         with pytest.raises(ValueError, match="rows"):
-            core.resume(time, progress)
+            core.resume(_core.Position(time, progress))

@@ -108,7 +108,7 @@ def test_a_plan_resumes_with_the_progress_that_it_tells(
     for request in sizes:
         plan = core.next(core_request(request))
     again = planner(corpus, settings, boundaries)
-    again.resume(plan.next_time, plan.progress)
+    again.resume(plan.next)
     assert again.time == core.time
     rest = [size] * 10
     assert list(core_minibatches(again, rest)) == list(core_minibatches(core, rest))
@@ -249,4 +249,4 @@ def test_progress_of_another_place_is_refused() -> None:
     core = planner(corpus, ModelSettings(), [4])
     for time, progress in [(3, [2]), (9, [4]), (2, [1, 0]), (1, [1])]:
         with pytest.raises(ValueError, match="no minibatch ends at nominal time"):
-            core.resume(time, progress)
+            core.resume(_core.Position(time, progress))

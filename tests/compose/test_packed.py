@@ -36,9 +36,9 @@ def rows_of(plan: _core.Plan) -> list[tuple[Piece, ...]]:
     cells = plan.cells().reshape(-1, 4).tolist()
     pieces = zip(plan.sequences().tolist(), plan.sizes().tolist(), cells, strict=True)
     for sequence, size, cell in pieces:
-        row, column, first, goes_on = cell
+        row, column, first, whole = cell
         assert column == sum(piece.size for piece in rows[row])
-        rows[row].append(Piece(sequence, first, size, bool(goes_on)))
+        rows[row].append(Piece(sequence, first, size, first + size < whole))
     return [tuple(row) for row in rows]
 
 
@@ -161,7 +161,7 @@ def test_resuming_at_any_row_gives_the_same_rows(data: st.DataObject) -> None:
     plans = [first.next(core_request(1)) for _ in range(30)]
     cut = data.draw(st.integers(0, 28))
     second = planner(corpus, settings, length)
-    second.resume(plans[cut].next_time, plans[cut].progress)
+    second.resume(plans[cut].next)
     for plan in plans[cut + 1 :]:
         again = second.next(core_request(1))
         assert rows_of(again) == rows_of(plan)

@@ -216,9 +216,7 @@ def test_a_blocked_call_is_interrupted_and_the_next_one_goes_on(engine: str) -> 
     else:
         print("not interrupted")
     """)
-    # The call at 12 needs the chunk; one before it may have begun to make that minibatch ahead.
-    told = done.stdout.split("\n")[-2]
-    assert told in [f"interrupted at {time}" for time in (4, 8, 12)], done.stdout + done.stderr
+    assert done.stdout.endswith("interrupted at 12\n"), done.stdout + done.stderr
     assert done.returncode == 0, done.stderr
 
 

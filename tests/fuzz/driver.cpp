@@ -11,8 +11,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
@@ -48,13 +49,14 @@ std::vector<Bytes> read_corpus(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry);
   std::ranges::sort(paths);
   std::vector<Bytes> corpus;
+  corpus.reserve(paths.size());
   for (const auto& path : paths) corpus.push_back(read_file(path));
   return corpus;
 }
 
 // One small change of `bytes`; `other` lends a piece.
 void mutate(Bytes& bytes, const Bytes& other, Random& random) {
-  static constexpr unsigned char kOdd[] = {0, 1, 0x7f, 0x80, 0xff, '\n', '|', '9', '-', ' '};
+  static constexpr std::string_view kOdd("\0\1\x7f\x80\xff\n|9- ", 10);
   const std::size_t at = random.below(bytes.size() + 1);
   const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(at);
   const std::size_t left = bytes.size() - at;
@@ -65,7 +67,7 @@ void mutate(Bytes& bytes, const Bytes& other, Random& random) {
       if (left > 0) *begin ^= static_cast<std::byte>(1U << random.below(8));
       break;
     case 1:
-      if (left > 0) *begin = static_cast<std::byte>(kOdd[random.below(std::size(kOdd))]);
+      if (left > 0) *begin = static_cast<std::byte>(kOdd[random.below(kOdd.size())]);
       break;
     case 2:
       bytes.erase(begin, begin + static_cast<std::ptrdiff_t>(size));
@@ -119,9 +121,8 @@ class LastInput {
 int fuzz(int argc, char** argv, const std::function<void(Input)>& target) {
   // A buffer of the very size, so that a sanitizer sees every byte that is read too much.
   const auto run = [&target](const Bytes& bytes) {
-    const auto exact = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
-    std::ranges::copy(bytes, exact.get());
-    target({exact.get(), bytes.size()});
+    const Bytes exact(bytes.begin(), bytes.end());
+    target(exact);
   };
   if (argc == 2) {
     run(read_file(argv[1]));

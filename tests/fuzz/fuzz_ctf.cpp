@@ -8,84 +8,100 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace sweephand {
 namespace {
 
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
-void check_columns(CtfScanner& scanner) {
-  const std::uint64_t num_sequences = scanner.sequences().keys.size();
+void check_column(const CtfColumn& column, std::uint64_t num_sequences) {
+  const Column found = column.borrow();
+  CHECK(std::ranges::is_sorted(std::span(found.sample_offsets, num_sequences + 1)));
+  CHECK(std::cmp_equal(found.sample_offsets[num_sequences], column.num_samples()));
+  if (found.element_offsets == nullptr) return;
+  const std::span ends(found.element_offsets, column.num_samples() + 1);
+  CHECK(std::ranges::is_sorted(ends));
+  CHECK(std::cmp_equal(ends.back(), column.num_values()));
+}
+
+struct Totals {
+  std::uint64_t num_items = 0;
+  std::uint64_t num_values = 0;
+};
+
+// Scans the chunk of sequences [first, last) alone, which must have the sizes of the index.
+Totals scan_chunk(const CtfFormat& format, bool ignore_ids, std::string_view text,
+                  const CtfSequences& sequences, std::uint64_t first, std::uint64_t last) {
+  const std::uint64_t begin = sequences.offsets[first];
+  const std::uint64_t end =
+      last < sequences.offsets.size() ? sequences.offsets[last] : text.size();
+  std::string padded(text.substr(begin, end - begin));
+  padded.append(kCtfPadding, '\n');
+  Ledger ledger(kNoLimit);
+  CtfScanner scanner(format, ledger,
+                     {.ignore_ids = ignore_ids, .first_line = sequences.lines[first]});
+  scanner.scan({padded.data(), end - begin}, begin);
+  scanner.finish();
+  const auto expected = std::span(sequences.sizes).subspan(first, last - first);
+  CHECK(std::ranges::equal(scanner.sequences().sizes, expected));
+  Totals totals{.num_items = ledger.num_items()};
   for (const auto& column : scanner.columns()) {
-    const Column found = column->borrow();
-    const auto num_samples = static_cast<std::int64_t>(column->num_samples());
-    CHECK(std::ranges::is_sorted(std::span(found.sample_offsets, num_sequences + 1)));
-    CHECK(found.sample_offsets[num_sequences] == num_samples);
-    if (found.element_offsets == nullptr) continue;
-    const std::span ends(found.element_offsets, column->num_samples() + 1);
-    CHECK(std::ranges::is_sorted(ends));
-    CHECK(ends.back() == static_cast<std::int64_t>(column->num_values()));
+    check_column(*column, expected.size());
+    totals.num_values += column->num_values();
   }
-  for (const std::uint32_t size : scanner.sequences().sizes) CHECK(size > 0);
+  return totals;
+}
+
+CtfFormat make_format(std::uint64_t choice) {
+  return {.streams = {{.field = "A", .dimension = 1 + choice % 3},
+                      {.field = "B",
+                       .dimension = 10,
+                       .is_sparse = true,
+                       .defines_mb_size = choice % 5 == 0},
+                      {.field = "C",
+                       .dimension = 2,
+                       .is_sparse = choice % 7 == 0,
+                       .type = ElementType::kInt16}},
+          .skip_sequence_ids = choice % 11 < 2,
+          .allow_blank_lines = choice % 13 < 6,
+          .allow_nonfinite = choice % 17 < 3};
 }
 
 void run(Input input) {
   std::uint64_t choice = input.size();
   for (const std::byte byte : input)
     choice = choice * 31 + std::to_integer<std::uint64_t>(byte);
-  const CtfFormat format{.streams = {{.field = "A", .dimension = 1 + choice % 3},
-                                     {.field = "B",
-                                      .dimension = 10,
-                                      .is_sparse = true,
-                                      .defines_mb_size = choice % 5 == 0},
-                                     {.field = "C",
-                                      .dimension = 2,
-                                      .is_sparse = choice % 7 == 0,
-                                      .type = ElementType::kInt16}},
-                         .skip_sequence_ids = choice % 11 < 2,
-                         .allow_blank_lines = choice % 13 < 6,
-                         .allow_nonfinite = choice % 17 < 3};
-  std::string text(reinterpret_cast<const char*>(input.data()), input.size());
+  const CtfFormat format = make_format(choice);
+  const std::string text(reinterpret_cast<const char*>(input.data()), input.size());
   const bool ignore_ids = format.skip_sequence_ids || text.starts_with('|');
 
   Ledger ledger(kNoLimit);
   CtfScanner index(format, ledger, {.ignore_ids = ignore_ids, .keep_values = false});
-  std::string padded = text + std::string(kCtfPadding, '\n');
+  const std::string padded = text + std::string(kCtfPadding, '\n');
   try {
     index.scan({padded.data(), text.size()}, 0);
   } catch (const DataError&) {
     return;
   }
   index.finish();
-  const auto& offsets = index.sequences().offsets;
+  const CtfSequences& sequences = index.sequences();
+  for (const std::uint32_t size : sequences.sizes) CHECK(size > 0);
 
-  std::uint64_t num_items = 0;
-  std::uint64_t num_values = 0;
-  const auto firsts = cut_chunks(offsets, text.size(), 1 + choice % 200);
-  for (std::size_t i = 0; i < firsts.size(); ++i) {
-    const std::uint64_t begin = offsets[firsts[i]];
-    const std::uint64_t end = i + 1 < firsts.size() ? offsets[firsts[i + 1]] : text.size();
-    padded = text.substr(begin, end - begin) + std::string(kCtfPadding, '\n');
-    Ledger items(kNoLimit);
-    CtfScanner scanner(
-        format, items,
-        {.ignore_ids = ignore_ids, .first_line = index.sequences().lines[firsts[i]]});
-    scanner.scan({padded.data(), end - begin}, begin);
-    scanner.finish();
-    const std::uint64_t last = i + 1 < firsts.size() ? firsts[i + 1] : offsets.size();
-    CHECK(scanner.sequences().keys.size() == last - firsts[i]);
-    CHECK(std::ranges::equal(
-        scanner.sequences().sizes,
-        std::span(index.sequences().sizes).subspan(firsts[i], last - firsts[i])));
-    check_columns(scanner);
-    num_items += items.offsets().size();
-    for (const auto& column : scanner.columns()) num_values += column->num_values();
+  Totals totals;
+  auto firsts = cut_chunks(sequences.offsets, text.size(), 1 + choice % 200);
+  firsts.push_back(sequences.offsets.size());
+  for (std::size_t i = 0; i + 1 < firsts.size(); ++i) {
+    const Totals chunk =
+        scan_chunk(format, ignore_ids, text, sequences, firsts[i], firsts[i + 1]);
+    totals.num_items += chunk.num_items;
+    totals.num_values += chunk.num_values;
   }
-  // Lines before the first sequence belong to no chunk: they are blank.
-  CHECK(num_items == ledger.offsets().size());
-  CHECK(num_values <= text.size() * 3);
+  CHECK(totals.num_items == ledger.num_items());
+  CHECK(totals.num_values <= text.size() * 3);
 }
 
 }  // namespace

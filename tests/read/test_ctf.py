@@ -77,7 +77,7 @@ ABSENT = "the sequence has no sample of this stream"
         (b"5 |A 1.0 |B 2:1 |B 3:1\n", ["no more samples in a line", "more samples of this"]),
         (b"5 |A 1 |B 1:1\n5 |A 1\n5 |B 1:1\n", ["has 3 lines, but no stream has more than 2"]),
         (b"5 |A 1 |B 1:1 1:2\n", ["every index once"]),
-        (b"5 |A |B 1:1\n", ["1 numbers, found '|'"]),
+        (b"5 |A |B 1:1\n", ["1 numbers, found '|B'"]),
         (b"5 junk |A 1 |B 1:1\n", ["'|' and the name of a stream, found 'junk'"]),
         (b"+5 |A 1\n", ["'|' and the name of a stream, found '+5'"]),
         (b"18446744073709551616 |A 1\n", ["'|' and the name of a stream"]),

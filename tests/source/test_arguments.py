@@ -184,6 +184,38 @@ def test_a_window_of_the_default_size_or_of_zero_is_not_one_that_is_given() -> N
     sh.MinibatchSource(rows(), **both).close()
 
 
+def test_a_window_of_zero_is_the_default_for_chunks_that_are_loaded_too() -> None:
+    class Chunks(sh.UserDeserializer):
+        def stream_infos(self) -> sh.StreamDefs:
+            return sh.StreamDefs(x=sh.StreamDef())
+
+        def num_chunks(self) -> int:
+            return 1000
+
+        def chunk_infos(self) -> object:
+            return [(2, 2)] * 1000
+
+        def get_chunk(self, chunk_id: int) -> dict[str, Any]:
+            return {"x": np.zeros(2)}
+
+    with (
+        sh.MinibatchSource(Chunks()) as default,
+        sh.MinibatchSource(Chunks(), randomization_window_in_chunks=0) as zero,
+    ):
+        assert zero.block_chunks == default.block_chunks == 128 // 48
+        assert zero.sequence_ids(0, 50) == default.sequence_ids(0, 50)
+
+
+def test_the_old_name_of_the_limit_still_works_and_says_so() -> None:
+    with (
+        pytest.warns(DeprecationWarning, match="old name of max_samples"),
+        sh.MinibatchSource(rows(), epoch_size=4) as source,
+    ):
+        assert sum(minibatch.num_samples for minibatch in source.minibatches(3)) == 4
+    with pytest.raises(ValueError, match="give max_samples alone"):
+        sh.MinibatchSource(rows(), epoch_size=4, max_samples=4)
+
+
 def test_a_closed_source_says_so() -> None:
     source = sh.MinibatchSource(rows())
     values = source.next_minibatch(4)["x"].values

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.columns import ColumnData, describe_stream, make_column
+from sweephand.columns import ColumnData, delivered_bytes, describe_stream, make_column
 from sweephand.deserializers.base import (
     Deserializer,
     Opened,
@@ -112,6 +112,7 @@ class ArrayDeserializer(Deserializer):
         columns = self._columns
         num_sequences = next(iter(columns.values())).num_sequences
         num_bytes = sum(column.num_bytes for column in columns.values())
+        delivered = sum(map(delivered_bytes, columns.values(), self._infos))
         num_samples = max(column.num_samples for column in columns.values())
         mean_bytes = max(1, num_bytes // num_sequences)
         starts = chunk_starts(
@@ -126,7 +127,7 @@ class ArrayDeserializer(Deserializer):
             ids=self._ids,
             names=[self._name],
             resident=True,
-            sample_bytes=num_bytes / max(1, num_samples),
+            sample_bytes=delivered / max(1, num_samples),
             keys=None if self._given is None else self._keys,
         )
 

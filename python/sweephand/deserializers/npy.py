@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.columns import ColumnData, check_dtype, describe_stream
+from sweephand.columns import ColumnData, check_dtype, delivered_bytes, describe_stream
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.base import (
     Deserializer,
@@ -112,6 +113,7 @@ class NpyDeserializer(Deserializer):
         ids: SequenceIds = ShardIds(names[:1], [0, self._num_sequences(columns)])
         num_sequences = self._num_sequences(columns)
         num_bytes = sum(column.num_samples * column.sample_bytes for column in columns.values())
+        delivered = sum(map(delivered_bytes, columns.values(), self._infos))
         num_samples = max(column.num_samples for column in columns.values())
         mean_bytes = max(1, num_bytes // num_sequences)
         starts = chunk_starts(
@@ -126,7 +128,7 @@ class NpyDeserializer(Deserializer):
             ids=ids,
             names=names,
             resident=True,
-            sample_bytes=num_bytes / max(1, num_samples),
+            sample_bytes=delivered / max(1, num_samples),
         )
 
     def _in_file(self, stream: str) -> ColumnData:
@@ -175,6 +177,7 @@ def read_header(path: Path_) -> NpyHeader:
             ValueError,
             EOFError,
             SyntaxError,
+            TokenError,
             TypeError,
             KeyError,
             MemoryError,

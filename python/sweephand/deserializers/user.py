@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.columns import ColumnData, describe_stream, make_column
+from sweephand.columns import ColumnData, delivered_bytes, describe_stream, make_column
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.base import Deserializer, Opened, Sizing, make_chunk
 from sweephand.errors import DataError, StaleError
@@ -184,7 +184,7 @@ class _Opening:
             first = int(np.argmax(self._counts > 0))
             data = self._chunks.read(first)
             self._infos = self._chunks.describe(first, data)
-            self._sample_bytes = data.num_bytes / max(1, int(self._samples[first]))
+            self._sample_bytes = self._bytes_of(data) / max(1, int(self._samples[first]))
         self._starts = np.concatenate([[0], np.cumsum(self._counts)])
 
     def opened(self) -> Opened:
@@ -198,6 +198,13 @@ class _Opening:
             names=[self._name],
             resident=False,
             sample_bytes=self._sample_bytes,
+            load_threads=0,
+        )
+
+    def _bytes_of(self, data: _ChunkData) -> int:
+        """Return the bytes of a chunk, or of what is delivered of it if that is more."""
+        return max(
+            data.num_bytes, sum(map(delivered_bytes, data.columns.values(), self._infos))
         )
 
     def _told(self, num_chunks: int) -> NDArray[np.int64] | None:
@@ -221,9 +228,9 @@ class _Opening:
         for chunk in range(num_chunks):
             data = self._chunks.read(chunk)
             sizes.append(data.sizes)
-            num_bytes += data.num_bytes
             if not self._infos and (data.sizes.size or chunk == num_chunks - 1):
                 self._infos = self._chunks.describe(chunk, data)
+            num_bytes += self._bytes_of(data)
             self._seen[chunk] = _mark(data.sizes)
         self._counts = np.array([len(part) for part in sizes])
         self._samples = np.array([part.sum() for part in sizes])
@@ -291,8 +298,8 @@ class _Opening:
         for found, wanted in zip(self._chunks.describe(chunk, data), self._infos, strict=True):
             if found != wanted:
                 raise StaleError(
-                    f"the stream is {found.describe()} here, and {wanted.describe()} in the "
-                    "chunk that was read first",
+                    f"the stream has {found.kind} here, and {wanted.kind} in the chunk that "
+                    "was read first",
                     self._name,
                     chunk=chunk,
                     stream=wanted.name,

@@ -109,7 +109,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         """Go on by `count` minibatches, which other processes deliver."""
         plans = self.source.plan(self._size)
         for _, planned in zip(range(count), plans, strict=False):
-            self.source.current_position = planned.nominal_time + planned.global_num_samples
+            self.source._go_behind(planned)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where this process stands: what its next minibatch begins with."""

@@ -1,0 +1,25 @@
+// What the cells of rows hold: the same for all streams.
+#pragma once
+
+#include "compose/plan.hpp"
+#include "engine/buffer.hpp"
+
+#include <memory>
+
+namespace sweephand {
+
+// Each (num_rows, row_length) of the plan.
+//
+//   piece         | 3 samples | 4 samples     | padding |
+//   mask          | 2 1 1     | 2 1 1 1       | 0 0     |   uint8; a continued piece begins
+//   with 1 segment_ids   | 1 1 1     | 2 2 2 2       | 0 0     |   int32; from 1 in every row
+//   position_ids  | 0 1 2     | 0 1 2 3       | 0 0     |   int32
+struct RowMarks {
+  std::shared_ptr<Buffer> mask;
+  std::shared_ptr<Buffer> segment_ids;   // null unless they are wanted
+  std::shared_ptr<Buffer> position_ids;  // null unless they are wanted
+};
+
+RowMarks mark_rows(const Plan& plan, bool segments, BufferPool& pool);
+
+}  // namespace sweephand

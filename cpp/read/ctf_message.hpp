@@ -1,0 +1,21 @@
+// What messages say of a line in CNTK's text format.
+#pragma once
+
+#include "read/ctf_column.hpp"
+#include "read/ctf_format.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace sweephand {
+
+// What was expected where the fault is.
+std::string describe_expected(CtfFault::Kind kind, const CtfStream& stream);
+
+// What stands there: the beginning of the rest of the line.
+std::string describe_found(std::string_view rest);
+
+// The text between quotation marks, cut after 80 bytes, with its odd bytes escaped.
+std::string quote(std::string_view text);
+
+}  // namespace sweephand

@@ -1,0 +1,45 @@
+#include "read/thread_group.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sweephand {
+
+void ThreadGroup::start(std::function<void()> work) {
+  const std::scoped_lock lock(mutex_);
+  threads_.emplace_back([this, work = std::move(work)] {
+    work();
+    const std::scoped_lock ending(mutex_);
+    --running_;
+    ended_.notify_all();
+  });
+  ++running_;
+}
+
+std::size_t ThreadGroup::size() const {
+  const std::scoped_lock lock(mutex_);
+  return threads_.size();
+}
+
+bool ThreadGroup::holds_caller() const {
+  const std::scoped_lock lock(mutex_);
+  return holds_caller_unlocked();
+}
+
+bool ThreadGroup::holds_caller_unlocked() const {
+  return std::ranges::any_of(threads_, [](const std::jthread& thread) {
+    return thread.get_id() == std::this_thread::get_id();
+  });
+}
+
+bool ThreadGroup::end(std::chrono::duration<double> limit) {
+  std::vector<std::jthread> ended;
+  std::unique_lock lock(mutex_);
+  const std::size_t own = holds_caller_unlocked() ? 1 : 0;
+  if (!ended_.wait_for(lock, limit, [&] { return running_ == own; })) return false;
+  if (own == 0) ended.swap(threads_);
+  lock.unlock();  // before they are joined
+  return true;
+}
+
+}  // namespace sweephand

@@ -1,0 +1,37 @@
+// Threads that belong to one owner.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace sweephand {
+
+// Safe for several threads, those of the group too. Whoever destroys it waits for them without
+// a limit, and must not be one of them.
+class ThreadGroup {
+ public:
+  void start(std::function<void()> work);
+  std::size_t size() const;
+
+  // The caller is one of the threads.
+  bool holds_caller() const;
+
+  // Waits so long for all threads but the caller to end, and returns whether they have. Asking
+  // them to end is up to the owner.
+  bool end(std::chrono::duration<double> limit);
+
+ private:
+  bool holds_caller_unlocked() const;
+
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  std::size_t running_ = 0;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace sweephand

@@ -1,0 +1,56 @@
+"""Rows in which sequences go on from minibatch to minibatch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sweephand import _core
+from sweephand.checks import check_int
+from sweephand.layouts.base import Layout
+
+
+@dataclass(frozen=True)
+class TruncatedBPTT(Layout):
+    """CNTK's layout for truncated back-propagation through time.
+
+    A minibatch of m samples is the next `length` samples of each of ``max(1, m // length)``
+    rows. A row holds one sequence after the other; one that does not end is continued at column
+    0 of the same row in the next minibatch, so that recurrent state can be carried:
+    see `MinibatchData.starts`. At the end of a sweep, or of a part of a long one, all rows run
+    dry (``docs/layouts.md``); only there a changed minibatch size changes the number of rows.
+    Row j goes to worker j mod K and stays there. Streams must have equal lengths.
+
+    Parameters
+    ----------
+    length : int
+        Columns of a minibatch, in [1, 2^31).
+    """
+
+    length: int
+
+    shares_by_lanes: ClassVar[bool] = False
+    has_rows: ClassVar[bool] = True
+    depends_on_size: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_int("length", self.length, 1, 2**31)
+
+    def assemble_options(self) -> _core.AssembleOptions:
+        """Return how minibatches lie in memory."""
+        return _core.AssembleOptions(_core.Form.ROWS, False, 1, False)
+
+    def make_planner(
+        self,
+        timeline: _core.Timeline,
+        limit: int,
+        *,
+        crosses_sweeps: bool = True,
+        balance_samples: bool = False,
+    ) -> _core.Planner:
+        """Return what says which sequences make up each minibatch."""
+        return _core.BpttPlanner(timeline, self.length, limit)
+
+    def num_cells(self, minibatch_size_in_samples: int) -> int:
+        """Return how many cells a minibatch of a size has at most."""
+        return max(1, minibatch_size_in_samples // self.length) * self.length

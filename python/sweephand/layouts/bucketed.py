@@ -1,0 +1,131 @@
+"""Minibatches of sequences of about the same length."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
+
+from sweephand import _core
+from sweephand.checks import check_int
+from sweephand.layouts.base import Layout, LengthLimit
+from sweephand.layouts.padding import PadValue, check_pad_streams, pad_value_of
+
+DEFAULT_NUM_BUCKETS = 16
+MOST_BUCKETS = 64
+
+
+@dataclass(frozen=True)
+class Bucketed(Layout):
+    """Minibatches of one bucket each, padded to its boundary.
+
+    A length equal to a boundary belongs to it. A minibatch of m samples holds
+    ``max(1, m // boundary)`` sequences. Every sequence is served once per sweep; a minibatch is
+    smaller only where its bucket runs out, at the end of a sweep, or of a part of a long one.
+    Which bucket comes next is drawn so that lengths do not tell when a sequence comes
+    (``docs/layouts.md``). Which sequences share a minibatch depends on m.
+
+    Parameters
+    ----------
+    boundaries : sequence of int, or "auto"
+        Ascending, at most 64; ``"auto"`` chooses those that need the fewest padded cells.
+    num_buckets : int, optional
+        Of ``"auto"``: 16 by default.
+    drop_long : bool
+        Leave out sequences longer than the last boundary, and count them in ``stats()``; by
+        default they are refused when the source is made.
+    pad_value : number, or dict of numbers
+        What fills the gaps; a dict gives it per stream.
+    side : {"right", "left"}
+        Where padding stands.
+    num_sequences : int, optional
+        Sequences of a minibatch, in place of what its size in samples allows.
+    """
+
+    boundaries: Sequence[int] | Literal["auto"]
+    num_buckets: int | None = None
+    drop_long: bool = False
+    pad_value: PadValue = 0
+    side: Literal["right", "left"] = "right"
+    num_sequences: int | None = None
+
+    shares_by_lanes: ClassVar[bool] = False
+    depends_on_size: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.side not in ("right", "left"):
+            raise ValueError(f"side must be 'right' or 'left', got {self.side!r}")
+        if self.num_sequences is not None:
+            check_int("num_sequences", self.num_sequences, 1, 2**31)
+        if self.num_buckets is not None:
+            check_int("num_buckets", self.num_buckets, 1, MOST_BUCKETS + 1)
+        if isinstance(self.boundaries, str):
+            if self.boundaries != "auto":
+                raise ValueError(
+                    f"boundaries must be integers or 'auto', got {self.boundaries!r}"
+                )
+            return
+        if self.num_buckets is not None:
+            raise ValueError("num_buckets goes with boundaries='auto'")
+        for boundary in self.boundaries:
+            check_int("a boundary", boundary, 1, 2**31)
+        boundaries = tuple(int(boundary) for boundary in self.boundaries)
+        if not boundaries:
+            raise ValueError("boundaries must not be empty")
+        if len(boundaries) > MOST_BUCKETS:
+            raise ValueError(
+                f"give at most {MOST_BUCKETS} boundaries, got {len(boundaries)}: every state "
+                "tells of all"
+            )
+        if list(boundaries) != sorted(set(boundaries)):
+            raise ValueError(f"boundaries must ascend, each once, got {list(boundaries)}")
+        object.__setattr__(self, "boundaries", boundaries)
+
+    def check_streams(self, streams: Collection[str]) -> None:
+        """Refuse parameters for streams that are not there, with ValueError."""
+        check_pad_streams(self.pad_value, streams)
+
+    def pad_value_of(self, stream: str) -> float:
+        """Return what fills the gaps of a stream in a dense array."""
+        return pad_value_of(self.pad_value, stream)
+
+    @property
+    def length_limit(self) -> LengthLimit | None:
+        """How long sequences may be; None before boundaries are chosen."""
+        if self.boundaries == "auto":
+            return None
+        return LengthLimit(
+            self.boundaries[-1],
+            f"the last boundary, {self.boundaries[-1]}",
+            "drop" if self.drop_long else "error",
+            "give a larger boundary, or drop_long=True",
+        )
+
+    def settle(self, corpus: _core.Corpus) -> Self:
+        """Return the layout with its boundaries chosen."""
+        if self.boundaries != "auto":
+            return self
+        num_buckets = self.num_buckets or DEFAULT_NUM_BUCKETS
+        boundaries = _core.best_boundaries(_core.count_sizes(corpus), num_buckets)
+        return replace(self, boundaries=boundaries, num_buckets=None)
+
+    def assemble_options(self) -> _core.AssembleOptions:
+        """Return how minibatches lie in memory."""
+        return _core.AssembleOptions(_core.Form.PADDED, self.side == "left", 1, False)
+
+    def make_planner(
+        self,
+        timeline: _core.Timeline,
+        limit: int,
+        *,
+        crosses_sweeps: bool = True,
+        balance_samples: bool = False,
+    ) -> _core.Planner:
+        """Return what says which sequences make up each minibatch."""
+        return _core.BucketedPlanner(
+            timeline, list(map(int, self.boundaries)), self.num_sequences or 0, limit
+        )
+
+    def num_cells(self, minibatch_size_in_samples: int) -> int:
+        """Return how many cells a minibatch of a size has at most."""
+        return max(minibatch_size_in_samples, int(self.boundaries[-1]))

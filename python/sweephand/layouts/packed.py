@@ -1,0 +1,100 @@
+"""Rows of fixed length that several sequences share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sweephand import _core
+from sweephand.checks import check_int
+from sweephand.layouts.base import Layout, LengthLimit, LongPolicy
+from sweephand.layouts.padding import PadValue, check_pad_streams, pad_value_of
+
+
+@dataclass(frozen=True)
+class Packed(Layout):
+    """Whole sequences in rows of fixed length, one behind the other.
+
+    A minibatch of m samples holds ``max(1, m // row_length)`` rows, fewer only at the end of
+    data. Rows are planned from lengths alone, of the sequences of one lane and one sweep
+    (``docs/layouts.md``): a row is the same whatever minibatch sizes and numbers of workers
+    are. Row j of a minibatch goes to worker j mod K; every worker has the same number of rows,
+    the last of which may be empty.
+
+    Parameters
+    ----------
+    row_length : int
+        Cells of a row, in [1, 2^31].
+    split_long : {"error", "split", "drop"}
+        What happens to sequences longer than a row: refused when the source is made; cut into
+        full rows and a rest; or left out of the corpus and counted in ``stats()``.
+    pad_value : number, or dict of numbers
+        What fills the end of a row; a dict gives it per stream.
+    look_ahead : int
+        Sequences in sight of the packer where the order of the corpus is kept
+        (``randomize=False``): a row starts with the oldest, then takes the longest one that
+        fits. 1 is next fit. A shuffled sweep has no order to keep: there all sequences that
+        are packed together are in sight, and rows come in shuffled order.
+    cu_seqlens_capacity : int, optional
+        Sequences of a share that `MinibatchData.cu_seqlens` always has entries for.
+    """
+
+    mark_bytes: ClassVar[int] = 9  # mask, segment ids, position ids
+
+    row_length: int
+    split_long: LongPolicy = "error"
+    pad_value: PadValue = 0
+    look_ahead: int = 64
+    cu_seqlens_capacity: int | None = None
+
+    shares_by_lanes: ClassVar[bool] = False
+    has_rows: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_int("row_length", self.row_length, 1, 2**31 + 1)
+        check_int("look_ahead", self.look_ahead, 1, 2**63)
+        if self.split_long not in ("error", "split", "drop"):
+            raise ValueError(
+                f"split_long must be 'error', 'split' or 'drop', got {self.split_long!r}"
+            )
+        if self.cu_seqlens_capacity is not None:
+            check_int("cu_seqlens_capacity", self.cu_seqlens_capacity, 1, 2**31)
+
+    def check_streams(self, streams: Collection[str]) -> None:
+        """Refuse parameters for streams that are not there, with ValueError."""
+        check_pad_streams(self.pad_value, streams)
+
+    def pad_value_of(self, stream: str) -> float:
+        """Return what fills the gaps of a stream in a dense array."""
+        return pad_value_of(self.pad_value, stream)
+
+    @property
+    def length_limit(self) -> LengthLimit:
+        """How long sequences may be."""
+        return LengthLimit(
+            self.row_length,
+            f"a row of {self.row_length}",
+            self.split_long,
+            "take longer rows, or split_long='split' or 'drop'",
+        )
+
+    def assemble_options(self) -> _core.AssembleOptions:
+        """Return how minibatches lie in memory."""
+        return _core.AssembleOptions(_core.Form.ROWS, False, 1, True)
+
+    def make_planner(
+        self,
+        timeline: _core.Timeline,
+        limit: int,
+        *,
+        crosses_sweeps: bool = True,
+        balance_samples: bool = False,
+    ) -> _core.Planner:
+        """Return what says which sequences make up each minibatch."""
+        splits = self.split_long == "split"
+        return _core.PackedPlanner(timeline, self.row_length, self.look_ahead, splits, limit)
+
+    def num_cells(self, minibatch_size_in_samples: int) -> int:
+        """Return how many cells a minibatch of a size has at most."""
+        return max(1, minibatch_size_in_samples // self.row_length) * self.row_length

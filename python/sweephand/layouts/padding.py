@@ -1,0 +1,48 @@
+"""What fills the gaps of a dense array."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+PadValue = float | Mapping[str, float]
+
+
+def check_pad_streams(pad_value: PadValue, streams: Collection[str]) -> None:
+    """Refuse pad values of streams that are not there, with ValueError."""
+    if isinstance(pad_value, Mapping):
+        for name in pad_value:
+            if name not in streams:
+                raise ValueError(
+                    f"pad_value names {name!r}, the streams are: {', '.join(streams)}"
+                )
+
+
+def pad_value_of(pad_value: PadValue, stream: str) -> float:
+    """Return the pad value of a stream: 0 for one that is not named."""
+    return pad_value.get(stream, 0) if isinstance(pad_value, Mapping) else pad_value
+
+
+def pad_element(stream: str, dtype: np.dtype[Any], value: float) -> NDArray[Any]:
+    """Return what fills a gap as an element of a stream: an array of shape () and its dtype.
+
+    0 is an element whose bytes are 0, whatever the dtype.
+
+    Raises
+    ------
+    ValueError
+        If the dtype cannot hold the value.
+    """
+    if value == 0:
+        return np.zeros((), dtype)
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            pad = np.asarray(value).astype(dtype)
+    except (TypeError, ValueError, OverflowError, FloatingPointError):
+        pad = None
+    if pad is None or (dtype.kind in "biu" and int(pad) != value):
+        raise ValueError(f"pad_value {value!r} of stream {stream!r} is no {dtype}")
+    return pad

@@ -1,0 +1,71 @@
+"""Layouts of whole sequences: as many as fit, in the order of the timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.layouts.base import Layout
+from sweephand.layouts.padding import PadValue, check_pad_streams, pad_value_of
+
+
+@dataclass(frozen=True)
+class Ragged(Layout):
+    """Sequences one behind the other: values and offsets, no padding. The default."""
+
+
+@dataclass(frozen=True)
+class Frames(Layout):
+    """Every sample is its own sequence. Streams must have equal lengths."""
+
+
+@dataclass(frozen=True)
+class Padded(Layout):
+    """A row per sequence, as wide as the minibatch's longest, with a mask.
+
+    Parameters
+    ----------
+    pad_value : number, or dict of numbers
+        What fills the gaps; a dict gives it per stream, 0 for those that it does not name.
+    side : {"right", "left"}
+        Where padding stands.
+    multiple_of : int
+        Widths are rounded up to a multiple of it.
+    """
+
+    mark_bytes: ClassVar[int] = 1
+
+    pad_value: PadValue = 0
+    side: Literal["right", "left"] = "right"
+    multiple_of: int = 1
+
+    def __post_init__(self) -> None:
+        if self.side not in ("right", "left"):
+            raise ValueError(f"side must be 'right' or 'left', got {self.side!r}")
+        if isinstance(self.multiple_of, bool) or not isinstance(self.multiple_of, int):
+            raise TypeError(f"multiple_of must be an int, got {self.multiple_of!r}")
+        if not 1 <= self.multiple_of < 2**31:
+            raise ValueError(f"multiple_of must be in [1, 2^31), got {self.multiple_of}")
+
+    def check_streams(self, streams: Collection[str]) -> None:
+        """Refuse parameters for streams that are not there, with ValueError."""
+        check_pad_streams(self.pad_value, streams)
+
+    def pad_value_of(self, stream: str) -> float:
+        """Return what fills the gaps of a stream in a dense array."""
+        return pad_value_of(self.pad_value, stream)
+
+    def assemble_options(self) -> _core.AssembleOptions:
+        """Return how minibatches lie in memory."""
+        left = self.side == "left"
+        return _core.AssembleOptions(_core.Form.PADDED, left, self.multiple_of, False)
+
+    def padding_growth(self, sizes: NDArray[np.uint32]) -> float:
+        """Return about how many cells a sample takes, judging by some sequences' sizes."""
+        width = -(-int(sizes.max()) // self.multiple_of) * self.multiple_of
+        return width / float(sizes.mean())

@@ -1,0 +1,117 @@
+"""Arrays that cannot be a corpus: an error that names the stream and what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import sweephand as sh
+
+F8 = np.arange(6.0)
+
+
+def csr(indices: Any, indptr: Any, columns: int = 3) -> Any:
+    matrix = scipy.sparse.csr_matrix((len(indptr) - 1, columns))
+    matrix.data, matrix.indices = np.ones(len(indices)), np.array(indices)
+    matrix.indptr = np.array(indptr)
+    return matrix
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "message"),
+    [
+        (np.array([1, "a", None], object), TypeError, "'x' holds Python objects .dtype object"),
+        (np.array([{}, {}], object), TypeError, "'x' holds Python objects"),
+        ([{}, {}], TypeError, "'x' holds Python objects"),
+        (np.zeros(2, [("a", "O")]), TypeError, "'x' holds Python objects"),
+        (np.float64(1), TypeError, "'x' must have a first axis of samples"),
+        (7, TypeError, "'x' must have a first axis of samples"),
+        ((F8,), TypeError, "a tuple is .values, offsets., got 1 items"),
+        ((F8, [0, 6], 3), TypeError, "a tuple is .values, offsets., got 3 items"),
+        ([[1, 2], [[3, 4]]], ValueError, r"sequence 1 has samples of shape \(2,\)"),
+        (
+            [np.zeros((2, 3)), np.zeros((2, 4))],
+            ValueError,
+            r"shape \(4,\), sequence 0 of",
+        ),
+        (
+            [np.zeros(2), np.zeros(2, "i4")],
+            ValueError,
+            "sequence 1 has dtype int32",
+        ),
+        ([[[1], [1, 2]]], ValueError, "'x' cannot be read as an array"),
+        ([b"a", 1], TypeError, "sample 1 is int, where the first is bytes or str"),
+        ((F8, [0, 3, 2, 6]), ValueError, "offsets of sequence 1 are .*they must not descend"),
+        ((F8, [0, 3, 7]), ValueError, "offsets"),
+        ((F8, [1, 3, 6]), ValueError, "offsets"),
+        ((F8, [0, 3]), ValueError, "offsets"),
+        ((F8, [-1, 3, 6]), ValueError, "offsets"),
+        ((F8, []), ValueError, "offsets"),
+        ((F8, [0.0, 6.0]), ValueError, "offsets must be one row of integers, got float64"),
+        ((F8, [[0, 6]]), ValueError, r"one row of integers, got int64 of shape \(1, 2\)"),
+        ((F8, [0, 3, 3, 6]), ValueError, "sequence 1 has no sample in stream 'x'"),
+        ([[1.0], [], [2.0]], ValueError, "sequence 1 has no sample in stream 'x'"),
+        (np.empty(0), ValueError, "the corpus is empty: no sequences"),
+        ([], ValueError, "the corpus is empty: no sequences"),
+        ((np.empty(0), [0]), ValueError, "the corpus is empty: no sequences"),
+        (csr([0, 5], [0, 1, 2]), ValueError, r"'x' has a column index outside \[0, 3\)"),
+        (csr([0, -1], [0, 1, 2]), ValueError, r"'x' has a column index outside \[0, 3\)"),
+        (
+            csr([0, 1], [0, 2, 1, 2]),
+            ValueError,
+            "row offsets .* must not descend",
+        ),
+        ([csr([0], [0, 1]), csr([0], [0, 1], 4)], ValueError, "sequence 1 has 4 columns"),
+    ],
+)
+def test_data_that_are_no_sequences_are_refused_by_name(
+    data: Any, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        sh.MinibatchSource(sh.ArrayDeserializer({"x": data}))
+
+
+def test_streams_with_different_numbers_of_sequences_are_told_apart() -> None:
+    with pytest.raises(ValueError, match="'x' has 4, 'y' has 3"):
+        sh.ArrayDeserializer({"x": np.arange(4), "y": [[1, 2], [3], [4]]})
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, float("nan"), "4", True])
+def test_a_chunk_size_that_is_no_positive_int_is_refused(wrong: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="chunk_size must be"):
+        sh.ArrayDeserializer({"x": F8}, chunk_size=wrong)
+
+
+def test_a_corpus_without_streams_or_with_an_unknown_field_is_refused() -> None:
+    with pytest.raises(ValueError, match="give at least one stream"):
+        sh.ArrayDeserializer({})
+    with pytest.raises(ValueError, match="no data for stream 'z', there are: x"):
+        sh.ArrayDeserializer({"x": F8}, sh.StreamDefs(y=sh.StreamDef(field="z")))
+
+
+def test_a_read_only_array_is_served_where_it_lies() -> None:
+    x = np.arange(10)
+    x.flags.writeable = False
+    with sh.MinibatchSource(sh.ArrayDeserializer({"x": x}), randomize=False) as source:
+        assert source.next_minibatch(10)["x"].values.tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("dtype", [">i8", ">f4", ">u2", ">c16"])
+def test_a_big_endian_array_is_served_in_native_order(dtype: str) -> None:
+    x = np.arange(10).astype(dtype)
+    for data in (x, [x[:4], x[4:]], (x, [0, 4, 10])):
+        with sh.MinibatchSource(sh.ArrayDeserializer({"x": data}), randomize=False) as source:
+            values = source.next_minibatch(10)["x"].values
+        assert values.dtype == x.dtype.newbyteorder("=")
+        assert values.tolist() == x.tolist()
+
+
+def test_an_array_with_gaps_between_its_elements_is_served_as_it_looks() -> None:
+    x = np.arange(40).reshape(10, 4)
+    for view in (x[::2], x[:, ::2], x[::-1], np.asfortranarray(x)):
+        with sh.MinibatchSource(sh.ArrayDeserializer({"x": view}), randomize=False) as source:
+            values = source.next_minibatch(len(view))["x"].values
+        assert np.array_equal(values, view)

@@ -1,0 +1,156 @@
+"""Files that are no arrays, or no longer: an error with the file's name, never a crash."""
+
+from __future__ import annotations
+
+import collections
+import io
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file of 20 rows of 3 numbers."""
+    path = tmp_path / "x.npy"
+    np.save(path, np.arange(60, dtype=np.float32).reshape(20, 3))
+    return path
+
+
+def source_of(path: Path, **options: Any) -> sh.MinibatchSource:
+    return sh.MinibatchSource(sh.NpyDeserializer({"x": path}), **options)
+
+
+def test_a_file_cut_at_any_byte_is_an_error_with_its_name(path: Path) -> None:
+    whole = path.read_bytes()
+    for end in range(len(whole)):
+        path.write_bytes(whole[:end])
+        with pytest.raises(sh.DataError) as caught:
+            source_of(path)
+        assert caught.value.file == str(path)
+    path.write_bytes(whole + b"\0")
+    with pytest.raises(sh.DataError, match="longer than its array"):
+        source_of(path)
+
+
+def test_a_header_with_any_bit_flipped_is_an_error_or_the_array_that_it_describes(
+    path: Path,
+) -> None:
+    whole = path.read_bytes()
+    header = len(whole) - 240
+    told: list[str] = []
+    for place in range(header):
+        for bit in range(8):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << bit
+            path.write_bytes(damaged)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # NumPy's, on headers of Python 2
+                try:
+                    source = source_of(path, randomize=False)
+                except (sh.DataError, ValueError) as error:
+                    told.append(str(error))
+                    continue
+                wanted = np.load(io.BytesIO(bytes(damaged)))
+            with source:
+                found = source.next_minibatch(len(wanted))["x"].values
+            assert found.tobytes() == wanted.tobytes()
+    assert all(str(path) in message or "'x'" in message for message in told)
+
+
+def test_pickled_objects_are_refused_and_never_loaded(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+
+    class Attack:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os.system, (f"touch {ran}",)
+
+    np.save(tmp_path / "x.npy", np.array([Attack()], object), allow_pickle=True)
+    with pytest.raises(sh.DataError, match="holds pickled objects, which are never loaded"):
+        source_of(tmp_path / "x.npy")
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.float64(3), "a single number"),
+        (np.asfortranarray(np.ones((3, 4))), "Fortran order; save numpy.ascontiguousarray"),
+        (np.arange(4, dtype=">i4"), "big-endian .>i4.; save it in native order"),
+    ],
+)
+def test_an_array_that_cannot_be_read_in_place_is_refused(
+    tmp_path: Path, array: Any, message: str
+) -> None:
+    np.save(tmp_path / "x.npy", array)
+    with pytest.raises(sh.DataError, match=message) as caught:
+        source_of(tmp_path / "x.npy")
+    assert caught.value.file == str(tmp_path / "x.npy")
+
+
+def test_an_empty_array_and_an_empty_file_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.empty((0, 3)))
+    with pytest.raises(ValueError, match="the corpus is empty"):
+        source_of(tmp_path / "x.npy")
+    (tmp_path / "x.npy").write_bytes(b"")
+    with pytest.raises(sh.DataError, match="this is no"):
+        source_of(tmp_path / "x.npy")
+
+
+def test_what_is_no_file_is_an_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        source_of(tmp_path / "none.npy")
+    with pytest.raises(IsADirectoryError):
+        source_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "message"),
+    [
+        ([0, 12, 8, 20], "offsets of sequence 1 are .*they must not descend"),
+        ([0, 12, 21], "offsets"),
+        ([1, 20], "offsets"),
+        ([0.0, 20.0], "one row of integers, got float64"),
+        ([[0, 20]], "one row of integers"),
+    ],
+)
+def test_offsets_that_do_not_fit_are_refused_with_their_file(
+    path: Path, offsets: Any, message: str
+) -> None:
+    other = path.with_name("offsets.npy")
+    np.save(other, np.array(offsets))
+    with pytest.raises(sh.DataError, match=message) as caught:
+        sh.NpyDeserializer({"x": (path, other)})
+    assert caught.value.file == str(other)
+
+
+@pytest.mark.parametrize("num_threads", [0, 2])
+def test_a_file_that_is_cut_while_it_is_read_is_an_error_and_not_a_crash(
+    path: Path, num_threads: int
+) -> None:
+    whole = path.read_bytes()
+    with source_of(path, randomize=False, num_threads=num_threads, prefetch=1) as source:
+        source.next_minibatch(1)
+        os.truncate(path, len(whole) - 8)
+        with pytest.raises(sh.StaleError) as caught:
+            collections.deque(source.minibatches(4))
+        assert caught.value.file == str(path)
+        time = source.current_position
+        with pytest.raises(sh.StaleError):  # and stays one
+            source.next_minibatch(20)
+        assert source.current_position == time
+
+
+def test_a_file_that_is_another_by_now_is_an_error(path: Path) -> None:
+    with source_of(path, randomize=False, num_threads=0) as source:
+        source.next_minibatch(1)
+        np.save(path, np.zeros((20, 3), np.float32))
+        os.utime(path, ns=(1, 1))
+        with pytest.raises(sh.StaleError, match="changed"):
+            source.next_minibatch(4)

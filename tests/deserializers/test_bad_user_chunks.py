@@ -1,0 +1,135 @@
+"""Python code that makes chunks and does wrong: an error that names it and the chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+
+
+class Chunks(sh.UserDeserializer):
+    """Three chunks of four rows; `wrong` is what chunk 1 is asked for once `broken` is set."""
+
+    def __init__(self, wrong: Any = None, infos: Any = "told", lengths: Any = None) -> None:
+        self.wrong = wrong
+        self.infos = [(4, 4)] * 3 if isinstance(infos, str) else infos
+        self.lengths = lengths
+        self.broken = False
+
+    def stream_infos(self) -> sh.StreamDefs:
+        return sh.StreamDefs(x=sh.StreamDef())
+
+    def num_chunks(self) -> int:
+        return 3
+
+    def chunk_infos(self) -> object:
+        return self.infos
+
+    def sequence_lengths(self, chunk_id: int) -> object:
+        return self.lengths
+
+    def get_chunk(self, chunk_id: int) -> Mapping[str, Any]:
+        if self.broken and chunk_id == 1:
+            if isinstance(self.wrong, BaseException):
+                raise self.wrong
+            return self.wrong  # type: ignore[no-any-return]
+        return {"x": np.arange(4) + 4 * chunk_id}
+
+
+WRONGS = [
+    (KeyError("no such shard"), KeyError, "no such shard"),
+    ({"x": np.arange(3)}, sh.StaleError, "said to have 4 sequences of 4 samples, now it has 3"),
+    ({"x": np.arange(5)}, sh.StaleError, "said to have 4 sequences of 4 samples, now it has 5"),
+    ({"x": np.empty(0, int)}, sh.StaleError, "now it has 0 of 0"),
+    ({"x": np.arange(4.0)}, sh.StaleError, "has float64 samples .* here, and int64"),
+    ({"x": np.zeros((4, 2), int)}, sh.StaleError, "chunk that was read first"),
+    ({"y": np.arange(4)}, sh.DataError, "no stream 'x', only y"),
+    ({"x": np.array([{}] * 4)}, sh.DataError, "holds Python objects"),
+    ({"x": [[1], [], [2], [3]]}, sh.DataError, "no sample in the stream"),
+    (None, TypeError, "must return a dict of streams, got NoneType"),
+]
+
+
+@pytest.mark.parametrize("num_threads", [0, 2])
+@pytest.mark.parametrize(("wrong", "kind", "message"), WRONGS)
+def test_a_chunk_that_goes_wrong_later_is_named_and_the_source_goes_on(
+    wrong: Any, kind: type[Exception], message: str, num_threads: int
+) -> None:
+    chunks = Chunks(wrong)
+    options = {"num_threads": num_threads, "prefetch": 1}
+    with sh.MinibatchSource(chunks, randomize=False, **options) as source:
+        chunks.broken = True
+        assert source.next_minibatch(4)["x"].values.tolist() == [0, 1, 2, 3]
+        for _ in range(2):
+            with pytest.raises(kind, match=message) as caught:
+                source.next_minibatch(4)
+            told = "".join(getattr(caught.value, "__notes__", [])) + str(caught.value)
+            assert "chunk 1" in told or "get_chunk(1)" in told
+            assert "Chunks" in told
+            assert source.current_position == 4
+        chunks.broken = False
+        assert source.next_minibatch(4)["x"].values.tolist() == [4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(("wrong", "kind", "message"), WRONGS)
+def test_a_chunk_that_goes_wrong_while_it_is_measured_is_named(
+    wrong: Any, kind: type[Exception], message: str
+) -> None:
+    chunks = Chunks(wrong, infos=None)
+    chunks.broken = True
+    if kind is sh.StaleError:  # nothing was said before, so nothing contradicts it
+        return
+    with pytest.raises(kind, match=message):
+        sh.MinibatchSource(chunks)
+
+
+@pytest.mark.parametrize(
+    ("infos", "message"),
+    [
+        ([(4, 4)] * 2, r"must give \(sequences, samples\) for 3 chunks"),
+        ([4, 4, 4], r"must give \(sequences, samples\) for 3 chunks"),
+        ([(4.0, 4.0)] * 3, r"must give \(sequences, samples\) for 3 chunks, got float64"),
+        ([(4, 4), (4, -4), (4, 4)], "has a negative number"),
+        ([(0, 0)] * 3, "empty"),
+    ],
+)
+def test_infos_that_cannot_be_are_refused(infos: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sh.MinibatchSource(Chunks(infos=infos))
+
+
+@pytest.mark.parametrize("num_chunks", [0, -1, 2.0, None, "3"])
+def test_a_number_of_chunks_that_is_none_is_refused(num_chunks: Any) -> None:
+    class Odd(Chunks):
+        def num_chunks(self) -> int:
+            return num_chunks  # type: ignore[no-any-return]
+
+    with pytest.raises((TypeError, ValueError), match=r"Odd.num_chunks\(\) must be"):
+        sh.MinibatchSource(Odd())
+
+
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ([1.0, 2.0], "must be one row of integers, got float64"),
+        ([[1, 2]], "must be one row of integers, got int64"),
+        ([1, 2], "said to have 2 sequences of 6 samples, now it has 2 of 3"),
+        ([0, 6], "said to have 2 sequences of 6 samples"),
+        ([6], "now it has 1 of 6"),
+    ],
+)
+def test_lengths_that_contradict_are_refused(lengths: Any, message: str) -> None:
+    class Ragged(Chunks):
+        def get_chunk(self, chunk_id: int) -> Mapping[str, Any]:
+            return {"x": [[1, 2, 3, 4], [5, 6]]}
+
+    with (
+        pytest.raises(sh.DataError, match=message) as caught,
+        sh.MinibatchSource(Ragged(infos=[(2, 6)] * 3, lengths=lengths)) as source,
+    ):
+        source.next_minibatch(6)
+    assert caught.value.chunk is not None

@@ -1,0 +1,127 @@
+"""What a source holds in memory: what it says, however long it runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from tests.model import ModelCorpus
+from tests.sources import Chunks
+
+import sweephand as sh
+
+PRELUDE = """
+import numpy as np
+import sweephand as sh
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+class Large(sh.UserDeserializer):  # chunks of 2 MiB
+    def stream_infos(self):
+        return sh.StreamDefs(x=sh.StreamDef())
+
+    def num_chunks(self):
+        return 256
+
+    def chunk_infos(self):
+        return [(64, 64)] * 256
+
+    def get_chunk(self, chunk_id):
+        return {"x": np.full((64, 4096), chunk_id, np.float64)}
+
+def run(source, size, count):
+    peak = 0
+    for _ in range(count):
+        minibatch = source.next_minibatch(size)
+        peak = max(peak, resident())
+    return peak
+"""
+
+
+def told(code: str) -> list[float]:
+    """Run code in a process of its own and return the numbers that it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return [float(word) for word in done.stdout.split()]
+
+
+@pytest.mark.parametrize("num_threads", [0, 1])
+def test_chunks_and_minibatches_need_what_is_stated(num_threads: int) -> None:
+    before, peak, bound = told(f"""
+    source = sh.MinibatchSource(
+        Large(), randomization_window_in_chunks=16, num_lanes=4, num_threads={num_threads}
+    )
+    before = resident()
+    print(before, run(source, 256, 400), source.memory_bound(256))
+    """)
+    # Freed chunks stay with the allocator for a while: some of those of one block.
+    assert 0.5 * bound < peak - before < 1.1 * bound + 4 * 2**21
+
+
+def test_memory_does_not_grow_over_many_minibatches() -> None:
+    first, last = told("""
+    x = np.zeros((4096, 64), np.float32)
+    source = sh.MinibatchSource(sh.ArrayDeserializer({"x": x}), num_threads=1)
+    run(source, 64, 200)
+    print(run(source, 64, 2000))
+    print(run(source, 64, 20000))
+    """)
+    assert last - first < 2**20
+
+
+def test_bytes_held_follow_the_window() -> None:
+    chunks = Chunks(ModelCorpus.of([[1] * 8] * 64), told=True)
+    with sh.MinibatchSource(
+        chunks, randomization_window_in_chunks=8, num_lanes=4, num_threads=0
+    ) as source:
+        held = []
+        for _ in range(64):
+            source.next_minibatch(8)
+            held.append(source.stats()["bytes_held"])
+    chunk = held[0] / source.num_lanes
+    assert max(held) <= 16 * chunk
+    assert np.median(held) <= 8 * chunk
+
+
+@pytest.mark.parametrize(
+    ("dtype", "layout", "wanted"),
+    [
+        (np.uint8, sh.Ragged(), 4 * 1000),
+        (np.float64, sh.Ragged(), 4 * 8 * 1000),
+        (np.float64, sh.Padded(), 4 * 9 * 1000),
+        (np.uint8, sh.Packed(500), 4 * 10 * 1000),
+    ],
+)
+def test_the_bound_counts_casts_masks_and_marks(
+    dtype: type[np.generic], layout: sh.Layout, wanted: int
+) -> None:
+    x = np.zeros(100_000, np.uint8)
+    corpus = sh.ArrayDeserializer(
+        {"x": (x, np.arange(0, 100_001, 500))}, sh.StreamDefs(x=sh.StreamDef(dtype=dtype))
+    )
+    with sh.MinibatchSource(corpus, layout=layout, num_threads=1, prefetch=2) as source:
+        assert source.memory_bound(1000) == pytest.approx(
+            wanted, rel=0.85 if wanted < 5000 else 0.25
+        )
+
+
+def test_the_bound_of_padded_rows_counts_the_gaps() -> None:
+    lengths = np.array([10] * 99 + [100])
+    corpus = sh.ArrayDeserializer(
+        {"x": (np.zeros(lengths.sum(), np.uint8), np.cumsum([0, *lengths]))}
+    )
+    with (
+        sh.MinibatchSource(corpus) as ragged,
+        sh.MinibatchSource(corpus, layout=sh.Padded(multiple_of=64)) as padded,
+    ):
+        assert padded.memory_bound(400) > 10 * ragged.memory_bound(400)
