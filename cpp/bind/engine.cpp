@@ -223,7 +223,8 @@ void bind_engine(py::module_& module) {
           [](Engine& self, const Position& position) { self.resume(position, check_signals); },
           "position"_a, NoGil())
       .def_property_readonly("time", &Engine::time)
-      .def_property_readonly("position", &Engine::position)
+      // Who holds the lock may drop an error of Python, for which it needs the GIL.
+      .def_property_readonly("position", py::cpp_function(&Engine::position, NoGil()))
       .def_property_readonly("forked", &Engine::forked)
       .def("stats", &Engine::stats, NoGil())
       .def(
