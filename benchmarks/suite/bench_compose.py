@@ -46,9 +46,7 @@ class Packing:
 class PackedRows:
     """Tokens, segments, positions and mask: ours, a C loop, and NumPy by hand."""
 
-    params = (
-        ["sweephand", "C best fit", "sweephand, no threads", "NumPy by hand, rows given"],
-    )
+    params = (["sweephand", "C best fit", "NumPy by hand, rows given"],)
     param_names = ("contender",)
     timeout = 300
 
