@@ -16,6 +16,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from sweephand import _core, tfrecord
+from sweephand.examples import PADDING, ExampleField, decode_examples
+from sweephand.files import stat_file
 
 Work = Callable[[], object]
 
@@ -159,32 +161,31 @@ class Records:
         examples = ({"tokens": row, "label": int(row[0]) % 10} for row in tokens)
         self.num_records = tfrecord.write(self.path, examples)
         self.size = self.path.stat().st_size
-        file = _core.File(str(self.path))
         self.index()
-        ends = self.offsets.tolist()
-        cuts = [*range(0, self.num_records, 10_000), self.num_records]
-        chunks = [
-            _core.RecordChunk(0, ends[a], ends[b] - ends[a], a, b - a, [])
-            for a, b in pairwise(cuts)
+        self.fields = [
+            ExampleField("tokens", "tokens", "int64"),
+            ExampleField("label", "label", "int64", is_ragged=False),
         ]
-        self.num_chunks = len(chunks)
-        streams = [
-            _core.ExampleStream("tokens", _core.FeatureKind.int64, 1, True, True),
-            _core.ExampleStream("label", _core.FeatureKind.int64, 1, False, True),
-        ]
-        self.deserializer = _core.RecordDeserializer(
-            streams, [_core.RecordFile(str(self.path), file.tag)], chunks, True
-        )
 
     def index(self) -> None:
-        self.offsets = _core.index_records(_core.File(str(self.path)), _core.Ledger(0))
+        finder = _core.FrameFinder(str(self.path))
+        with self.path.open("rb") as file:
+            while piece := file.read(1 << 20):
+                finder.feed(file.tell() - len(piece), np.frombuffer(piece, np.uint8))
+            finder.finish(file.tell())
+        self.offsets = finder.offsets
 
     def read(self) -> int:
-        return sum(
-            len(column[0])
-            for chunk in range(self.num_chunks)
-            for column in self.deserializer.load(chunk)
-        )
+        """Read and decode chunks of 10,000 records, as a deserializer does."""
+        count = 0
+        file = stat_file(self.path)
+        for first in range(0, self.num_records, 10_000):
+            begin, end = self.offsets[[first, min(first + 10_000, self.num_records)]].tolist()
+            records = np.empty(end - begin + PADDING, np.uint8)
+            file.read_into(begin, records[: end - begin])
+            columns, _ = decode_examples(self.fields, records, file=file.path, offset=begin)
+            count += sum(column.num_samples for column in columns)
+        return count
 
     def read_by_python(self) -> int:
         """Read a hundredth of the records: framing and varints by plain Python."""

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,13 @@ using Path = std::filesystem::path;
 template <class T>
 py::array_t<T> copy_to_numpy(std::vector<T> values) {
   return to_numpy(std::move(values));
+}
+
+// The bytes without those behind them that may be read.
+std::span<const std::byte> without_padding(const Array<std::uint8_t>& bytes) {
+  const auto all = std::as_bytes(view(bytes));
+  if (all.size() < kExamplePadding) throw std::invalid_argument("the bytes need their padding");
+  return all.first(all.size() - kExamplePadding);
 }
 
 void bind_ledger(py::module_& module) {
@@ -130,40 +138,53 @@ void bind_tfrecord(py::module_& module) {
       [](const py::buffer& bytes) { return crc32c_portable(to_bytes(bytes.request())); },
       "bytes"_a);
   module.def("mask_crc", &mask_crc, "crc"_a);
-  module.def(
-      "index_records",
-      [](const File& file, Ledger& ledger) {
-        return to_numpy(without_gil([&] { return index_records(file, ledger); }));
-      },
-      "file"_a, "ledger"_a);
+  py::class_<FrameFinder>(module, "FrameFinder")
+      .def(py::init([](const Path& file) { return FrameFinder(file.string()); }), "file"_a)
+      .def(
+          "feed",
+          [](FrameFinder& self, std::uint64_t offset, const Array<std::uint8_t>& bytes) {
+            without_gil([&] { self.feed(offset, std::as_bytes(view(bytes))); });
+          },
+          "offset"_a, "bytes"_a)
+      .def("finish", &FrameFinder::finish, "size"_a)
+      .def_property_readonly("wanted", &FrameFinder::wanted)
+      .def_property_readonly("num_records",
+                             [](const FrameFinder& self) { return self.offsets().size() - 1; })
+      .def("num_whole", &FrameFinder::num_whole, "size"_a)
+      .def("offset_of", &FrameFinder::offset_of, "record"_a)
+      .def_property_readonly(
+          "offsets", [](const FrameFinder& self) { return copy_to_numpy(self.offsets()); });
 
   py::enum_<FeatureKind>(module, "FeatureKind")
+      .value("none", FeatureKind::kNone)
       .value("bytes", FeatureKind::kBytes)
       .value("float", FeatureKind::kFloat)
       .value("int64", FeatureKind::kInt64);
   py::class_<ExampleStream>(module, "ExampleStream")
       .def(py::init<std::string, FeatureKind, std::uint64_t, bool, bool>(), "key"_a, "kind"_a,
            "sample_elements"_a, "is_sequence"_a, "is_required"_a);
-  py::class_<RecordFile>(module, "RecordFile")
-      .def(py::init([](const Path& path, const FileTag& tag) {
-             return RecordFile{path.string(), tag};
-           }),
-           "path"_a, "tag"_a);
-  py::class_<RecordChunk>(module, "RecordChunk")
-      .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
-                    std::vector<std::uint64_t>>(),
-           "file"_a, "offset"_a, "bytes"_a, "first_record"_a, "num_records"_a, "skipped"_a);
-  py::class_<RecordDeserializer, Deserializer, std::shared_ptr<RecordDeserializer>>(
-      module, "RecordDeserializer")
-      .def(py::init<std::vector<ExampleStream>, std::vector<RecordFile>,
-                    std::vector<RecordChunk>, bool>(),
-           "streams"_a, "files"_a, "chunks"_a, "verify_checksums"_a)
-      .def(
-          "load_for_index",
-          [](const RecordDeserializer& self, std::uint64_t chunk, Ledger& ledger) {
-            return to_arrays(without_gil([&] { return self.load(chunk, ledger); }));
-          },
-          "chunk"_a, "ledger"_a);
+  module.attr("EXAMPLE_PADDING") = kExamplePadding;
+  module.def(
+      "decode_records",
+      [](const std::vector<ExampleStream>& streams, const Array<std::uint8_t>& bytes,
+         const Path& file, std::uint64_t offset, std::uint64_t first, bool verify_checksums,
+         Ledger& ledger) {
+        const RecordRun run{
+            .bytes = without_padding(bytes),
+            .place = {.file = file.string(), .offset = offset, .sequence = first}};
+        return to_arrays(without_gil(
+            [&] { return decode_records(streams, run, verify_checksums, ledger); }));
+      },
+      "streams"_a, "bytes"_a, "file"_a, "offset"_a, "first"_a, "verify_checksums"_a,
+      "ledger"_a);
+  module.def(
+      "find_kinds",
+      [](const std::vector<std::string>& keys, const Array<std::uint8_t>& bytes,
+         bool verify_checksums) {
+        return without_gil(
+            [&] { return find_kinds(keys, without_padding(bytes), verify_checksums); });
+      },
+      "keys"_a, "bytes"_a, "verify_checksums"_a);
 }
 
 }  // namespace

@@ -29,6 +29,29 @@ class CallbackSizes final : public Sizes {
   std::shared_ptr<const py::function> read_;
 };
 
+// An order that Python code tells: fill(sweep, first, count) and place(sweep, sequence).
+class CallbackOrder final : public GivenOrder {
+ public:
+  CallbackOrder(py::function fill, py::function place)
+      : fill_(hold(std::move(fill))), place_(hold(std::move(place))) {}
+
+  void fill(std::uint64_t sweep, std::uint64_t first,
+            std::span<std::uint64_t> out) const override {
+    const py::gil_scoped_acquire gil;
+    const auto numbers = call(*fill_, sweep, first, out.size()).cast<Array<std::uint64_t>>();
+    std::ranges::copy(view(numbers), out.begin());
+  }
+
+  std::uint64_t place(std::uint64_t sweep, std::uint64_t sequence) const override {
+    const py::gil_scoped_acquire gil;
+    return call(*place_, sweep, sequence).cast<std::uint64_t>();
+  }
+
+ private:
+  std::shared_ptr<const py::function> fill_;
+  std::shared_ptr<const py::function> place_;
+};
+
 }  // namespace
 
 void bind_index(py::module_& module) {
@@ -49,6 +72,10 @@ void bind_index(py::module_& module) {
   py::class_<CallbackSizes, Sizes, std::shared_ptr<CallbackSizes>>(module, "CallbackSizes")
       .def(py::init<py::function>(), "read"_a);
 
+  py::class_<GivenOrder, std::shared_ptr<GivenOrder>>(module, "GivenOrder");
+  py::class_<CallbackOrder, GivenOrder, std::shared_ptr<CallbackOrder>>(module, "CallbackOrder")
+      .def(py::init<py::function, py::function>(), "fill"_a, "place"_a);
+
   module.def(
       "check_offsets",
       [](const Array<std::int64_t>& offsets, std::uint64_t num_samples) {
@@ -65,6 +92,12 @@ void bind_index(py::module_& module) {
                 Corpus{ChunkTable(view(chunk_sequences), view(chunk_samples)), sizes});
           }),
           "chunk_sequences"_a, "chunk_samples"_a, "sizes"_a)
+      .def(
+          "ordered_by",
+          [](const Corpus& self, std::shared_ptr<GivenOrder> order) {
+            return std::make_shared<Corpus>(Corpus{self.chunks, self.sizes, std::move(order)});
+          },
+          "order"_a)
       .def_property_readonly("num_chunks",
                              [](const Corpus& c) { return c.chunks.num_chunks(); })
       .def_property_readonly("num_sequences",

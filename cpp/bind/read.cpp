@@ -118,6 +118,15 @@ void bind_files(py::module_& module) {
                                               view(bytes));
            }),
            "files"_a, "numbers"_a, "offsets"_a, "bytes"_a)
+      .def(
+          "gather",
+          [](const Extents& self, const Array<std::uint64_t>& offsets,
+             const Array<std::uint64_t>& sizes, Array<std::uint8_t> out) {
+            const std::span<std::uint8_t> bytes(out.mutable_data(), view(out).size());
+            const py::gil_scoped_release nogil;
+            gather(self, view(offsets), view(sizes), std::as_writable_bytes(bytes));
+          },
+          "offsets"_a, "sizes"_a, "out"_a.noconvert())
       .def_property_readonly("num_bytes", &Extents::num_bytes);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "index/chunk_table.hpp"
+#include "index/given_order.hpp"
 #include "index/sizes.hpp"
 
 #include <memory>
@@ -11,6 +12,7 @@ namespace sweephand {
 struct Corpus {
   ChunkTable chunks;
   std::shared_ptr<const Sizes> sizes;
+  std::shared_ptr<const GivenOrder> order;  // of sweeps that are not shuffled; null: as stored
 };
 
 }  // namespace sweephand

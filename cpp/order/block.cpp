@@ -7,10 +7,12 @@
 namespace sweephand {
 
 Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> chunks,
-             std::optional<std::uint64_t> key)
+             std::optional<std::uint64_t> key, std::uint64_t sweep)
     : corpus_(std::move(corpus)),
       chunks_(std::move(chunks)),
-      common_size_(corpus_->sizes->common()) {
+      common_size_(corpus_->sizes->common()),
+      sweep_(sweep),
+      order_(key ? nullptr : corpus_->order.get()) {
   if (chunks_.empty()) {
     num_sequences_ = corpus_->chunks.num_sequences();
   }
@@ -80,6 +82,8 @@ std::uint64_t Block::to_base_rank(std::uint64_t sequence) const {
 void Block::base_ranks_at(std::uint64_t first, std::span<std::uint64_t> out) const {
   if (permutation_) {
     permutation_->fill(first, out);
+  } else if (order_ != nullptr) {
+    order_->fill(sweep_, first, out);
   } else {
     std::iota(out.begin(), out.end(), first);
   }
@@ -143,7 +147,9 @@ BlockPlace Block::first_at_or_after(std::uint64_t sample) const {
 
 BlockPlace Block::find(std::uint64_t sequence) const {
   const std::uint64_t base_rank = to_base_rank(sequence);
-  const std::uint64_t place = permutation_ ? permutation_->place(base_rank) : base_rank;
+  std::uint64_t place = base_rank;
+  if (permutation_) place = permutation_->place(base_rank);
+  if (order_ != nullptr) place = order_->place(sweep_, base_rank);
   if (common_size_ != 0) return {.place = place, .start = place * common_size_};
   const std::uint64_t stride = place / kStride;
   std::array<std::uint32_t, kStride> sizes{};

@@ -29,11 +29,12 @@ struct BlockPlace {
 // holds 8 bytes for each; else 8 bytes for every kStride of them.
 class Block {
  public:
-  // `chunks` is ascending; empty, it stands for all chunks of the corpus. Without `key` the
-  // block keeps the storage order. Linear in the number of sequences; with a common size it is
-  // constant, but for the table of a shuffle.
+  // `chunks` is ascending; empty, it stands for all chunks of the corpus, as it must where the
+  // corpus gives the order. Without `key` the
+  // block keeps the storage order, or the one that the corpus gives to `sweep`. Linear in the
+  // number of sequences; with a common size it is constant, but for the table of a shuffle.
   Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> chunks,
-        std::optional<std::uint64_t> key);
+        std::optional<std::uint64_t> key, std::uint64_t sweep);
 
   std::uint64_t num_sequences() const noexcept { return num_sequences_; }
   std::span<const std::uint64_t> chunks() const noexcept { return chunks_; }
@@ -68,6 +69,8 @@ class Block {
   std::uint64_t num_sequences_ = 0;
   std::uint32_t common_size_ = 0;  // 0: they differ
   std::optional<Permutation> permutation_;
+  std::uint64_t sweep_ = 0;
+  const GivenOrder* order_ = nullptr;  // the corpus', if it decides
   std::vector<std::uint32_t> sizes_;  // in list order, if they differ and are worth remembering
   std::vector<std::uint64_t>
       starts_;  // of every kStride-th place, and the end, if sizes differ

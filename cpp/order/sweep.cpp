@@ -12,8 +12,9 @@ namespace {
 constexpr std::uint64_t kChunkOrder = 1;  // the purposes of a key: docs/order.md, section 3
 constexpr std::uint64_t kBlockShuffle = 2;
 
-std::uint64_t block_chunks(const ChunkTable& chunks, const OrderSettings& settings) {
-  if (!settings.randomize) return 1;
+std::uint64_t block_chunks(const Corpus& corpus, const OrderSettings& settings) {
+  const ChunkTable& chunks = corpus.chunks;
+  if (!settings.randomize) return corpus.order ? chunks.num_chunks() : 1;
   if (settings.window_chunks != 0) {
     return std::max<std::uint64_t>(1, settings.window_chunks / settings.num_lanes);
   }
@@ -33,7 +34,7 @@ Sweep::Sweep(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings
       settings_(settings),
       number_(number),
       num_lanes_(settings.randomize ? settings.num_lanes : 1),
-      block_chunks_(block_chunks(corpus_->chunks, settings)),
+      block_chunks_(block_chunks(*corpus_, settings)),
       first_starts_(num_lanes_) {
   const ChunkTable& chunks = corpus_->chunks;
   if (block_chunks_ >= chunks.num_chunks()) {
@@ -77,7 +78,7 @@ std::shared_ptr<const Block> Sweep::block(std::uint64_t block) {
   if (settings_.randomize) {
     key = derive_key({kOrderVersion, settings_.seed, kBlockShuffle, number_, block});
   }
-  auto made = std::make_shared<const Block>(corpus_, chunks_of(block), key);
+  auto made = std::make_shared<const Block>(corpus_, chunks_of(block), key, number_);
   known = made;
   held_.push_back(made);
   if (blocks_.size() > 4 * std::size_t{num_lanes_}) {

@@ -180,6 +180,22 @@ void ExampleDecoder::decode(std::span<const std::byte> message) {
   }
 }
 
+void ExampleDecoder::append_empty() {
+  for (ExampleColumn& column : columns_)
+    column.sample_offsets.push_back(column.sample_offsets.back());
+}
+
+std::vector<FeatureKind> ExampleDecoder::kinds_of(std::span<const std::byte> message) {
+  for (Found& found : found_) found.features.clear();
+  find_features(message);
+  std::vector<FeatureKind> kinds;
+  for (Found& found : found_) {
+    find_list(found);
+    kinds.push_back(is_empty(found) ? FeatureKind::kNone : found.kind);
+  }
+  return kinds;
+}
+
 void ExampleDecoder::reserve(double times) {
   const auto reserve_in = [times](auto& values) {
     values.reserve(static_cast<std::size_t>(static_cast<double>(values.size()) * times));
@@ -242,6 +258,11 @@ void ExampleDecoder::find_list(Found& found) {
   }
 }
 
+// Whether the lists have no bytes, so that they are lists of any kind.
+bool ExampleDecoder::is_empty(const Found& found) {
+  return std::ranges::all_of(found.lists, [](Bytes list) { return list.empty(); });
+}
+
 void ExampleDecoder::append(std::size_t number) {
   const ExampleStream& stream = streams_[number];
   ExampleColumn& column = columns_[number];
@@ -253,7 +274,7 @@ void ExampleDecoder::append(std::size_t number) {
     column.sample_offsets.push_back(first);
     return;
   }
-  if (found.kind != stream.kind)
+  if (found.kind != stream.kind && !is_empty(found))
     throw DataError("the feature holds " + std::string(name_of(found.kind)) + ", but " +
                     std::string(name_of(stream.kind)) + " were declared");
 

@@ -56,6 +56,13 @@ class ExampleDecoder {
   // REQUIRES: kExamplePadding more bytes behind `message` may be read
   void decode(std::span<const std::byte> message);
 
+  // Adds a sequence without samples to every column.
+  void append_empty();
+
+  // What each stream's feature holds in a message, whatever was declared; kNone where it has no
+  // values. Throws DataError when the message is damaged.
+  std::vector<FeatureKind> kinds_of(std::span<const std::byte> message);
+
   // Makes room for `times` as much as there is.
   void reserve(double times);
 
@@ -74,6 +81,7 @@ class ExampleDecoder {
   void find_features(Bytes message);
   void find_entry(Bytes entry);
   static void find_list(Found& found);
+  static bool is_empty(const Found& found);
   void append(std::size_t number);
   void undo();
 

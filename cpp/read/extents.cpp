@@ -69,4 +69,19 @@ void Extents::Reader::check_unchanged() {
                 [&](std::uint64_t file) { extents_.files_->open(file)->check_unchanged(); });
 }
 
+void gather(const Extents& extents, std::span<const std::uint64_t> offsets,
+            std::span<const std::uint64_t> sizes, std::span<std::byte> out) {
+  Extents::Reader reader(extents);
+  for (std::size_t i = 0; i < offsets.size();) {
+    const std::uint64_t begin = offsets[i];
+    std::uint64_t size = sizes[i++];
+    while (i < offsets.size() && offsets[i] == begin + size) size += sizes[i++];
+    if (begin > extents.num_bytes() || size > extents.num_bytes() - begin || size > out.size())
+      throw std::out_of_range("a run must end within the bytes there are");
+    reader.read(begin, out.first(size));
+    out = out.subspan(size);
+  }
+  reader.check_unchanged();
+}
+
 }  // namespace sweephand

@@ -77,4 +77,10 @@ class Extents {
   std::shared_ptr<FilePool> files_;
 };
 
+// Fills `out` with runs of bytes, one behind the other: run i is `sizes[i]` bytes from
+// `offsets[i]` on; those that touch are read at once. Throws std::out_of_range when a run or
+// `out` ends too early, StaleError when a file changed.
+void gather(const Extents& extents, std::span<const std::uint64_t> offsets,
+            std::span<const std::uint64_t> sizes, std::span<std::byte> out);
+
 }  // namespace sweephand

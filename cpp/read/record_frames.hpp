@@ -6,12 +6,12 @@
 // Numbers are little endian; the checksums are masked CRC32C.
 #pragma once
 
-#include "read/file.hpp"
-#include "read/ledger.hpp"
-
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace sweephand {
@@ -19,10 +19,44 @@ namespace sweephand {
 inline constexpr std::uint64_t kRecordHead = 12;
 inline constexpr std::uint64_t kRecordTail = 4;
 
-// Where every record of the file begins, and the last one ends. Reads little but the heads of
-// large records, and checks only those. What stands behind the first damaged head cannot be
-// found: it is one item for the ledger and the end of the index.
-std::vector<std::uint64_t> index_records(const File& file, Ledger& ledger);
+// Finds where records begin, in bytes that come piece by piece. Only heads are looked at: what
+// lies before the next one may be left out.
+class FrameFinder {
+ public:
+  // `file` is for errors.
+  explicit FrameFinder(std::string file) : file_(std::move(file)) {}
+
+  // Looks at the bytes from `offset` on. Throws DataError when the head of a record is damaged:
+  // what stands behind it cannot be found, and nothing must be fed any more.
+  // REQUIRES: offset is not beyond the bytes that are wanted
+  void feed(std::uint64_t offset, std::span<const std::byte> bytes);
+
+  // Says that all has `size` bytes. Throws DataError when it ends within a record, which is
+  // then not counted.
+  void finish(std::uint64_t size);
+
+  // The first byte that is wanted next.
+  std::uint64_t wanted() const noexcept { return offsets_.back() + head_size_; }
+
+  // How many records end within the first `size` bytes.
+  std::uint64_t num_whole(std::uint64_t size) const noexcept;
+
+  // Where a record begins; of the number of records, where the last one ends.
+  // Throws std::out_of_range.
+  std::uint64_t offset_of(std::uint64_t record) const { return offsets_.at(record); }
+
+  // Where every record begins, and the last one ends.
+  const std::vector<std::uint64_t>& offsets() const noexcept { return offsets_; }
+
+ private:
+  [[noreturn]] void fail(std::string reason) const;
+  std::uint64_t take_length() const;
+
+  std::string file_;
+  std::vector<std::uint64_t> offsets_{0};
+  std::array<std::byte, kRecordHead> head_{};  // of the record at offsets_.back()
+  std::size_t head_size_ = 0;                  // bytes of it that have come
+};
 
 struct Record {
   std::span<const std::byte> data;

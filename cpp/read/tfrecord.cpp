@@ -1,12 +1,9 @@
 #include "read/tfrecord.hpp"
 
-#include "base/error.hpp"
 #include "read/record_frames.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <span>
-#include <stdexcept>
+#include <cstdint>
 #include <utility>
 #include <variant>
 
@@ -58,72 +55,55 @@ void decode(const Record& record, bool verify_checksums, ExampleDecoder& decoder
 
 }  // namespace
 
-RecordDeserializer::RecordDeserializer(std::vector<ExampleStream> streams,
-                                       std::vector<RecordFile> files,
-                                       std::vector<RecordChunk> chunks, bool verify_checksums)
-    : streams_(std::move(streams)),
-      files_(std::move(files)),
-      chunks_(std::move(chunks)),
-      verify_checksums_(verify_checksums) {
-  const ExampleDecoder checks(streams_);
-  const auto lost = [this](const RecordChunk& chunk) { return chunk.file >= files_.size(); };
-  if (std::ranges::any_of(chunks_, lost))
-    throw std::invalid_argument("a chunk's file must be below " +
-                                std::to_string(files_.size()));
-}
-
-std::shared_ptr<const Chunk> RecordDeserializer::load(std::uint64_t chunk_number) {
-  Ledger ledger(0);
-  std::shared_ptr<const Chunk> chunk = load(chunk_number, ledger);
-  ledger.check();
-  return chunk;
-}
-
-std::shared_ptr<const Chunk> RecordDeserializer::load(std::uint64_t chunk_number,
-                                                      Ledger& ledger) const {
-  const RecordChunk& chunk = chunks_.at(chunk_number);
-  const RecordFile& source = files_[chunk.file];
-  const File file(source.path, source.tag);
-  Buffer<std::byte> bytes(chunk.bytes + kExamplePadding);
-  const auto records = std::span(bytes).first(chunk.bytes);
-  file.read(chunk.offset, records);
-  std::ranges::fill(std::span(bytes).last(kExamplePadding), std::byte{0});
-
-  ExampleDecoder decoder(streams_);
-  std::span<const std::byte> rest = records;
-  auto skipped = chunk.skipped.begin();
-  std::uint64_t record = chunk.first_record;
-  for (; !rest.empty() && !ledger.is_exhausted(); ++record) {
+std::shared_ptr<const Chunk> decode_records(const std::vector<ExampleStream>& streams,
+                                            const RecordRun& run, bool verify_checksums,
+                                            Ledger& ledger) {
+  ExampleDecoder decoder(streams);
+  std::span<const std::byte> rest = run.bytes;
+  for (std::uint64_t number = 0; !rest.empty(); ++number) {
     // The first records tell how much room all will take: growing step by step costs more than
     // decoding.
-    const std::uint64_t consumed = chunk.bytes - rest.size();
-    if (record == chunk.first_record + kSampledRecords)
-      decoder.reserve(1.1 * static_cast<double>(chunk.bytes) / static_cast<double>(consumed));
-    const Place place{.file = source.path,
-                      .offset = chunk.offset + (chunk.bytes - rest.size()),
-                      .chunk = chunk_number,
-                      .sequence = record};
+    const std::uint64_t consumed = run.bytes.size() - rest.size();
+    if (number == kSampledRecords)
+      decoder.reserve(1.1 * static_cast<double>(run.bytes.size()) /
+                      static_cast<double>(consumed));
+    const Place place{.file = run.place.file,
+                      .offset = run.place.offset.value_or(0) + consumed,
+                      .sequence = run.place.sequence.value_or(0) + number};
     try {
       const Record found = take_record(rest);
-      if (skipped != chunk.skipped.end() && *skipped == record) {
-        ++skipped;
-      } else {
-        try {
-          decode(found, verify_checksums_, decoder);
-        } catch (const DataError& error) {
-          ledger.add({.reason = error.reason(), .place = error.within(place).place()});
-        }
+      try {
+        decode(found, verify_checksums, decoder);
+      } catch (const DataError& error) {
+        decoder.append_empty();
+        ledger.add({.reason = error.reason(), .place = error.within(place).place()});
       }
     } catch (const DataError& error) {
       throw error.within(place);
     }
   }
-  if (rest.empty() && record != chunk.first_record + chunk.num_records)
-    throw StaleError(
-        "the index says " + std::to_string(chunk.num_records) + " records, the file has " +
-            std::to_string(record - chunk.first_record) + "; build the index again",
-        {.file = source.path, .offset = chunk.offset, .chunk = chunk_number});
   return to_chunk(decoder);
+}
+
+std::vector<FeatureKind> find_kinds(const std::vector<std::string>& keys,
+                                    std::span<const std::byte> records, bool verify_checksums) {
+  std::vector<ExampleStream> streams;
+  for (const std::string& key : keys) streams.push_back({.key = key});
+  ExampleDecoder decoder(std::move(streams));
+  std::vector<FeatureKind> kinds(keys.size(), FeatureKind::kNone);
+  while (!records.empty() && std::ranges::count(kinds, FeatureKind::kNone) > 0) {
+    const Record record = take_record(records);
+    if (verify_checksums && !record.is_whole) continue;
+    try {
+      const std::vector<FeatureKind> found = decoder.kinds_of(record.data);
+      for (std::size_t i = 0; i < kinds.size(); ++i) {
+        if (kinds[i] == FeatureKind::kNone) kinds[i] = found[i];
+      }
+    } catch (const DataError&) {
+      continue;  // told when it is decoded
+    }
+  }
+  return kinds;
 }
 
 }  // namespace sweephand

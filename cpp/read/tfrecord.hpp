@@ -1,51 +1,36 @@
-// Reads chunks of TFRecord files that hold tf.train.Example messages, one sequence each.
+// Decodes records of TFRecord files that hold tf.train.Example messages, one sequence each.
 #pragma once
 
-#include "read/deserializer.hpp"
+#include "base/error.hpp"
+#include "read/column.hpp"
 #include "read/example.hpp"
-#include "read/file.hpp"
 #include "read/ledger.hpp"
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace sweephand {
 
-struct RecordFile {
-  std::string path;
-  FileTag tag;  // as it was when the index was made
+// A run of records, one behind the other.
+struct RecordRun {
+  std::span<const std::byte> bytes;
+  Place place;  // of the first one: file, offset, and its number as the sequence
 };
 
-// A run of records.
-struct RecordChunk {
-  std::uint64_t file = 0;  // its number
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t first_record = 0;      // its number in the file
-  std::uint64_t num_records = 0;       // with those that are skipped
-  std::vector<std::uint64_t> skipped;  // numbers in the file, ascending: damaged, left out
-};
+// Decodes as many sequences as there are records. One whose data are damaged, or not what the
+// streams say, has no samples in any stream, and is listed. Throws DataError when a frame is
+// damaged, std::invalid_argument when the streams are contradictory.
+// REQUIRES: kExamplePadding more bytes behind the run may be read
+std::shared_ptr<const Chunk> decode_records(const std::vector<ExampleStream>& streams,
+                                            const RecordRun& run, bool verify_checksums,
+                                            Ledger& ledger);
 
-class RecordDeserializer final : public Deserializer {
- public:
-  // Throws std::invalid_argument when the streams are contradictory or a chunk's file does not
-  // exist.
-  RecordDeserializer(std::vector<ExampleStream> streams, std::vector<RecordFile> files,
-                     std::vector<RecordChunk> chunks, bool verify_checksums);
-
-  std::shared_ptr<const Chunk> load(std::uint64_t chunk_number) override;
-
-  // The same for an index: a record that is damaged, or not what the streams say, is left out
-  // and listed. Throws DataError when the frames are damaged.
-  std::shared_ptr<const Chunk> load(std::uint64_t chunk_number, Ledger& ledger) const;
-
- private:
-  std::vector<ExampleStream> streams_;
-  std::vector<RecordFile> files_;
-  std::vector<RecordChunk> chunks_;
-  bool verify_checksums_;
-};
+// What the features `keys` hold in the first records that have values of them; kNone where no
+// record has. Damaged records are passed over.
+std::vector<FeatureKind> find_kinds(const std::vector<std::string>& keys,
+                                    std::span<const std::byte> records, bool verify_checksums);
 
 }  // namespace sweephand

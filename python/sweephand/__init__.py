@@ -4,7 +4,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from sweephand import mxnet, numpy
+from sweephand import mxnet, numpy, tfds, tfrecord
 from sweephand.deserializers import (
     ArrayDeserializer,
     CTFDeserializer,
@@ -14,6 +14,7 @@ from sweephand.deserializers import (
     MegatronDeserializer,
     NpyDeserializer,
     RawTokensDeserializer,
+    TFRecordDeserializer,
     UserDeserializer,
 )
 from sweephand.errors import DataError, LossScaleError, StaleError, StateError
@@ -27,7 +28,8 @@ from sweephand.layouts import (
     TruncatedBPTT,
 )
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
-from sweephand.minibatch import Minibatch, MinibatchData
+from sweephand.minibatch import Minibatch
+from sweephand.minibatch_data import MinibatchData
 from sweephand.source import MinibatchSource, MinibatchSourceFromData
 from sweephand.streams import StreamDef, StreamDefs, StreamInfo, Streams
 from sweephand.train.learning_rate_control import LearningRateControl
@@ -115,6 +117,7 @@ __all__ = [
     "StreamDefs",
     "StreamInfo",
     "Streams",
+    "TFRecordDeserializer",
     "TensorBoardProgressWriter",
     "TestConfig",
     "Trainer",
@@ -130,6 +133,8 @@ __all__ = [
     "momentum_schedule_per_sample",
     "mxnet",
     "numpy",
+    "tfds",
+    "tfrecord",
     "training_session",
 ]
 

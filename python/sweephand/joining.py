@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.deserializers.base import Deserializer, Opened, Sizing
+from sweephand.deserializers.base import Deserializer, Opened, Sizing, SweepOrder
 from sweephand.errors import DataError
 from sweephand.frames import as_frames
 from sweephand.ids import KeptIds, SequenceIds
@@ -46,11 +46,16 @@ class Joined:
     numbers: list[NDArray[np.uint64]] | None = None
     num_dropped: int = 0
     errors: Sequence[Sequence[DataError]] = ()
+    order: SweepOrder | None = None
 
     def measure(self, stream: str | None) -> tuple[Sizing, _core.Corpus]:
         """Return the sizes of sequences, by one stream or by the longest, and the corpus."""
         sizing = self.size_by(stream)
-        return sizing, _core.Corpus(self.chunk_sequences, sizing.chunk_samples, sizing.sizes)
+        corpus = _core.Corpus(self.chunk_sequences, sizing.chunk_samples, sizing.sizes)
+        if self.order is not None:
+            order = _core.CallbackOrder(fill=self.order.numbers, place=self.order.place)
+            corpus = corpus.ordered_by(order)
+        return sizing, corpus
 
     def keep(self, kept: NDArray[np.bool_]) -> Joined:
         """Return the corpus with only some of its sequences; their ids stay as they are.
@@ -103,6 +108,8 @@ def open_all(
         raise ValueError(
             "frames of several joined deserializers are not possible; join sequences"
         )
+    if any(one.order is not None for one in opened):
+        raise ValueError("data that have an order of their own, as TFDS', cannot be joined")
     numbers, num_dropped = _match(opened, missing)
     return _select(opened, numbers, num_dropped)
 
@@ -120,6 +127,7 @@ def _alone(one: Opened) -> Joined:
         sample_bytes=one.sample_bytes,
         opened=[one],
         errors=[one.errors],
+        order=one.order,
     )
 
 

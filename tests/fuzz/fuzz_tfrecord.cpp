@@ -8,46 +8,49 @@
 #include "read/tfrecord.hpp"
 
 #include <algorithm>
-#include <string>
-#include <sys/mman.h>
-#include <unistd.h>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
 
 namespace sweephand {
 namespace {
 
-// A file in memory.
-class MemoryFile {
- public:
-  explicit MemoryFile(Input bytes) : descriptor_(::memfd_create("fuzz", MFD_CLOEXEC)) {
-    CHECK(descriptor_ >= 0);
-    CHECK(::write(descriptor_, bytes.data(), bytes.size()) ==
-          static_cast<ssize_t>(bytes.size()));
+std::vector<std::uint64_t> find_frames(Input input, std::size_t piece, bool& is_whole) {
+  FrameFinder finder("fuzz");
+  is_whole = false;
+  try {
+    while (finder.wanted() < input.size()) {
+      const std::uint64_t offset = finder.wanted();
+      finder.feed(offset, input.subspan(offset, std::min(piece, input.size() - offset)));
+    }
+    finder.finish(input.size());
+    is_whole = true;
+  } catch (const DataError& error) {
+    CHECK(error.place().offset == finder.offsets().back());
   }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  ~MemoryFile() { ::close(descriptor_); }
-
-  std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
-
- private:
-  int descriptor_;
-};
+  return finder.offsets();
+}
 
 void run(Input input) {
-  const MemoryFile memory(input);
-  const File file(memory.path());
-  Ledger ledger(1);
-  const auto offsets = index_records(file, ledger);
+  bool is_whole = false;
+  const auto offsets = find_frames(input, input.size() + 1, is_whole);
   CHECK(std::ranges::is_sorted(offsets));
-  CHECK((offsets.back() == input.size()) == ledger.items().empty());
-  const std::uint64_t num_records = offsets.size() - 1;
-  const RecordDeserializer deserializer(
-      {{.key = "tokens", .is_sequence = true, .is_required = false}},
-      {{.path = memory.path(), .tag = file.tag()}},
-      {{.bytes = offsets.back(), .num_records = num_records}}, input.size() % 2 == 0);
-  Ledger damaged(num_records);
-  const auto chunk = deserializer.load(0, damaged);
-  CHECK(chunk->num_sequences + damaged.offsets().size() == num_records);
+  CHECK(offsets.back() <= input.size());
+  CHECK((offsets.back() == input.size()) == is_whole);
+  bool again = false;
+  CHECK(find_frames(input, 5, again) == offsets && again == is_whole);
+
+  std::vector<std::byte> records(offsets.back() + kExamplePadding);
+  std::ranges::copy(input.first(offsets.back()), records.begin());
+  const auto bytes = std::span<const std::byte>(records).first(offsets.back());
+  Ledger damaged(offsets.size());
+  const auto chunk =
+      decode_records({{.key = "tokens", .is_sequence = true, .is_required = false}},
+                     {.bytes = bytes}, input.size() % 2 == 0, damaged);
+  CHECK(chunk->num_sequences == offsets.size() - 1);
+  CHECK(damaged.offsets().size() < offsets.size());
+  CHECK(find_kinds({"tokens"}, bytes, true).size() == 1);
 }
 
 }  // namespace

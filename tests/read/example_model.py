@@ -117,7 +117,7 @@ def decode(message: bytes, streams: list[Stream]) -> list[list[list[object]]]:
         first = len(lists)
         while first > 0 and lists[first - 1][0] == kind:
             first -= 1
-        if kind != stream.kind:
+        if kind != stream.kind and any(content for _, content in lists[first:]):
             raise DamagedError("kind")
         values = [value for _, content in lists[first:] for value in read_list(kind, content)]
         size = stream.sample_elements

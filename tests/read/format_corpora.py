@@ -141,6 +141,26 @@ def jsonl(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return sh.JSONLDeserializer(str(folder / "*.jsonl"), ALL)
 
 
+def _tfrecord(folder: Path, corpus: Corpus, **options: Any) -> sh.Deserializer:
+    rows = list(zip(corpus.tokens, corpus.labels, corpus.texts, strict=True))
+    for number, part in enumerate(_split(rows, 3)):
+        examples = [{"tokens": t, "label": label, "text": text} for t, label, text in part]
+        sh.tfrecord.write(folder / f"part-{number}.tfrecord", examples, **options)
+    return sh.TFRecordDeserializer(str(folder / "*.tfrecord"), ALL)
+
+
+def tfrecords(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    return _tfrecord(folder, corpus)
+
+
+def tfrecords_in_gzip(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    return _tfrecord(folder, corpus, compression="gzip")
+
+
+def tfrecords_in_zlib(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    return _tfrecord(folder, corpus, compression="zlib")
+
+
 def parquet(folder: Path, corpus: Corpus) -> sh.Deserializer:
     pq = pytest.importorskip("pyarrow.parquet")
     table = to_table(corpus)
@@ -193,7 +213,7 @@ Make = Callable[[Path, Corpus], sh.Deserializer]
 
 EVERY_FORMAT: list[Make] = [
     *(megatron, raw_tokens, jsonl, parquet, arrow_files, arrow_table, dataset),
-    *(saved_dataset, map_items),
+    *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib),
 ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.read.example_model import DamagedError, Stream, decode, fields
-from tests.read.tfrecord_core import declare, open_records, read_records
+from tests.read.tfrecord_core import decode_records, find_offsets, read_records, to_samples
 
 from sweephand import DataError, StaleError, _core, tfrecord
 
@@ -111,7 +111,7 @@ def test_an_empty_file_has_no_records(path: Path) -> None:
 def test_a_file_cut_anywhere_but_between_records_is_an_error(path: Path) -> None:
     tfrecord.write(path, EXAMPLES[::2])
     data = path.read_bytes()
-    offsets = _core.index_records(_core.File(str(path)), _core.Ledger(0)).tolist()
+    offsets = find_offsets(path).tolist()
     for size in range(len(data)):
         path.write_bytes(data[:size])
         if size in offsets:
@@ -126,7 +126,7 @@ def test_a_file_cut_anywhere_but_between_records_is_an_error(path: Path) -> None
 def test_any_flipped_bit_is_an_error_with_its_record(path: Path) -> None:
     tfrecord.write(path, EXAMPLES[::2])
     data = path.read_bytes()
-    offsets = _core.index_records(_core.File(str(path)), _core.Ledger(0)).tolist()
+    offsets = find_offsets(path).tolist()
     for place in range(len(data)):
         for bit in range(8):
             damaged = bytearray(data)
@@ -160,58 +160,55 @@ def test_unmasked_checksums_are_wrong(path: Path) -> None:
 def test_lost_framing_is_one_error_and_ends_the_file(path: Path) -> None:
     tfrecord.write(path, EXAMPLES)
     data = bytearray(path.read_bytes())
-    offsets = _core.index_records(_core.File(str(path)), _core.Ledger(0)).tolist()
+    offsets = find_offsets(path).tolist()
     data[offsets[1]] ^= 1
     path.write_bytes(data)
-    ledger = _core.Ledger(1)
-    assert _core.index_records(_core.File(str(path)), ledger).tolist() == offsets[:2]
-    assert [(item.sequence, item.offset) for item in ledger.items] == [(1, offsets[1])]
+    finder = _core.FrameFinder("f")
+    with pytest.raises(DataError, match="the rest of the file cannot be read") as caught:
+        finder.feed(0, np.frombuffer(data, np.uint8))
+    assert (caught.value.sequence, caught.value.offset) == (1, offsets[1])
+    assert finder.offsets.tolist() == offsets[:2]
 
 
-def test_heads_are_found_over_large_and_many_records(path: Path) -> None:
-    sizes = [0, 1, 65535, 65536, 65537, 200000, *[5] * 20000, 300000, 0]
+@pytest.mark.parametrize("piece", [1, 7, 12, 13, 65536])
+def test_heads_are_found_over_large_and_many_records(path: Path, piece: int) -> None:
+    sizes = [0, 1, 65535, 65536, 65537, 200000, *[5] * 2000, 300000, 0]
     tfrecord.write(path, [bytes(size) for size in sizes])
-    offsets = _core.index_records(_core.File(str(path)), _core.Ledger(0))
+    offsets = find_offsets(path, piece)
     assert (np.diff(offsets) - 16).tolist() == sizes
 
 
 # -- damaged records within a budget --
-def test_a_damaged_record_is_left_out_and_listed(path: Path) -> None:
+def test_a_damaged_record_has_no_samples_and_is_listed(path: Path) -> None:
     tfrecord.write(path, [*EXAMPLES, {"tokens": [1]}])
     data = bytearray(path.read_bytes())
-    offsets = _core.index_records(_core.File(str(path)), _core.Ledger(0))
+    offsets = find_offsets(path)
     data[int(offsets[1]) + 20] ^= 1
     path.write_bytes(data)
-    deserializer, num_chunks = open_records(path, STREAMS, offsets)
     ledger = _core.Ledger(2)
-    loaded = [deserializer.load_for_index(chunk, ledger) for chunk in range(num_chunks)]
-    assert [len(columns[0][1]) - 1 for columns in loaded] == [1, 1]
+    columns = decode_records(path, STREAMS, ledger)
+    assert [len(samples) for samples in to_samples(columns[1], 1)] == [1, 0, 1, 0]
+    assert [len(samples) for samples in to_samples(columns[0], 1)] == [4, 0, 1, 0]
     assert [(item.sequence, item.offset, item.stream) for item in ledger.items] == [
         (1, offsets[1], None),
         (3, offsets[3], "label"),
     ]
-    skipping, _ = open_records(path, STREAMS, offsets, skipped=(1, 3))
-    assert [len(skipping.load(chunk)[0][1]) - 1 for chunk in range(num_chunks)] == [1, 1]
-    with pytest.raises(DataError, match="the record lacks the feature") as caught:
-        open_records(path, STREAMS, offsets, skipped=(1,))[0].load(1)
-    assert (caught.value.stream, caught.value.sequence, caught.value.chunk) == ("label", 3, 1)
+    ledger.check()
 
 
-def test_an_index_of_another_file_is_stale(path: Path) -> None:
+def test_records_that_end_too_early_are_stale(path: Path) -> None:
     tfrecord.write(path, EXAMPLES)
-    offsets = _core.index_records(_core.File(str(path)), _core.Ledger(0))
-    source = _core.RecordFile(str(path), _core.File(str(path)).tag)
-    size = int(offsets[3])
-    for chunk, reason in (
-        (_core.RecordChunk(0, 0, size, 0, 2, []), "the index says 2 records, the file has 3"),
-        (_core.RecordChunk(0, 0, size - 1, 0, 3, []), "more than its index says"),
-    ):
-        with pytest.raises(StaleError, match=reason):
-            _core.RecordDeserializer(declare(STREAMS), [source], [chunk], True).load(0)
-    deserializer, _ = open_records(path, STREAMS, offsets)
-    tfrecord.write(path, EXAMPLES)
-    with pytest.raises(StaleError, match="the file changed"):
-        deserializer.load(0)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(StaleError, match="more than its index says") as caught:
+        decode_records(path, STREAMS, _core.Ledger(0))
+    assert caught.value.sequence == 2
+
+
+def test_what_a_feature_holds_is_told_by_its_first_values(path: Path) -> None:
+    tfrecord.write(path, [{"a": []}, {"b": [1.5]}, {"a": [7], "b": 2}, {"a": "x"}])
+    records = np.frombuffer(path.read_bytes() + bytes(_core.EXAMPLE_PADDING), np.uint8)
+    kinds = _core.find_kinds(["a", "b", "c"], records, True)
+    assert [kind.name for kind in kinds] == ["int64", "float", "none"]
 
 
 # -- messages --
@@ -256,6 +253,8 @@ PACKED_TWICE = field(3, field(1, b"\x01\x02") + field(1, b"\x03") + field(1, b"\
         ),
         # No kind at all, no feature at all, no message at all.
         (example((b"tokens", b"")), []),
+        # A list without bytes is one of any kind.
+        (example((b"tokens", field(1, b""))), []),
         (example(), []),
         (b"", []),
         (example((b"tokens", field(3, b""))), []),
@@ -281,7 +280,7 @@ def test_an_edge_of_the_message_is_decided(
         (field(3, b"\x02\x00"), "a field number that cannot be"),
         (b"\x80", "a varint of the message is cut off"),
         (field(2, field(1, bytes(4))), "holds floats, but integers were declared"),
-        (field(1, b""), "holds bytes, but integers were declared"),
+        (field(1, field(1, b"")), "holds bytes, but integers were declared"),
     ],
 )
 def test_a_damaged_message_is_an_error_with_its_stream(

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tests.read.example_model import Stream
@@ -36,37 +37,34 @@ def to_samples(
     return [samples[begin:end] for begin, end in pairwise(sample_offsets)]
 
 
-def open_records(
-    path: Path,
-    streams: list[Stream],
-    offsets: np.ndarray,
-    *,
-    verify: bool = True,
-    records_per_chunk: int = 2,
-    skipped: tuple[int, ...] = (),
-) -> _core.RecordDeserializer:
-    ends = offsets.tolist()
-    firsts = range(0, len(ends) - 1, records_per_chunk)
-    chunks = [
-        _core.RecordChunk(0, ends[first], ends[last] - ends[first], first, last - first, skips)
-        for first in firsts
-        for last in [min(first + records_per_chunk, len(ends) - 1)]
-        for skips in [[number for number in skipped if first <= number < last]]
-    ]
-    source = _core.RecordFile(str(path), _core.File(str(path)).tag)
-    return _core.RecordDeserializer(declare(streams), [source], chunks, verify), len(chunks)
+def find_offsets(path: Path, piece: int = 1 << 16) -> np.ndarray:
+    """Return where the records of a file begin, and its end; the file comes in pieces."""
+    data = np.frombuffer(path.read_bytes(), np.uint8)
+    finder = _core.FrameFinder(str(path))
+    while finder.wanted < len(data):
+        finder.feed(finder.wanted, data[finder.wanted : finder.wanted + piece])
+    finder.finish(len(data))
+    return finder.offsets
+
+
+def decode_records(
+    path: Path, streams: list[Stream], ledger: _core.Ledger, *, verify: bool = True
+) -> list[Any]:
+    """Return the columns of a file."""
+    records = np.frombuffer(path.read_bytes() + bytes(_core.EXAMPLE_PADDING), np.uint8)
+    return _core.decode_records(declare(streams), records, str(path), 0, 0, verify, ledger)
 
 
 def read_records(
-    path: Path, streams: list[Stream], *, max_errors: int = 0, **options: object
+    path: Path, streams: list[Stream], *, verify: bool = True
 ) -> list[list[list[list[object]]]]:
     """Return, for every sequence, the samples of every stream."""
-    ledger = _core.Ledger(max_errors)
-    offsets = _core.index_records(_core.File(str(path)), ledger)
+    find_offsets(path)
+    ledger = _core.Ledger(0)
+    found = decode_records(path, streams, ledger, verify=verify)
     ledger.check()
-    deserializer, num_chunks = open_records(path, streams, offsets, **options)  # type: ignore[arg-type]
-    columns = [[] for _ in streams]
-    for chunk in range(num_chunks):
-        for stream, column in enumerate(deserializer.load(chunk)):
-            columns[stream] += to_samples(column, streams[stream].sample_elements)
+    columns = [
+        to_samples(column, stream.sample_elements)
+        for stream, column in zip(streams, found, strict=True)
+    ]
     return [list(sequence) for sequence in zip(*columns, strict=True)]

@@ -8,6 +8,7 @@ from sweephand.deserializers.map import MapDeserializer
 from sweephand.deserializers.megatron import MegatronDeserializer
 from sweephand.deserializers.npy import NpyDeserializer
 from sweephand.deserializers.raw_tokens import RawTokensDeserializer
+from sweephand.deserializers.tfrecord import TFRecordDeserializer
 from sweephand.deserializers.user import UserDeserializer
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "MegatronDeserializer",
     "NpyDeserializer",
     "RawTokensDeserializer",
+    "TFRecordDeserializer",
     "UserDeserializer",
 ]

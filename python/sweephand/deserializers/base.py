@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,16 @@ class Stored:
     numbers: NDArray[np.uint64]
 
 
+class SweepOrder(Protocol):
+    """An order that belongs to the data: what ``randomize=False`` delivers."""
+
+    def numbers(self, sweep: int, first: int, count: int) -> NDArray[np.uint64]:
+        """Return the sequences at places ``[first, first + count)`` of a sweep."""
+
+    def place(self, sweep: int, number: int) -> int:
+        """Return the place of a sequence in a sweep."""
+
+
 @dataclass(frozen=True)
 class Opened:
     """A corpus that is ready to be planned and read.
@@ -91,6 +102,8 @@ class Opened:
         None if the core holds what is served.
     load_threads : int
         Threads that load chunks ahead.
+    order : SweepOrder or None
+        None: unshuffled sweeps are in the order of the numbers.
     """
 
     core: _core.Deserializer
@@ -107,6 +120,7 @@ class Opened:
     numbers: NDArray[np.int64] | None = None
     stored: Stored | None = None
     load_threads: int = 1
+    order: SweepOrder | None = None
 
 
 class Deserializer(ABC):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -116,12 +117,15 @@ class IndexedDeserializer(Deserializer):
         The row that each sequence is; None: the rows one after the other.
     is_resident : bool
         The rows lie in memory already: every unit is a chunk that costs nothing.
+    options : dict
+        What else decides what a scan finds, as JSON.
     """
 
     format: ClassVar[str]  # with its version: part of the meaning of an index
 
     order: NDArray[np.int64] | None = None
     is_resident: bool = False
+    options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, files: FileList, streams: StreamDefs) -> None:
         if not streams:
@@ -197,7 +201,7 @@ class IndexedDeserializer(Deserializer):
             name: [self.fields[name], one.shape, str(one.dtype)]
             for name, one in self.definitions.items()
         }
-        meaning = {"format": self.format, "streams": definitions}
+        meaning = {"format": self.format, "streams": definitions, **self.options}
         return load_index(self.files, meaning, self._scan)
 
     def _scan(self, file: SourceFile, advance: Advance) -> Scan:

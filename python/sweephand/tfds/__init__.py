@@ -1,12 +1,16 @@
 """Prepared TensorFlow Datasets without TensorFlow: folders, splits and exact read order."""
 
+from sweephand.tfds.builder import Builder, builder_from_directory, load
 from sweephand.tfds.builder_info import BuilderInfo, SplitInfo, Splits, builder_info
+from sweephand.tfds.dataset import Dataset
 from sweephand.tfds.file_instructions import FileInstruction
 from sweephand.tfds.read_config import InputContext, ReadConfig
 from sweephand.tfds.splits import ReadInstruction, Split, even_splits
 
 __all__ = [
+    "Builder",
     "BuilderInfo",
+    "Dataset",
     "FileInstruction",
     "InputContext",
     "ReadConfig",
@@ -14,6 +18,8 @@ __all__ = [
     "Split",
     "SplitInfo",
     "Splits",
+    "builder_from_directory",
     "builder_info",
     "even_splits",
+    "load",
 ]

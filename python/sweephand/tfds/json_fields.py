@@ -1,6 +1,7 @@
 """JSON files of Protocol Buffers messages, whose faults are errors that name the file."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -43,6 +44,29 @@ class JsonFields:
         """Return a list of objects."""
         return [JsonFields(self._file, value) for value in self._get(name, [])]
 
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names that are there."""
+        return iter(self._values)
+
+    def has(self, name: str) -> bool:
+        """Return whether a field is there."""
+        return name in self._values
+
+    def texts(self, name: str) -> list[str]:
+        """Return a list of strings."""
+        values = self._get(name, [])
+        if not all(isinstance(value, str) for value in values):
+            raise DataError(f"field {name!r} must hold strings", str(self._file))
+        return [str(value) for value in values]
+
+    def signed(self, name: str, default: int) -> int:
+        """Return an integer, which may be -1."""
+        return self._to_integer(name, self._values.get(name, default), least=-1)
+
+    def signed_list(self, name: str) -> tuple[int, ...]:
+        """Return a list of integers, which may be -1."""
+        return tuple(self._to_integer(name, value, least=-1) for value in self._get(name, []))
+
     def integer(self, name: str) -> int:
         """Return an integer in ``[0, 2^63)``."""
         return self._to_integer(name, self._values.get(name, 0))
@@ -51,13 +75,13 @@ class JsonFields:
         """Return a list of integers in ``[0, 2^63)``."""
         return tuple(self._to_integer(name, value) for value in self._get(name, []))
 
-    def _to_integer(self, name: str, value: object) -> int:
+    def _to_integer(self, name: str, value: object, least: int = 0) -> int:
         # 64-bit integers are text in the JSON form of Protocol Buffers.
-        if isinstance(value, str) and value.isascii() and value.isdigit():
+        if isinstance(value, str) and value.isascii() and value.removeprefix("-").isdigit():
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
             raise DataError(
-                f"field {name!r} must hold integers in [0, 2^63), got {value!r:.80}",
+                f"field {name!r} must hold integers in [{least}, 2^63), got {value!r:.80}",
                 str(self._file),
             )
         return value

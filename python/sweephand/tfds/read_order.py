@@ -3,7 +3,6 @@
 import secrets
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +12,8 @@ from sweephand.tfds.file_instructions import FileInstruction, name_files
 from sweephand.tfds.file_shuffle import FileShuffle
 from sweephand.tfds.interleave import Interleave
 from sweephand.tfds.read_config import ReadConfig
+
+Pass = tuple[NDArray[np.int64], Interleave]
 
 _DEFAULT_CYCLE_LENGTH = 16
 
@@ -101,17 +102,34 @@ class ReadOrder:
                 global_seed=config.global_seed,
                 reshuffle=config.shuffle_reshuffle_each_iteration,
             )
+        self._shuffle_text = (
+            f"seed {self.shuffle_seed} of {config.global_seed}, "
+            f"reshuffled {config.shuffle_reshuffle_each_iteration}"
+        )
         self._cycle_length = cycle_length
         self._block_length = config.interleave_block_length
         self._num_examples = sum(row.take for row in self.rows)
-        # A sweep is read while the next one is planned.
-        self._pass = lru_cache(maxsize=4)(self._make_pass)
+        self._passes: dict[int, Pass] = {}
 
     def __len__(self) -> int:
         """Return the number of examples of one pass."""
         return self._num_examples
 
-    def _make_pass(self, number: int) -> tuple[NDArray[np.int64], Interleave]:
+    def __str__(self) -> str:
+        """Return what decides the order besides the rows, for fingerprints."""
+        shuffle = self._shuffle_text if self._shuffle else "files in order"
+        return f"cycle {self._cycle_length}, block {self._block_length}, {shuffle}"
+
+    def _pass(self, number: int) -> Pass:
+        """Return a pass; the last few are kept, as a sweep is read while another is planned."""
+        known = self._passes.get(number)
+        if known is None:
+            known = self._make_pass(number)
+            kept = list(self._passes.items())[-3:]
+            self._passes = {**dict(kept), number: known}
+        return known
+
+    def _make_pass(self, number: int) -> Pass:
         """Return the rows in the order in which they are opened, and their interleaving."""
         opened = np.arange(len(self.rows))
         if self._shuffle is not None:

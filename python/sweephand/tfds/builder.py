@@ -1,0 +1,225 @@
+"""Opens prepared folders as TFDS does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import overload
+
+import numpy as np
+
+from sweephand.streams import StreamDef, StreamDefs
+from sweephand.tfds.builder_info import BuilderInfo, builder_info
+from sweephand.tfds.dataset import Dataset
+from sweephand.tfds.features import Feature, read_features
+from sweephand.tfds.read_config import ReadConfig
+from sweephand.tfds.read_order import ReadOrder
+from sweephand.tfds.splits import Split, SplitLike
+
+DataDir = str | PathLike[str] | Sequence[str | PathLike[str]]
+SplitTree = SplitLike | Sequence["SplitTree"] | Mapping[str, "SplitTree"]
+DatasetTree = Dataset | list["DatasetTree"] | dict[str, "DatasetTree"]
+
+_ID_STREAM = "tfds_id"
+
+
+class Builder:
+    """A prepared folder that selections are read from; made by `builder_from_directory`.
+
+    Attributes
+    ----------
+    info : BuilderInfo
+    features : dict of Feature
+        The streams by name, as ``features.json`` says; empty if there is none.
+    """
+
+    def __init__(self, info: BuilderInfo) -> None:
+        if info.file_format != "tfrecord":
+            raise ValueError(
+                f"{info.data_dirs[0]} holds {info.file_format} files; only tfrecord is read"
+            )
+        self.info = info
+        self.features: dict[str, Feature] = {}
+        if info.features is not None:
+            self.features = read_features(info.data_dirs[0] / "features.json", info.features)
+
+    @overload
+    def as_dataset(
+        self,
+        split: SplitLike,
+        *,
+        shuffle_files: bool = False,
+        read_config: ReadConfig | None = None,
+        streams: StreamDefs | None = None,
+    ) -> Dataset: ...
+
+    @overload
+    def as_dataset(
+        self,
+        split: SplitTree | None = None,
+        *,
+        shuffle_files: bool = False,
+        read_config: ReadConfig | None = None,
+        streams: StreamDefs | None = None,
+    ) -> DatasetTree: ...
+
+    def as_dataset(
+        self,
+        split: SplitTree | None = None,
+        *,
+        shuffle_files: bool = False,
+        read_config: ReadConfig | None = None,
+        streams: StreamDefs | None = None,
+    ) -> DatasetTree:
+        """Return a selection as a corpus; the parameters are those of `load`."""
+        config = read_config or ReadConfig()
+        definitions, features = self._define(streams)
+        if config.add_tfds_id:
+            definitions = StreamDefs(**definitions, **{_ID_STREAM: StreamDef()})
+
+        def select(one: SplitLike) -> Dataset:
+            order = ReadOrder(
+                self.info.splits[one].file_instructions,
+                config,
+                shuffle_files=shuffle_files,
+                is_ordered=self.info.is_ordered,
+            )
+            names = [part.split for part in self.info.splits.resolve(one)]
+            return Dataset(
+                self.info,
+                order,
+                list(dict.fromkeys(names)),
+                features,
+                definitions,
+                add_tfds_id=config.add_tfds_id,
+            )
+
+        every = {name: name for name in self.info.splits}
+        return _map(every if split is None else split, select)
+
+    def _define(self, streams: StreamDefs | None) -> tuple[StreamDefs, dict[str, Feature]]:
+        """Return the wanted streams with their dtypes, and what each is read from."""
+        if streams is None and not self.features:
+            raise ValueError(
+                f"{self.info.data_dirs[0]} has no features.json; declare the streams"
+            )
+        wanted = streams or StreamDefs(**{name: StreamDef() for name in self.features})
+        features = {name: self._find(name, one) for name, one in wanted.items()}
+        definitions = {}
+        for name, one in wanted.items():
+            dtype = one.dtype
+            if dtype is None and features[name].dtype != object:
+                dtype = features[name].dtype
+            definitions[name] = replace(one, dtype=dtype)
+        return StreamDefs(**definitions), features
+
+    def _find(self, name: str, definition: StreamDef) -> Feature:
+        field = definition.field or name
+        if definition.defines_mb_size:
+            raise ValueError(
+                f"every example is one sample: stream {name!r} cannot define the size"
+            )
+        if not self.features:
+            dtype = np.dtype(definition.dtype or object)
+            shape = definition.sample_shape
+            return Feature(field, dtype, shape or (), is_ragged=shape is None)
+        if field not in self.features:
+            raise ValueError(f"no feature {field!r}, there are: {', '.join(self.features)}")
+        feature = self.features[field]
+        if feature.refusal:
+            raise ValueError(f"{feature.refusal}; declare the other streams")
+        return feature
+
+
+def _map(split: SplitTree, select: Callable[[SplitLike], Dataset]) -> DatasetTree:
+    if isinstance(split, str | Split):
+        return select(split)
+    if isinstance(split, Mapping):
+        return {name: _map(one, select) for name, one in split.items()}
+    return [_map(one, select) for one in split]
+
+
+def builder_from_directory(data_dir: DataDir) -> Builder:
+    """Open a prepared folder by its JSON files alone.
+
+    Parameters
+    ----------
+    data_dir : path, or sequence of paths
+        A version folder, such as ``mnist/3.0.1``, or several of one data set.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a folder has no ``dataset_info.json``.
+    DataError
+        If a JSON file is damaged, with its name.
+    ValueError
+        If the folders hold different data sets, or files of another format than TFRecord.
+    """
+    return Builder(builder_info(data_dir))
+
+
+@overload
+def load(
+    data_dir: DataDir,
+    split: SplitLike,
+    shuffle_files: bool = False,
+    read_config: ReadConfig | None = None,
+    *,
+    streams: StreamDefs | None = None,
+) -> Dataset: ...
+
+
+@overload
+def load(
+    data_dir: DataDir,
+    split: SplitTree | None = None,
+    shuffle_files: bool = False,
+    read_config: ReadConfig | None = None,
+    *,
+    streams: StreamDefs | None = None,
+) -> DatasetTree: ...
+
+
+def load(
+    data_dir: DataDir,
+    split: SplitTree | None = None,
+    shuffle_files: bool = False,
+    read_config: ReadConfig | None = None,
+    *,
+    streams: StreamDefs | None = None,
+) -> DatasetTree:
+    """Select examples of a prepared folder.
+
+    Parameters
+    ----------
+    data_dir : path, or sequence of paths
+        A version folder, such as ``mnist/3.0.1``, or several of one data set.
+    split : str, Split, or nested lists and dicts of them
+        Such as ``"train[:75%]+test"``. None: a dict of all splits.
+    shuffle_files : bool
+        Whether the files are shuffled, in every pass anew.
+    read_config : ReadConfig, optional
+        What else decides the order.
+    streams : StreamDefs, optional
+        Those that are wanted, with the names of features as fields; all by default. For a
+        folder without ``features.json`` it says what there is: numbers by their ``dtype``,
+        without one bytes; with a ``shape`` one sample of it, without any number of values.
+
+    Returns
+    -------
+    Dataset, or lists and dicts of them as `split` is
+
+    Raises
+    ------
+    FileNotFoundError
+        If a folder has no ``dataset_info.json``.
+    DataError
+        If a JSON file is damaged, with its name.
+    ValueError
+        If the split, an option or a stream cannot be had.
+    """
+    return builder_from_directory(data_dir).as_dataset(
+        split, shuffle_files=shuffle_files, read_config=read_config, streams=streams
+    )

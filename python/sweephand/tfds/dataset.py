@@ -1,0 +1,207 @@
+"""A selection of a TFDS folder as a corpus, in TFDS' own order or ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.columns import describe_stream, offsets_of
+from sweephand.deserializers.base import Deserializer, Opened, Sizing, chunk_starts
+from sweephand.ids import SequenceIds
+from sweephand.ledger import Ledger
+from sweephand.streams import StreamDefs
+from sweephand.tfds.builder_info import BuilderInfo
+from sweephand.tfds.example_reader import ExampleReader
+from sweephand.tfds.features import Feature
+from sweephand.tfds.file_instructions import FileInstruction
+from sweephand.tfds.read_order import ExampleIds, ReadOrder
+from sweephand.tfds.records import RecordFiles
+
+_CHUNK_BYTES = 8 << 20
+_ORDER_RUN = 4096  # positions that are worked out at a time
+
+
+class Dataset(Deserializer):
+    """The selected examples, each a sequence of one sample.
+
+    A source with ``randomize=False`` delivers them in the exact order of TFDS, one pass per
+    sweep; any position is found in a time that grows with the logarithm of the number of
+    shards. With ``randomize=True`` it is the source's own timeline over the same examples. Made
+    by `load` and `Builder.as_dataset`.
+
+    Streams have the names of the features, nested ones joined by ``/``. A feature of unknown
+    length is a stream with any number of samples for an example, of which an example still
+    counts as one. Images and encoded sounds are ``bytes``.
+
+    Attributes
+    ----------
+    info : BuilderInfo
+    shuffle_seed : int or None
+        The seed of the shuffle of files: the given one, or one that was drawn.
+    """
+
+    def __init__(
+        self,
+        info: BuilderInfo,
+        order: ReadOrder,
+        split_names: Sequence[str],
+        features: Mapping[str, Feature],
+        definitions: StreamDefs,
+        *,
+        add_tfds_id: bool,
+    ) -> None:
+        self.info = info
+        self._order = order
+        self._split_names = split_names
+        self._features = features
+        self._definitions = definitions
+        self._add_id = add_tfds_id
+        self._ids = ExampleIds(order.rows)
+        self._row_starts = offsets_of([row.take for row in order.rows])
+
+    def __len__(self) -> int:
+        """Return the number of examples of one pass."""
+        return len(self._order)
+
+    @property
+    def file_instructions(self) -> list[FileInstruction]:
+        """What is read of which file, in the order before any shuffle of files."""
+        return list(self._order.rows)
+
+    @property
+    def shuffle_seed(self) -> int | None:
+        """The seed of the shuffle of files; None without a shuffle."""
+        return self._order.shuffle_seed
+
+    def ids(self, start: int, stop: int, *, number: int = 0) -> list[str]:
+        """Return the ids of the examples at positions ``[start, stop)`` of a pass.
+
+        Parameters
+        ----------
+        start, stop : int
+        number : int
+            Which pass, from 0: the sweep of a source.
+
+        Raises
+        ------
+        IndexError
+            If the positions reach past the end of the pass.
+        """
+        rows, places = self._order.take(start, stop - start, number=number)
+        return [
+            self._ids.of(row, n) for row, n in zip(rows.tolist(), places.tolist(), strict=True)
+        ]
+
+    def find(self, example_id: str, *, number: int = 0) -> int:
+        """Return the position of an example in a pass; the first, if it comes several times.
+
+        Raises
+        ------
+        KeyError
+            If no selected example has the id.
+        """
+        found = self._ids.find(example_id)
+        return min(self._order.find(row, place, number=number) for row, place in found)
+
+    def label_names(self, stream: str) -> list[str]:
+        """Return the names of the classes of a label, by their number.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the folder has no names for it.
+        """
+        name = f"{stream.replace('/', '-')}.labels.txt"
+        return (self.info.data_dirs[0] / name).read_text().splitlines()
+
+    def open(self, *, max_errors: int = 0) -> Opened:
+        """Return the corpus, ready to be planned and read; the index is built if need be."""
+        if self._ids.repeat():
+            raise ValueError(
+                "the split selects an example twice, so that its id is not unique; overlapping "
+                "parts can be listed, but not served"
+            )
+        files = RecordFiles([self.info.stored_splits[name] for name in self._split_names])
+        ledger = Ledger(max_errors)
+        reader = ExampleReader(
+            self._features, files, self._order.rows, self._add_id and self._ids, ledger
+        )
+        infos = [
+            describe_stream(name, column, definition)
+            for (name, definition), column in zip(
+                self._definitions.items(), reader.read(np.zeros(0, np.int64))[0], strict=True
+            )
+        ]
+        chunk_size = max(1, int(_CHUNK_BYTES / max(1.0, files.mean_bytes)))
+        counts = np.diff(chunk_starts(len(self), chunk_size)).astype(np.uint64)
+        names = [
+            f"{self._ids.of(number, 0)}+{row.take}"
+            for number, row in enumerate(self._order.rows)
+        ]
+        return Opened(
+            core=_core.FetchingDeserializer(reader.fetch),
+            streams=infos,
+            chunk_sequences=counts,
+            size_by=lambda stream: _one_each(stream, counts),
+            ids=_Ids(self._ids, self._row_starts),
+            names=[*names, str(self._order)],
+            resident=True,
+            sample_bytes=files.mean_bytes,
+            errors=ledger.errors,
+            order=_Order(self._order, self._row_starts),
+        )
+
+
+def _one_each(stream: str | None, counts: NDArray[np.uint64]) -> Sizing:
+    if stream is not None:
+        raise ValueError(
+            f"every example of a TFDS folder is one sample; {stream!r} cannot define the size"
+        )
+    return Sizing(_core.CommonSize(1), counts)
+
+
+class _Ids(SequenceIds):
+    """The ids of TFDS by number: the rows one after the other."""
+
+    def __init__(self, ids: ExampleIds, row_starts: NDArray[np.int64]) -> None:
+        self._ids = ids
+        self._row_starts = row_starts
+
+    def names(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the ids of the examples with these numbers."""
+        signed = numbers.astype(np.int64)
+        rows = np.searchsorted(self._row_starts, signed, side="right") - 1
+        places = signed - self._row_starts[rows]
+        return [self._ids.of(*one) for one in zip(rows.tolist(), places.tolist(), strict=True)]
+
+    def number(self, name: str) -> int:
+        """Return the number of the example with this id."""
+        row, place = next(self._ids.find(name))
+        return int(self._row_starts[row]) + place
+
+
+class _Order:
+    """The order of TFDS by number; see `SweepOrder`."""
+
+    def __init__(self, order: ReadOrder, row_starts: NDArray[np.int64]) -> None:
+        self._order = order
+        self._row_starts = row_starts
+        self._run = (-1, 0, np.empty(0, np.uint64))  # sweep, first place, numbers
+
+    def numbers(self, sweep: int, first: int, count: int) -> NDArray[np.uint64]:
+        """Return the sequences at places ``[first, first + count)`` of a sweep."""
+        known, begin, run = self._run
+        if known != sweep or not begin <= first <= begin + len(run) - count:
+            length = max(count, min(_ORDER_RUN, len(self._order) - first))
+            rows, places = self._order.take(first, length, number=sweep)
+            begin, run = first, (self._row_starts[rows] + places).astype(np.uint64)
+            self._run = sweep, begin, run
+        return run[first - begin : first - begin + count]
+
+    def place(self, sweep: int, number: int) -> int:
+        """Return the place of a sequence in a sweep."""
+        row = int(np.searchsorted(self._row_starts, number, side="right")) - 1
+        return self._order.find(row, number - int(self._row_starts[row]), number=sweep)

@@ -1,0 +1,171 @@
+"""Reads examples of a folder by number, and decodes them as its features say."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.columns import ColumnData, bytes_column, offsets_of
+from sweephand.deserializers.base import make_chunk
+from sweephand.errors import DataError
+from sweephand.examples import ExampleField, decode_examples
+from sweephand.ledger import Ledger
+from sweephand.tfds.features import Feature
+from sweephand.tfds.file_instructions import FileInstruction
+from sweephand.tfds.read_order import ExampleIds
+from sweephand.tfds.records import RecordFiles
+
+_MOST_TENSOR_BYTES = 1 << 30
+
+
+class ExampleReader:
+    """Reads examples by their number among the selected ones.
+
+    Parameters
+    ----------
+    features : dict of Feature
+        By stream.
+    files : RecordFiles
+    rows : sequence of FileInstruction
+        The selected examples are those of the rows, one row after the other.
+    ids : ExampleIds, or False
+        Adds a last stream with the ids.
+    ledger : Ledger
+        Where damaged examples are counted; they are skipped.
+    """
+
+    def __init__(
+        self,
+        features: Mapping[str, Feature],
+        files: RecordFiles,
+        rows: Sequence[FileInstruction],
+        ids: ExampleIds | Literal[False],
+        ledger: Ledger,
+    ) -> None:
+        self._features = list(features.values())
+        self._fields = [_to_field(name, feature) for name, feature in features.items()]
+        self._files = files
+        self._ids = ids
+        self._ledger = ledger
+        self._starts = offsets_of([row.take for row in rows])
+        self._skips = np.array([row.skip for row in rows], np.int64)
+        numbers = {path: number for number, path in enumerate(files.paths)}
+        self._row_files = np.array([numbers[row.filename] for row in rows], np.int64)
+
+    def fetch(self, numbers: NDArray[np.uint64]) -> _core.Chunk:
+        """Return the examples with these numbers; damaged ones are skipped in the budget."""
+        columns, wrong = self.read(numbers.astype(np.int64))
+        for error in wrong.values():
+            self._ledger.add(error)
+        return make_chunk(columns, owned=False, skipped=sorted(wrong))
+
+    def read(self, numbers: NDArray[np.int64]) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Return the streams of some examples, and what is wrong with which of them."""
+        rows = np.searchsorted(self._starts, numbers, side="right") - 1
+        in_row = numbers - self._starts[rows]
+        places = in_row + self._skips[rows]
+        files = self._row_files[rows]
+        records, offsets = self._files.read(files, places)
+
+        def locate(error: DataError) -> DataError:
+            """Tell where in its file an example is that was gathered with others."""
+            at = int(error.sequence or 0)
+            path, offset, place = (
+                self._files.paths[files[at]],
+                int(offsets[at]),
+                int(places[at]),
+            )
+            return type(error)(error.reason, path, offset, None, error.stream, place)
+
+        try:
+            columns, wrong = decode_examples(self._fields, records, file="")
+        except DataError as error:
+            raise locate(error) from None
+        columns = [
+            _unpack(field.name, feature, column, wrong)
+            for field, feature, column in zip(
+                self._fields, self._features, columns, strict=True
+            )
+        ]
+        if self._ids:
+            ids = [
+                self._ids.of(*one) for one in zip(rows.tolist(), in_row.tolist(), strict=True)
+            ]
+            columns.append(_to_bytes(ids))
+        return columns, {at: locate(error) for at, error in wrong.items()}
+
+
+def _to_bytes(texts: Sequence[str]) -> ColumnData:
+    encoded = [text.encode() for text in texts]
+    values = np.frombuffer(b"".join(encoded), np.uint8)
+    return bytes_column(values, offsets_of([len(one) for one in encoded]))
+
+
+def _to_field(name: str, feature: Feature) -> ExampleField:
+    if feature.encoding is not None:
+        return ExampleField(name, feature.name, "bytes", is_ragged=False)
+    return ExampleField(name, feature.name, feature.stored, feature.shape, feature.is_ragged)
+
+
+def _unpack(
+    name: str, feature: Feature, column: ColumnData, wrong: dict[int, DataError]
+) -> ColumnData:
+    """Return a column as its feature says: unsigned again, or out of its encoding."""
+    if feature.encoding is None:
+        if feature.dtype == np.uint64 and column.values is not None:
+            values = column.values.view(np.uint64)
+            return replace(column, values=values, dtype=values.dtype)
+        return column
+    content = np.asarray(column.values)
+    blank = np.zeros((0 if feature.is_ragged else 1, *feature.shape), feature.dtype)
+    tensors = [blank[:0]]
+    for at, (begin, end) in enumerate(pairwise(np.asarray(column.element_offsets).tolist())):
+        tensor = blank
+        if at not in wrong:
+            try:
+                tensor = _decode(feature, content[begin:end].tobytes())
+            except ValueError as error:
+                wrong[at] = DataError(str(error), stream=name, sequence=at)
+        tensors.append(tensor)
+    values = np.concatenate(tensors)
+    return ColumnData(
+        values,
+        values.dtype,
+        feature.shape,
+        len(values),
+        offsets_of([len(one) for one in tensors[1:]]) if feature.is_ragged else None,
+    )
+
+
+def _decode(feature: Feature, content: bytes) -> NDArray[np.generic]:
+    """Return the tensor in one value: its samples."""
+    sample = math.prod(feature.shape) * feature.dtype.itemsize
+    if feature.encoding == "zlib":
+        content = _unzip(content, _MOST_TENSOR_BYTES if feature.is_ragged else sample)
+    fits = len(content) % max(1, sample) == 0 if feature.is_ragged else len(content) == sample
+    if not fits:
+        raise ValueError(
+            f"the tensor has {len(content)} bytes, its shape wants "
+            f"{'a multiple of ' if feature.is_ragged else ''}{sample}"
+        )
+    stored = np.frombuffer(content, feature.dtype.newbyteorder("<"))
+    return stored.astype(feature.dtype).reshape(-1, *feature.shape)
+
+
+def _unzip(content: bytes, most_bytes: int) -> bytes:
+    unpacker = zlib.decompressobj()
+    try:
+        unpacked = unpacker.decompress(content, most_bytes + 1)
+    except zlib.error as error:
+        raise ValueError(f"the tensor is damaged: {error}") from None
+    if not unpacker.eof:
+        raise ValueError(f"the tensor is cut, or unpacks to more than {most_bytes} bytes")
+    return unpacked

@@ -1,0 +1,200 @@
+"""What ``features.json`` says of the streams that examples hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sweephand.tfds.json_fields import JsonFields
+
+BYTES = np.dtype(object)
+
+_ENCODINGS = {"": None, "none": None, "bytes": "bytes", "zlib": "zlib"}
+_IN_BYTES = ("text", "image", "labeledImage")
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One stream: a leaf of the tree of features, or a part of one.
+
+    Attributes
+    ----------
+    name : str
+        The key in the examples: the names from the root on, joined by ``/``.
+    dtype : numpy.dtype
+        Of the elements; object for ``bytes``.
+    shape : tuple of int
+        Of one sample.
+    is_ragged : bool
+        Whether an example has any number of samples.
+    encoding : {None, "bytes", "zlib"}
+        How a whole tensor lies in one value of bytes.
+    refusal : str
+        Why it cannot be read; empty if it can.
+    """
+
+    name: str
+    dtype: np.dtype[Any] = BYTES
+    shape: tuple[int, ...] = ()
+    is_ragged: bool = False
+    encoding: str | None = None
+    refusal: str = ""
+
+    @property
+    def stored(self) -> str:
+        """What the examples hold: "int64", "float32" or "bytes"."""
+        if self.dtype.hasobject or self.encoding is not None:
+            return "bytes"
+        return "float32" if self.dtype.kind == "f" else "int64"
+
+
+def read_features(file: Path, content: object) -> dict[str, Feature]:
+    """Return the streams that a tree of features makes, by their names.
+
+    Parameters
+    ----------
+    file : path
+        The ``features.json``, for errors.
+    content : object
+        What stands in it.
+
+    Raises
+    ------
+    DataError
+        If it is no tree of features.
+    """
+    found = _Tree().walk(JsonFields(file, content), "", [])
+    return {feature.name: feature for feature in found}
+
+
+class _Tree:
+    """Goes down a tree; `outer` are the lengths of the sequences that a feature is in."""
+
+    def walk(self, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+        for content in ("featuresDict", "sequence", "dataset", "optional", "translation"):
+            if node.has(content):
+                visit = getattr(self, f"_{content.lower()}")
+                yield from visit(node.nested(content), path, outer)
+                return
+        yield from self._leaf(node, path, outer)
+
+    def _featuresdict(self, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+        features = node.nested("features")
+        for name in features:
+            yield from self.walk(features.nested(name), _join(path, name), outer)
+
+    def _sequence(self, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+        length = node.signed("length", -1)
+        yield from self.walk(node.nested("feature"), path, [*outer, length])
+
+    _dataset = _sequence
+
+    def _optional(self, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+        for feature in self.walk(node.nested("feature"), path, outer):
+            yield replace(feature, is_ragged=True)
+
+    def _translation(self, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+        for language in node.texts("languages"):
+            yield from _shaped(_join(path, language), BYTES, [], outer)
+
+    def _leaf(self, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+        if any(node.has(kind) for kind in _IN_BYTES):
+            yield from _shaped(path, BYTES, [], outer)
+        elif node.has("video"):
+            yield from _shaped(path, BYTES, [], [*outer, -1])
+        elif node.has("classLabel"):
+            yield from _shaped(path, np.dtype(np.int64), [], outer)
+        elif node.has("boundingBox"):
+            yield from _shaped(path, np.dtype(np.float32), [4], outer)
+        elif node.has("tensor"):
+            yield from _tensor(node.nested("tensor"), path, outer)
+        elif node.has("audio"):
+            yield from _audio(node.nested("audio"), path, outer)
+        else:
+            yield _refuse(path, f"is a {node.text('pythonClassName') or 'feature'}")
+
+
+def _tensor(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+    shape = list(node.nested("shape").signed_list("dimensions"))
+    encoding = node.text("encoding")
+    if encoding not in _ENCODINGS:
+        yield _refuse(path, f"has the encoding {encoding!r}")
+        return
+    dtype = _dtype_of(node.text("dtype"))
+    if dtype is None:
+        yield _refuse(path, f"has the dtype {node.text('dtype')!r}")
+        return
+    yield from _shaped(path, dtype, shape, outer, _ENCODINGS[encoding])
+
+
+def _audio(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+    if node.text("fileFormat") or node.flag("lazyDecode"):
+        yield from _shaped(path, BYTES, [], outer)  # a file of sound as it was
+        return
+    dtype = _dtype_of(node.text("dtype") or "int64")
+    if dtype is None:
+        yield _refuse(path, f"has the dtype {node.text('dtype')!r}")
+        return
+    shape = list(node.nested("shape").signed_list("dimensions")) or [-1]
+    yield from _shaped(path, dtype, shape, outer, _ENCODINGS.get(node.text("encoding")))
+
+
+def _shaped(
+    name: str,
+    dtype: np.dtype[Any],
+    shape: Sequence[int],
+    outer: Sequence[int],
+    encoding: str | None = None,
+) -> Iterator[Feature]:
+    """Yield the streams of a tensor in sequences."""
+    if len(outer) > 1:
+        yield from _ragged(name, dtype, shape, len(outer))
+        return
+    whole = [*outer, *shape]
+    num_unknown = sum(extent < 0 for extent in whole)
+    if num_unknown > 1:
+        yield Feature(f"{name}/shape", np.dtype(np.int64), (len(whole),))
+        yield Feature(f"{name}/value")
+    elif encoding is not None and outer:
+        yield _refuse(name, "is a sequence of encoded tensors")
+    elif num_unknown == 0 and (not dtype.hasobject or not whole):
+        yield Feature(name, dtype, tuple(whole), encoding=encoding)
+    elif not dtype.hasobject and whole[0] < 0:
+        yield Feature(name, dtype, tuple(whole[1:]), is_ragged=True, encoding=encoding)
+    else:  # bytes have no shape, and of others an inner extent is unknown: one by one
+        yield Feature(name, dtype, is_ragged=True, encoding=encoding)
+
+
+def _ragged(
+    name: str, dtype: np.dtype[Any], shape: Sequence[int], rank: int
+) -> Iterator[Feature]:
+    if any(extent < 0 for extent in shape):
+        yield _refuse(name, "is a sequence of sequences of tensors of unknown shape")
+        return
+    sample = () if dtype.hasobject else tuple(shape)
+    yield Feature(f"{name}/ragged_flat_values", dtype, sample, is_ragged=True)
+    for level in range(rank - 1):
+        key = f"{name}/ragged_row_lengths_{level}"
+        yield Feature(key, np.dtype(np.int64), is_ragged=True)
+
+
+def _dtype_of(name: str) -> np.dtype[Any] | None:
+    if name in ("string", "object", "str", "bytes"):
+        return BYTES
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        return None
+    return dtype if dtype.kind in "biuf" and dtype.itemsize <= 8 else None
+
+
+def _refuse(name: str, reason: str) -> Feature:
+    return Feature(name, refusal=f"the feature {name!r} {reason}, which is not read here")
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name

@@ -1,0 +1,104 @@
+"""Examples of TFRecord files, any of them at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.columns import offsets_of
+from sweephand.errors import DataError
+from sweephand.examples import PADDING
+from sweephand.files import LocalFile, SourceFile, join_pieces, stat_file
+from sweephand.index_file import Advance, Index, Scan, load_index
+from sweephand.tfds.builder_info import StoredSplit
+
+_WINDOW_BYTES = 64 << 10
+
+
+class RecordFiles:
+    """The records of all files of some splits; where each lies is known.
+
+    Every split has an index of its own, whatever of it is read.
+
+    Parameters
+    ----------
+    splits : sequence of StoredSplit
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is absent.
+    DataError
+        If a file has another number of records than the folder says, or a damaged frame.
+    """
+
+    def __init__(self, splits: Sequence[StoredSplit]) -> None:
+        self.paths = [str(path) for split in splits for path in split.files]
+        self._files: list[LocalFile] = []
+        offsets, counts = [], []
+        for split in splits:
+            index = _load_index(split)
+            self._files += [file for file in index.files if isinstance(file, LocalFile)]
+            offsets.append(index.arrays["offsets"])
+            counts.append(np.diff(index.starts["offsets"]))
+        self._ends: NDArray[np.uint64] = np.concatenate(offsets)
+        self._starts = offsets_of(np.concatenate(counts))
+        sizes = np.array([file.size for file in self._files], np.uint64)
+        numbers = np.arange(len(sizes), dtype=np.uint64)
+        self._extents = join_pieces(self._files, np.stack([numbers, 0 * sizes, sizes], axis=1))
+        self._file_begins = np.cumsum(sizes) - sizes  # in the extents
+
+    @property
+    def mean_bytes(self) -> float:
+        """Mean bytes of a record."""
+        num_records = len(self._ends) - len(self._files)
+        return sum(file.size for file in self._files) / max(1, num_records)
+
+    def read(
+        self, files: NDArray[np.int64], numbers: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+        """Read records, given by their file and their number in it.
+
+        Returns
+        -------
+        records : ndarray of uint8
+            One behind the other, and `PADDING` more bytes.
+        offsets : ndarray of uint64
+            Where each lies in its file.
+        """
+        places = self._starts[files] + numbers
+        begins = self._ends[places]
+        sizes = self._ends[places + 1] - begins
+        records = np.zeros(int(sizes.sum()) + PADDING, np.uint8)
+        content = records[: records.size - PADDING]
+        self._extents.gather(self._file_begins[files] + begins, sizes, content)
+        return records, begins
+
+
+def _load_index(split: StoredSplit) -> Index:
+    files = [stat_file(path) for path in split.files]
+    index = load_index(files, {"format": "tfrecord frames 1"}, _find_frames)
+    counts = np.diff(index.starts["offsets"]) - 1
+    for file, count, wanted in zip(files, counts.tolist(), split.shard_lengths, strict=True):
+        if count != wanted:
+            raise DataError(
+                f"the shard has {count} examples, dataset_info.json says {wanted}", file.path
+            )
+    return index
+
+
+def _find_frames(file: SourceFile, advance: Advance) -> Scan:
+    """Find where the records of a file begin; only heads are read where records are long."""
+    finder = _core.FrameFinder(file.path)
+    at = 0
+    while finder.wanted < file.size:
+        offset = finder.wanted
+        finder.feed(offset, file.read(offset, min(_WINDOW_BYTES, file.size - offset)))
+        advance(min(finder.wanted, file.size) - at)
+        at = finder.wanted
+    finder.finish(file.size)
+    file.check_unchanged()
+    return Scan({"offsets": finder.offsets})

@@ -1,0 +1,255 @@
+"""TFRecord files as a corpus: what features become, budgets, and compressed files."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.read.tfrecord_core import find_offsets
+
+import sweephand as sh
+from sweephand import inflate
+from sweephand.deserializers import rows, tfrecord
+from sweephand.files import stat_file
+from sweephand.inflate import InflatedFile
+
+TOKENS = sh.StreamDefs(tokens=sh.StreamDef())
+EXAMPLES = [{"tokens": [n] * (n + 1), "label": n} for n in range(5)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "train.tfrecord"
+
+
+def open_all(path: Path, streams: sh.StreamDefs = TOKENS, **options: Any) -> sh.MinibatchSource:
+    max_errors = options.pop("max_errors", 0)
+    return sh.MinibatchSource(
+        sh.TFRecordDeserializer(path, streams, **options),
+        randomize=False,
+        max_sweeps=1,
+        max_errors=max_errors,
+    )
+
+
+def sequences(source: sh.MinibatchSource, stream: str = "tokens") -> list[list[Any]]:
+    return [
+        one.tolist() for batch in source.minibatches(4) for one in batch[stream].as_sequences()
+    ]
+
+
+def test_features_are_streams_of_samples(path: Path) -> None:
+    sh.tfrecord.write(
+        path,
+        [
+            {"box": [1.0, 2.0, 3.0, 4.0], "name": ["a", b"\xff"], "id": 2**63 - 1},
+            {"box": [5.0, 6.0], "name": [], "id": -1, "extra": 1.0},
+        ],
+    )
+    streams = sh.StreamDefs(
+        pairs=sh.StreamDef(field="box", shape=2, dtype="float64", defines_mb_size=True),
+        name=sh.StreamDef(),
+        id=sh.StreamDef(),
+        extra=sh.StreamDef(),
+    )
+    minibatch = open_all(path, streams).next_minibatch(3)
+    assert [one.tolist() for one in minibatch["pairs"].as_sequences()] == [
+        [[1.0, 2.0], [3.0, 4.0]],
+        [[5.0, 6.0]],
+    ]
+    assert minibatch["pairs"].values.dtype == np.float64
+    assert minibatch["name"].values.tolist() == [b"a", b"\xff"]
+    assert minibatch["name"].lengths.tolist() == [2, 0]
+    assert minibatch["id"].values.tolist() == [2**63 - 1, -1]
+    assert minibatch["extra"].lengths.tolist() == [0, 1]
+    assert minibatch.ids == ["train.tfrecord__0", "train.tfrecord__1"]
+
+
+def test_a_feature_that_no_record_has_is_an_error(path: Path) -> None:
+    sh.tfrecord.write(path, EXAMPLES)
+    with pytest.raises(sh.DataError, match="no row has the field 'tokns'"):
+        open_all(path, sh.StreamDefs(tokns=sh.StreamDef()))
+
+
+def test_files_that_disagree_are_named(tmp_path: Path) -> None:
+    sh.tfrecord.write(tmp_path / "a", [{"tokens": [1]}])
+    sh.tfrecord.write(tmp_path / "b", [{"tokens": [1.5]}])
+    with pytest.raises(sh.DataError, match=r"lists of float32 here and lists of int64 in .*/a"):
+        open_all(tmp_path / "*")
+
+
+@pytest.mark.parametrize("compression", [None, "gzip", "zlib"])
+def test_damaged_records_are_skipped_in_the_budget(path: Path, compression: Any) -> None:
+    examples = [*EXAMPLES, {"tokens": "text"}, {"label": 3}]
+    sh.tfrecord.write(path, examples)
+    offsets = find_offsets(path).tolist()
+    content = bytearray(path.read_bytes())
+    content[offsets[1] + 20] ^= 4
+    pack: Any = {"gzip": gzip.compress, "zlib": zlib.compress}.get(compression, bytes)
+    path.write_bytes(pack(content))
+    with pytest.raises(sh.DataError, match="checksum of the record's data is wrong"):
+        open_all(path)
+    with pytest.raises(sh.DataError, match="has no sample in any stream") as caught:
+        open_all(path, max_errors=2)
+    assert caught.value.sequence == 6
+    source = open_all(path, max_errors=3)
+    assert sequences(source) == [[0], [2] * 3, [3] * 4, [4] * 5]
+    found = [(error.sequence, error.offset, error.stream) for error in source.errors]
+    assert found == [(1, offsets[1], None), (5, offsets[5], "tokens"), (6, None, None)]
+    assert source.sequence_ids(0, 4) == ["train.tfrecord__0", "train.tfrecord__2"]
+
+
+def test_unverified_data_are_delivered_as_they_are(path: Path) -> None:
+    sh.tfrecord.write(path, [{"tokens": [1, 2]}])
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    assert sequences(open_all(path, verify_checksums=False)) == [[1, 3]]
+
+
+def test_lost_framing_ends_the_file_and_costs_one(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        sh.tfrecord.write(tmp_path / name, EXAMPLES)
+    offsets = find_offsets(tmp_path / "a").tolist()
+    content = bytearray((tmp_path / "a").read_bytes())
+    content[offsets[2]] ^= 1
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(sh.DataError, match="the rest of the file cannot be read"):
+        open_all(tmp_path / "[ab]")
+    source = open_all(tmp_path / "[ab]", max_errors=1)
+    assert len(sequences(source)) == 2 + 5
+    assert [(error.sequence, error.offset) for error in source.errors] == [(2, offsets[2])]
+
+
+def test_a_length_that_lies_is_told_before_the_file_is_read(path: Path) -> None:
+    from sweephand import _core
+
+    head = (2**40).to_bytes(8, "little")
+    checksum = _core.mask_crc(_core.crc32c(head)).to_bytes(4, "little")
+    path.write_bytes(head + checksum + bytes(3 << 20))
+    with pytest.raises(sh.DataError, match="has 1099511627776 bytes, but the file ends after"):
+        open_all(path)
+    path.write_bytes(gzip.compress(head + checksum + bytes(3 << 20)))
+    with pytest.raises(sh.DataError, match="at most 1073741824 are read at once"):
+        open_all(path)
+
+
+# -- compressed files --
+def packed(records: bytes, compression: str) -> bytes:
+    if compression == "gzip":
+        half = len(records) // 2
+        return gzip.compress(records[:half], mtime=0) + gzip.compress(records[half:], mtime=0)
+    return zlib.compress(records)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zlib"])
+def test_a_compressed_file_cut_anywhere_is_an_error(path: Path, compression: str) -> None:
+    sh.tfrecord.write(path, EXAMPLES)
+    whole = packed(path.read_bytes(), compression)
+    path.write_bytes(whole)
+    assert sequences(open_all(path)) == [example["tokens"] for example in EXAMPLES]
+    num_served = set()
+    for size in range(1, len(whole)):
+        path.write_bytes(whole[:size])
+        with pytest.raises(sh.DataError) as caught:
+            open_all(path, compression=compression)
+        assert caught.value.file == str(path)
+        with suppress(sh.DataError):  # nothing is left
+            source = open_all(path, max_errors=1, compression=compression)
+            num_served.add(len(sequences(source)))
+    assert max(num_served) >= 4
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zlib"])
+def test_a_compressed_file_with_any_byte_flipped_is_an_error_or_the_same(
+    path: Path, compression: str
+) -> None:
+    sh.tfrecord.write(path, EXAMPLES[:3])
+    whole = packed(path.read_bytes(), compression)
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x10
+        path.write_bytes(damaged)
+        with suppress(sh.DataError):
+            found = sequences(open_all(path, compression=compression))
+            # A time or a flag in the header says nothing of the content.
+            assert compression == "gzip"
+            assert found == [example["tokens"] for example in EXAMPLES[:3]]
+
+
+def test_a_zip_bomb_is_refused_and_takes_no_memory(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inflate, "_FREE_BYTES", 1 << 20)
+    sh.tfrecord.write(path, [{"tokens": 1, "image": bytes(1 << 20)}] * 4, compression="gzip")
+    with pytest.raises(sh.DataError, match="is this a zip bomb"):
+        open_all(path)
+    assert sequences(open_all(path, max_expansion=2000)) == [[1]] * 4
+
+
+def test_bytes_behind_a_zlib_stream_are_an_error(path: Path) -> None:
+    sh.tfrecord.write(path, EXAMPLES, compression="zlib")
+    path.write_bytes(path.read_bytes() + b"more")
+    with pytest.raises(sh.DataError, match="has ended, and other bytes follow"):
+        open_all(path)
+
+
+def test_the_right_compression_is_told_by_the_bytes(path: Path) -> None:
+    # A record of 0x8b1f bytes begins as GZIP does.
+    text = bytes(0x8B1F - len(sh.tfrecord.encode_example({"tokens": bytes(35000)})) + 35000)
+    record = sh.tfrecord.encode_example({"tokens": text})
+    assert len(record) == 0x8B1F
+    sh.tfrecord.write(path, [record])
+    assert path.read_bytes()[:2] == b"\x1f\x8b"
+    assert sequences(open_all(path)) == [[text]]
+    with pytest.raises(ValueError, match="compression must be"):
+        sh.TFRecordDeserializer(path, TOKENS, compression="bz2")  # type: ignore[arg-type]
+    with pytest.raises(sh.DataError, match="is damaged"):
+        open_all(path, compression="gzip")
+
+
+def test_any_range_of_compressed_content_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inflate, "_READ_BYTES", 1000)
+    monkeypatch.setattr(inflate, "_MOST_PLACES", 8)
+    random = np.random.default_rng(0)
+    content = random.integers(0, 8, 100_000, dtype=np.uint8).tobytes()
+    path = tmp_path / "content.gz"
+    path.write_bytes(packed(content, "gzip"))
+    file = InflatedFile(stat_file(path), "gzip", 200)
+    for begin, size in [(90_000, 20_000), (0, 10), *random.integers(0, 50_000, (50, 2))]:
+        assert file.read(int(begin), int(size)).tobytes() == content[begin : begin + size]
+    assert 2 <= len(file._places) <= 8
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_shuffled_chunks_of_large_records_are_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch, compression: Any
+) -> None:
+    monkeypatch.setattr(tfrecord, "_UNIT_BYTES", 4096)
+    monkeypatch.setattr(rows, "CHUNK_BYTES", 8192)
+    monkeypatch.setattr(inflate, "_READ_BYTES", 2000)
+    random = np.random.default_rng(0)
+    examples = [
+        {"tokens": [n], "image": random.bytes(int(random.integers(0, 20_000)))}
+        for n in range(60)
+    ]
+    sh.tfrecord.write(path, examples, compression=compression)
+    streams = sh.StreamDefs(tokens=sh.StreamDef(), image=sh.StreamDef())
+    corpus = sh.TFRecordDeserializer(path, streams)
+    with sh.MinibatchSource(
+        corpus, randomization_window_in_chunks=4, num_lanes=2, max_sweeps=2
+    ) as source:
+        found = [
+            (n, image)
+            for batch in source.minibatches(7)
+            for n, image in zip(batch["tokens"].values, batch["image"].values, strict=True)
+        ]
+    assert len(found) == 120
+    assert all(image == examples[n]["image"] for n, image in found)
