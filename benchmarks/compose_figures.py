@@ -68,7 +68,8 @@ def planning(count: int = 200_000) -> Figure:
         "sweephand, source.plan with 48 lanes": planner,
     }
     if find_spec("lightbinpack"):
-        work["LightBinPack obfd"] = lambda: packers.light_bin_pack(sizes, ROW_LENGTH)
+        listed = sizes.tolist()
+        work["LightBinPack obfd"] = lambda: packers.light_bin_pack(listed, ROW_LENGTH)
     few = sizes[:20_000]
     contenders = {
         name: (lambda call=call: rate(count, call) / 1e6)  # type: ignore[misc]
@@ -101,15 +102,21 @@ def packed_rows() -> Figure:
     packer = RowPacker(corpus.tokens, corpus.offsets, ROW_LENGTH, ROWS)
     once = sh.MinibatchSource(data, layout=sh.Packed(ROW_LENGTH), max_sweeps=1)
     plans = [plan._plan for plan in islice(once.plan(ROWS * ROW_LENGTH), 40)]
-    return Figure(
-        "G tokens/s",
-        "C best fit",
-        {
-            "sweephand": lambda: rate(count, ours) / 1e9,
-            "C best fit": lambda: rate(count, lambda: packer(order)) / 1e9,
-            "NumPy by hand, rows given": lambda: by_hand(corpus, plans),
-        },
-    )
+    contenders = {
+        "sweephand": lambda: rate(count, ours) / 1e9,
+        "C best fit": lambda: rate(count, lambda: packer(order)) / 1e9,
+        "NumPy by hand, rows given": lambda: by_hand(corpus, plans),
+    }
+    if find_spec("grain"):
+        few = np.split(corpus.tokens, corpus.offsets[1:-1])[:5000]
+        contenders["Grain first fit, 64 open rows"] = lambda: (
+            rate(
+                sum(map(len, few)),
+                lambda: packers.grain_first_fit(few, ROW_LENGTH),
+            )
+            / 1e9
+        )
+    return Figure("G tokens/s", "C best fit", contenders)
 
 
 def by_hand(corpus: Tokens, plans: list[_core.Plan]) -> float:
@@ -174,6 +181,10 @@ def fills() -> list[tuple[str, str, float]]:
         for lanes in (1, 48):
             fill = source_fill(sizes, length, lanes)
             found.append((name, f"a source with {lanes} lanes", fill))
+        for packer in (packers.first_fit, packers.best_fit_decreasing):
+            count = len(packer(sizes[:20_000].tolist(), length))
+            fill = float(sizes[:20_000].sum(dtype=np.int64) / (count * length))
+            found.append((name, f"{packer.__name__} of 20,000", fill))
     return found
 
 

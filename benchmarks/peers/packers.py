@@ -1,8 +1,8 @@
-"""Packers that users have today, on lengths alone.
+"""Packers that users have today.
 
-LightBinPack is called where it is installed (`pip install lightbinpack`). The two in Python are
-our own writing of what TRL (best fit decreasing of 1,000 at a time) and axolotl (first fit, not
-sorted) do; axolotl compiles its loop, so its own is faster.
+LightBinPack and Grain are called where they are installed (`pip install lightbinpack grain`).
+The two in Python are our own writing of what TRL (best fit decreasing of 1,000 at a time) and
+axolotl (first fit, not sorted) do; axolotl compiles its loop, so its own is faster.
 """
 
 from __future__ import annotations
@@ -13,10 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def light_bin_pack(sizes: NDArray[np.uint32], row_length: int) -> object:
+def light_bin_pack(sizes: list[int], row_length: int) -> list[list[int]]:
     from lightbinpack import obfd
 
-    return obfd(sizes.tolist(), row_length)
+    return obfd(sizes, row_length)
+
+
+def grain_first_fit(
+    sequences: list[NDArray[np.generic]], row_length: int, open_rows: int = 64
+) -> int:
+    """Return the number of rows; tokens, segments and positions are made for each."""
+    import grain
+
+    rows = grain.experimental.FirstFitPackIterDataset(
+        grain.MapDataset.source([{"tokens": tokens} for tokens in sequences]).to_iter_dataset(),
+        length_struct={"tokens": row_length},
+        num_packing_bins=open_rows,
+        shuffle_bins=False,
+    )
+    return sum(1 for _ in rows)
 
 
 def first_fit(sizes: list[int], row_length: int) -> list[list[int]]:
@@ -38,7 +53,9 @@ def first_fit(sizes: list[int], row_length: int) -> list[list[int]]:
     return rows
 
 
-def best_fit_decreasing(sizes: list[int], row_length: int, window: int = 1000) -> object:
+def best_fit_decreasing(
+    sizes: list[int], row_length: int, window: int = 1000
+) -> list[list[int]]:
     rows: list[list[int]] = []
     for begin in range(0, len(sizes), window):
         part = range(begin, min(begin + window, len(sizes)))

@@ -46,12 +46,22 @@ class Packing:
 class PackedRows:
     """Tokens, segments, positions and mask: ours, a C loop, and NumPy by hand."""
 
-    params = (["sweephand", "C best fit", "NumPy by hand, rows given"],)
+    params = (
+        [
+            "sweephand",
+            "C best fit",
+            "NumPy by hand, rows given",
+            "Grain first fit, 64 open rows",
+        ],
+    )
     param_names = ("contender",)
     timeout = 300
 
     def setup(self, contender: str) -> None:
-        self.work = figures.packed_rows().contenders[contender]
+        contenders = figures.packed_rows().contenders
+        if contender not in contenders:
+            raise NotImplementedError(f"{contender} is not installed")
+        self.work = contenders[contender]
         self.work()
 
     def track_giga_tokens_per_second(self, contender: str) -> float:

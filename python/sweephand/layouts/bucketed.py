@@ -50,6 +50,7 @@ class Bucketed(GapLayout):
     num_sequences: int | None = None
 
     shares_by_lanes: ClassVar[bool] = False
+    mark_bytes: ClassVar[int] = 1
     depends_on_size: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
