@@ -219,7 +219,7 @@ void bind_engine(py::module_& module) {
           [](Engine& self, const Position& position) { self.resume(position, check_signals); },
           "position"_a, NoGil())
       .def_property_readonly("time", &Engine::time)
-      .def_property_readonly("position", &Engine::position)
+      .def_property_readonly("position", py::cpp_function(&Engine::position, NoGil()))
       .def_property_readonly("forked", &Engine::forked)
       .def("stats", &Engine::stats, NoGil())
       .def(

@@ -237,3 +237,33 @@ def test_labels_stay_inside_sequences_in_plain_layouts(layout: sh.Layout) -> Non
     assert np.array_equal(minibatch["ids"].loss_mask(shifted=False), same != -7)
     if minibatch["ids"].is_padded:
         assert (labels[~valid] == -7).all()
+
+
+class Items:
+    """Map-style data, some of which cannot be read."""
+
+    lengths = (4, 3, 2, 5, 1)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, number: int) -> dict[str, object]:
+        if number in (1, 3):
+            raise OSError(f"item {number} is damaged")
+        return {"ids": np.full(self.lengths[number], number)}
+
+
+def test_what_stands_behind_a_skipped_sequence_moves_up() -> None:
+    corpus = sh.MapDeserializer(Items(), sh.StreamDefs(ids=sh.StreamDef()), Items.lengths)
+    layout = sh.Packed(9, pad_value=7, look_ahead=1)
+    source = sh.MinibatchSource(
+        corpus, layout=layout, randomize=False, max_errors=2, max_sweeps=1
+    )
+    minibatch = source.next_minibatch(18)
+    ids = minibatch["ids"]
+    assert ids.asarray().tolist() == [[0] * 4 + [2] * 2 + [7] * 3, [4] + [7] * 8]
+    assert minibatch.segment_ids.tolist() == [[1] * 4 + [2] * 2 + [0] * 3, [1] + [0] * 8]
+    assert ids.row_cu_seqlens.tolist() == [[0, 4, 6], [0, 1, 1]]
+    assert ids.dense_cu_seqlens.tolist() == [0, 4, 6, 9, 10, 18]
+    assert (minibatch.num_samples, minibatch.global_num_samples) == (7, 15)
+    assert len(source.errors) == 2
