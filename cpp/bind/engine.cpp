@@ -35,12 +35,16 @@ constexpr auto kPatience = std::chrono::milliseconds(100);
 
 struct EngineDeleter {
   void operator()(Engine* engine) const {
-    if (engine->forked()) return;
+    std::unique_ptr<Engine> dropped(engine);
+    if (dropped->forked()) {
+      static_cast<void>(dropped.release());
+      return;
+    }
     const py::gil_scoped_release nogil;
-    if (engine->close(kPatience) && !engine->runs_here()) {
-      delete engine;
+    if (dropped->close(kPatience) && !dropped->runs_here()) {
+      dropped.reset();
     } else {
-      std::thread([engine] { delete engine; }).detach();
+      std::thread([late = std::move(dropped)] {}).detach();
     }
   }
 };
@@ -219,6 +223,7 @@ void bind_engine(py::module_& module) {
           [](Engine& self, const Position& position) { self.resume(position, check_signals); },
           "position"_a, NoGil())
       .def_property_readonly("time", &Engine::time)
+      // Who holds the lock may drop an error of Python, for which it needs the GIL.
       .def_property_readonly("position", py::cpp_function(&Engine::position, NoGil()))
       .def_property_readonly("forked", &Engine::forked)
       .def("stats", &Engine::stats, NoGil())

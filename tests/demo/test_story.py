@@ -12,15 +12,13 @@ import pytest
 from sweephand.cli import main
 from sweephand.demo import story
 from sweephand.demo.corpus import read_corpus
-from sweephand.demo.model import NextByteModel
 from sweephand.demo.training import (
     Resumed,
+    Run,
     Settings,
     Step,
     follow,
     from_line,
-    load_checkpoint,
-    save_checkpoint,
     to_line,
     train,
 )
@@ -39,7 +37,7 @@ def settings(tmp_path: Path) -> Settings:
         seed=3,
         num_threads=1,
         prefetch=2,
-        checkpoint=tmp_path / "checkpoint.npz",
+        checkpoints=tmp_path / "checkpoints",
         checkpoint_steps=6,
     )
 
@@ -68,6 +66,8 @@ def test_the_demonstration_succeeds(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     assert len(facts["losses"]) == STEPS
     assert facts["losses"][-1] < facts["losses"][0] / 1.5
+    assert facts["skipped_steps"]  # the loss scale had something to do
+    assert len(set(facts["scales"])) > 1
     assert 0 < facts["restore_to_first_minibatch_seconds"] < 10
     assert Path(facts["png"]).read_bytes().startswith(b"\x89PNG")
 
@@ -102,16 +102,19 @@ def test_a_difference_is_told_and_fails(
 
 
 def test_another_minibatch_is_a_difference() -> None:
-    whole = [Step(n, 10 * n, f"digest {n}", 1.0 / 3) for n in range(4)]
+    whole = [Step(n, 10 * n, f"digest {n}", 1.0 / 3, 8.0, True) for n in range(4)]
     same = story.compare(whole[2:], whole)
     assert same == {
         "first_step": 2,
         "last_step": 3,
         "same_minibatch": True,
         "same_loss": True,
+        "same_scale": True,
     }
     assert not story.compare([replace(whole[2], digest="other")], whole)["same_minibatch"]
     assert not story.compare([replace(whole[2], nominal_time=21)], whole)["same_minibatch"]
+    assert not story.compare([replace(whole[2], scale=4.0)], whole)["same_scale"]
+    assert not story.compare([replace(whole[2], applied=False)], whole)["same_scale"]
 
 
 def test_a_killed_copy_leaves_its_last_checkpoint(settings: Settings) -> None:
@@ -120,7 +123,9 @@ def test_a_killed_copy_leaves_its_last_checkpoint(settings: Settings) -> None:
         range(len(killed))
     )
     assert 20 < len(killed) < STEPS
-    step, state = load_checkpoint(settings.checkpoint, NextByteModel())
+    run = Run()
+    state = run.restore(settings.checkpoints)
+    step = run.trainer.consumed.steps
     assert step in range(18, len(killed) + 1, 6)
     assert state is not None
     last = killed[step - 1]
@@ -129,7 +134,7 @@ def test_a_killed_copy_leaves_its_last_checkpoint(settings: Settings) -> None:
 
 
 def test_a_run_that_goes_on_is_the_run_that_was_not_killed(settings: Settings) -> None:
-    whole = list(train(replace(settings, checkpoint=None)))
+    whole = list(train(replace(settings, checkpoints=None)))
     list(train(replace(settings, steps=40)))
     place, *steps = train(replace(settings, num_threads=0, prefetch=5))
     assert isinstance(place, Resumed)
@@ -150,23 +155,8 @@ def test_a_copy_that_fails_is_no_success(
     assert "nowhere" in capfd.readouterr().err
 
 
-def test_a_kill_while_a_checkpoint_is_written_leaves_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, model = tmp_path / "checkpoint.npz", NextByteModel()
-    save_checkpoint(path, model, 1, {"position": 10})
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("os.fsync", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        save_checkpoint(path, model, 2, {"position": 20})
-    assert load_checkpoint(path, model) == (1, {"position": 10})
-
-
 def test_what_a_copy_tells_keeps_every_bit() -> None:
-    step = Step(3, 12345, "abc", 0.1 + 0.2)
+    step = Step(3, 12345, "abc", 0.1 + 0.2, 256.0, False)
     place = Resumed(3, {"position": 1}, 1e-3, 1 / 3)
     assert from_line(to_line(step)) == step
     assert from_line(to_line(place)) == place

@@ -1,8 +1,8 @@
-"""A small model of the next byte, in plain NumPy and the same to the last bit everywhere.
+"""A small model of the next byte, in float16 and the same to the last bit everywhere.
 
-The logits of a byte are a sum of table rows, each chosen by some of the bytes before it, and
-AdaGrad fits the tables. There is no matrix product in it: with other threads BLAS may add in
-another order, and a demonstration of equal bits must not depend on that.
+The logits of a byte are a sum of table rows, each chosen by some of the bytes before it. There
+is no matrix product in it: with other threads BLAS may add in another order, and a
+demonstration of equal bits must not depend on that.
 """
 
 from __future__ import annotations
@@ -12,51 +12,67 @@ from numpy.typing import NDArray
 
 _SYMBOLS = 128  # bytes beyond ASCII share the last one
 _ROWS = 4096  # of the tables for hashed contexts
-_RATE = np.float32(0.25)
 _START = 0  # stands before a sequence
 
 Contexts = list[NDArray[np.int64]]
 
 
 class NextByteModel:
-    """Predicts every byte of a sequence from the three before it."""
+    """Predicts every byte of a sequence from the three before it.
+
+    Attributes
+    ----------
+    parameters : dict of ndarray of float16, shape (rows, symbols)
+    """
 
     def __init__(self) -> None:
         rows = [_SYMBOLS, _SYMBOLS, _SYMBOLS, _ROWS, _ROWS]
-        self.tables = [np.zeros((count, _SYMBOLS), np.float32) for count in rows]
-        self.squares = [np.full((count, _SYMBOLS), 1e-6, np.float32) for count in rows]
+        self.parameters = {
+            f"table{i}": np.zeros((count, _SYMBOLS), np.float16) for i, count in enumerate(rows)
+        }
 
-    def update(self, tokens: NDArray[np.uint8], offsets: NDArray[np.int64]) -> float:
-        """Learn from a minibatch.
+    def differentiate(
+        self, tokens: NDArray[np.uint8], offsets: NDArray[np.int64], scale: float = 1.0
+    ) -> tuple[float, list[NDArray[np.float16]]]:
+        """Return the loss of a minibatch and its gradients, as they are before a step.
 
         Parameters
         ----------
         tokens : ndarray of uint8, shape (samples,)
         offsets : ndarray of int64, shape (sequences + 1,)
             Where each sequence begins, and the end.
+        scale : float
+            What the loss is multiplied by before it is differentiated.
 
         Returns
         -------
         float
-            The mean loss before the update, in nats per byte.
+            The sum of the loss, in nats; without the scale.
+        list of ndarray of float16
+            The gradients of the scaled loss, one for every table; infinite where they are too
+            large for 16 bits.
         """
         symbols = np.minimum(tokens, _SYMBOLS - 1).astype(np.int64)
         contexts = contexts_of(symbols, offsets[:-1])
         probabilities = self._predict(contexts)
         places = np.arange(len(symbols))
-        loss = -np.log(probabilities[places, symbols].astype(np.float64)).mean()
-        gradient = probabilities  # of the logits: probability less truth
-        gradient[places, symbols] -= 1
-        gradient /= len(symbols)
-        for table, squares, context in zip(self.tables, self.squares, contexts, strict=True):
-            rows, sums = sum_by_row(context, gradient)
-            squares[rows] += sums**2
-            table[rows] -= _RATE * sums / np.sqrt(squares[rows])
-        return float(loss)
+        loss = -np.log(probabilities[places, symbols].astype(np.float64)).sum()
+        error = probabilities  # the gradient of the logits: probability less truth
+        error[places, symbols] -= 1
+        error *= np.float32(scale)
+        gradients = []
+        for table, context in zip(self.parameters.values(), contexts, strict=True):
+            rows, sums = sum_by_row(context, error)
+            gradient = np.zeros_like(table)
+            with np.errstate(over="ignore"):  # the loss scale finds it
+                gradient[rows] = sums
+            gradients.append(gradient)
+        return float(loss), gradients
 
     def _predict(self, contexts: Contexts) -> NDArray[np.float32]:
-        logits = self.tables[0][contexts[0]]
-        for table, context in zip(self.tables[1:], contexts[1:], strict=True):
+        tables = list(self.parameters.values())
+        logits = tables[0][contexts[0]].astype(np.float32)
+        for table, context in zip(tables[1:], contexts[1:], strict=True):
             logits += table[context]
         logits -= logits.max(axis=1, keepdims=True)
         np.exp(logits, out=logits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -60,6 +61,9 @@ def compare(steps: Sequence[Step], whole: Sequence[Step]) -> dict[str, Any]:
             for one, other in pairs
         ),
         "same_loss": all(one.loss.hex() == other.loss.hex() for one, other in pairs),
+        "same_scale": all(
+            (one.scale, one.applied) == (other.scale, other.applied) for one, other in pairs
+        ),
     }
 
 
@@ -86,11 +90,11 @@ def tell(
         raise ValueError(f"the demonstration needs {LEAST_STEPS} steps or more, got {steps}")
     begin = time.perf_counter()
     corpus = _tell_corpus(sources, folder / "corpus", screen)
-    checkpoint = folder / "checkpoint.npz"
+    checkpoints = folder / "checkpoints"
     settings = Settings(folder / "corpus", steps, size, seed, num_threads=1, prefetch=2)
-    saving = replace(settings, checkpoint=checkpoint, checkpoint_steps=steps // 12)
+    saving = replace(settings, checkpoints=checkpoints, checkpoint_steps=steps // 12)
     whole = _tell_training(settings, screen)
-    checkpoint.unlink(missing_ok=True)
+    shutil.rmtree(checkpoints, ignore_errors=True)
     killed = _tell_kill(saving, screen)
     place, resumed = _tell_resume(saving, replace(saving, num_threads=3, prefetch=7), screen)
     runs = Runs(whole, killed, place, resumed)
@@ -111,6 +115,8 @@ def tell(
         "state": place.state,
         "checks": runs.checks(),
         "losses": [step.loss for step in whole],
+        "scales": [step.scale for step in whole],
+        "skipped_steps": [step.number for step in whole if not step.applied],
         "png": None if png is None else str(png),
         "seconds": time.perf_counter() - begin,
     }
@@ -133,7 +139,7 @@ def _tell_corpus(sources: Path, folder: Path, screen: Screen) -> Corpus:
 
 
 def _tell_training(settings: Settings, screen: Screen) -> list[Step]:
-    screen.heading("2. Train a small model that predicts the next byte")
+    screen.heading("2. Train a small model that predicts the next byte, in float16")
     begin = time.perf_counter()
     _, steps = _collect(train(settings), "train", settings.steps, screen)
     seconds = time.perf_counter() - begin
@@ -141,6 +147,12 @@ def _tell_training(settings: Settings, screen: Screen) -> list[Step]:
     screen.text(
         f"{settings.steps} steps of {in_count(settings.size)} bytes in {in_seconds(seconds)}. "
         f"The loss fell from {steps[0].loss:.2f} to {sum(last) / len(last):.2f} nats per byte."
+    )
+    scales = [step.scale for step in steps]
+    skipped = sum(not step.applied for step in steps)
+    screen.text(
+        f"The loss scale went between {min(scales):g} and {max(scales):g}; {skipped} steps "
+        "overflowed and were skipped."
     )
     return steps
 
@@ -196,18 +208,20 @@ def _tell_comparison(checks: Sequence[dict[str, Any]], screen: Screen) -> bool:
     screen.heading("5. Compare with the run that was never killed, bit for bit")
     words = {True: "yes", False: "NO"}
     screen.table(
-        ["", "steps", "same ids and bytes", "same loss"],
+        ["", "steps", "same ids and bytes", "same loss", "same scale"],
         [
             (
                 check["run"],
                 f"{check['first_step']} to {check['last_step']}",
                 words[check["same_minibatch"]],
                 words[check["same_loss"]],
+                words[check["same_scale"]],
             )
             for check in checks
         ],
     )
-    ok = all(check["same_minibatch"] and check["same_loss"] for check in checks)
+    same = ("same_minibatch", "same_loss", "same_scale")
+    ok = all(check[what] for check in checks for what in same)
     if not ok:
         screen.text("The runs differ, which they must not: please report it.", style="bold red")
     return ok
@@ -225,17 +239,22 @@ def _tell_curve(corpus: Corpus, runs: Runs, path: Path, screen: Screen) -> Path 
 
 
 def _draw(corpus: Corpus, runs: Runs, path: Path) -> None:
-    figure, (losses, lengths) = figures.new_figure(2)
+    figure, (losses, scales, lengths) = figures.new_figure(3)
     for steps, look, label in (
         (runs.whole, {"color": "0.75", "linewidth": 5}, "never killed"),
         (runs.killed, {"color": "tab:red"}, "killed"),
         (runs.resumed, {"color": "tab:blue", "linestyle": "--"}, "gone on"),
     ):
-        losses.plot([s.number for s in steps], [s.loss for s in steps], label=label, **look)
-    losses.axvline(runs.killed[-1].number, color="tab:red", linewidth=0.8)
-    losses.set_xlabel("step")
+        numbers = [step.number for step in steps]
+        losses.plot(numbers, [step.loss for step in steps], label=label, **look)
+        scales.step(numbers, [step.scale for step in steps], where="post", **look)
+    for panel in (losses, scales):
+        panel.axvline(runs.killed[-1].number, color="tab:red", linewidth=0.8)
+        panel.set_xlabel("step")
     losses.set_ylabel("loss, nats per byte")
     losses.legend()
+    scales.set_yscale("log", base=2)
+    scales.set_ylabel("loss scale")
     figures.draw_lengths(lengths, corpus.lengths)
     lengths.set_xlabel("bytes in a function")
     lengths.set_ylabel("functions")

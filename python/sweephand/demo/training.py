@@ -6,7 +6,6 @@ A copy is ``python -m sweephand.demo.training`` and writes one line of JSON per 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,12 +15,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+import sweephand.numpy
 from sweephand.demo.corpus import open_corpus
 from sweephand.demo.model import NextByteModel
 from sweephand.digest import digest_of
+from sweephand.minibatch import Minibatch
 from sweephand.source import MinibatchSource
+from sweephand.train import progress
+from sweephand.train.loss_scale import LossScaleOptimizer
+from sweephand.train.schedules import learning_parameter_schedule
+from sweephand.train.trainer import Trainer
+
+_RATE = 0.03  # of Adam, for a minibatch of 4096 bytes
+_FIRST_SCALE = 256.0
+_GROWTH_STEPS = 60  # few, so that a short run sees the scale rise and fall
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class Settings:
         Steps of the whole run.
     size : int
         Bytes in a minibatch.
-    checkpoint : Path, optional
+    checkpoints : Path, optional
         Where the run saves itself every `checkpoint_steps` steps, and goes on from if it can.
     num_threads, prefetch : int
         As in `MinibatchSource`; they must not matter.
@@ -48,7 +55,7 @@ class Settings:
     seed: int
     num_threads: int
     prefetch: int
-    checkpoint: Path | None = None
+    checkpoints: Path | None = None
     checkpoint_steps: int = 1
 
 
@@ -66,12 +73,18 @@ class Step:
         Of the ids and the bytes of the minibatch.
     loss : float
         In nats per byte.
+    scale : float
+        What the loss was multiplied by.
+    applied : bool
+        Whether the tables were changed: not if a gradient was too large for 16 bits.
     """
 
     number: int
     nominal_time: int
     digest: str
     loss: float
+    scale: float
+    applied: bool
 
 
 @dataclass(frozen=True)
@@ -96,9 +109,54 @@ class Resumed:
     place_seconds: float
 
 
+class Run:
+    """A model in float16 with its trainer and loss scale."""
+
+    def __init__(self) -> None:
+        self.model = NextByteModel()
+        rates = learning_parameter_schedule(_RATE, minibatch_size=4096)
+        self.scale = LossScaleOptimizer(
+            sweephand.numpy.Adam(self.model.parameters, rates),
+            initial_scale=_FIRST_SCALE,
+            dynamic_growth_steps=_GROWTH_STEPS,
+        )
+        self._is_applied = False
+        self.trainer = Trainer(self.model, self._criterion, self.scale, self)
+
+    def step(self, number: int, minibatch: Minibatch) -> Step:
+        """Take a step and tell of it."""
+        scale = self.scale.loss_scale
+        self.trainer.train_minibatch(minibatch)
+        loss = self.trainer.previous_minibatch_loss_average
+        digest = digest_of(minibatch)
+        return Step(number, minibatch.nominal_time, digest, loss, scale, self._is_applied)
+
+    def restore(self, checkpoints: Path | None) -> dict[str, Any] | None:
+        """Go on from the newest checkpoint; return the state of the source, None for none."""
+        if checkpoints is None:
+            return None
+        try:
+            state: dict[str, Any] = self.trainer.restore_from_checkpoint(checkpoints)
+        except FileNotFoundError:
+            return None
+        return state
+
+    def update(self, step: progress.Step) -> None:
+        """Note whether a step was applied: the trainer tells it every one."""
+        self._is_applied = step.applied
+
+    def write(self, record: progress.Record) -> None:
+        """Do nothing."""
+
+    def _criterion(self, model: NextByteModel, minibatch: Minibatch) -> tuple[float, list[Any]]:
+        data = minibatch["bytes"]
+        scale = float(self.scale.get_scaled_loss(1.0))
+        return model.differentiate(data.values, data.offsets, scale)
+
+
 def train(settings: Settings) -> Iterator[Step | Resumed]:
     """Train step by step; a run that goes on tells first where."""
-    model = NextByteModel()
+    run = Run()
     opening = time.perf_counter()
     with MinibatchSource(
         open_corpus(settings.corpus),
@@ -107,7 +165,8 @@ def train(settings: Settings) -> Iterator[Step | Resumed]:
         prefetch=settings.prefetch,
     ) as source:
         opened = time.perf_counter()
-        first, state = load_checkpoint(settings.checkpoint, model)
+        state = run.restore(settings.checkpoints)
+        first = run.trainer.consumed.steps
         restoring = time.perf_counter()
         if state:
             source.restore_from_checkpoint(state)
@@ -116,40 +175,11 @@ def train(settings: Settings) -> Iterator[Step | Resumed]:
             if state and number == first:
                 found = time.perf_counter()
                 yield Resumed(first, state, opened - opening, found - restoring)
-            data = minibatch["bytes"]
-            loss = model.update(data.values, data.offsets)
-            yield Step(number, minibatch.nominal_time, digest_of(minibatch), loss)
-            if settings.checkpoint and (number + 1) % settings.checkpoint_steps == 0:
-                state_after = source.get_checkpoint_state()
-                save_checkpoint(settings.checkpoint, model, number + 1, state_after)
-
-
-def save_checkpoint(path: Path, model: NextByteModel, step: int, state: dict[str, Any]) -> None:
-    """Write a checkpoint so that a kill at any moment leaves the old one or the new one."""
-    arrays: dict[str, Any] = {f"table{i}": table for i, table in enumerate(model.tables)}
-    arrays |= {f"squares{i}": squares for i, squares in enumerate(model.squares)}
-    unfinished = path.with_suffix(".unfinished")
-    with unfinished.open("wb") as file:
-        np.savez(file, step=step, state=json.dumps(state), **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
-
-
-def load_checkpoint(
-    path: Path | None, model: NextByteModel
-) -> tuple[int, dict[str, Any] | None]:
-    """Fill the model; return the next step and the state of the source, (0, None) for none."""
-    if path is None or not path.exists():
-        return 0, None
-    with np.load(path, allow_pickle=False) as saved:
-        for i in range(len(model.tables)):
-            model.tables[i][:] = saved[f"table{i}"]
-            model.squares[i][:] = saved[f"squares{i}"]
-        return int(saved["step"]), json.loads(str(saved["state"]))
+            yield run.step(number, minibatch)
+            if settings.checkpoints and (number + 1) % settings.checkpoint_steps == 0:
+                run.trainer.save_checkpoint(
+                    settings.checkpoints, external_state=source.get_checkpoint_state()
+                )
 
 
 def to_line(event: Step | Resumed) -> str:
@@ -196,8 +226,8 @@ def follow(settings: Settings, *, kill_at: int | None = None) -> Iterator[Step |
 def main() -> None:
     """Train as the command line says, and tell each step on standard output."""
     told = json.loads(sys.argv[1])
-    corpus, checkpoint = Path(told.pop("corpus")), Path(told.pop("checkpoint"))
-    for event in train(Settings(corpus=corpus, checkpoint=checkpoint, **told)):
+    corpus, checkpoints = Path(told.pop("corpus")), Path(told.pop("checkpoints"))
+    for event in train(Settings(corpus=corpus, checkpoints=checkpoints, **told)):
         print(to_line(event), flush=True)
 
 

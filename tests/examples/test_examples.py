@@ -1,0 +1,85 @@
+"""The examples run, each with a small setting, and say what they promise."""
+
+import json
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SOURCES = Path(json.__file__).parents[1] / "email"  # some functions of the library
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Run:
+    """Return what runs an example in this process and returns what it prints."""
+
+    def run_example(name: str, *arguments: object) -> str:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(str(EXAMPLES))
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run_example
+
+
+def test_the_numpy_loop_goes_on_exactly(run: Run) -> None:
+    assert "saved state: True" in run("numpy_loop.py", "--sequences", 200, "--steps", 60)
+
+
+def test_the_torch_loop_goes_on_exactly(run: Run) -> None:
+    assert "checkpoint: True" in run("torch_loop.py", "--sequences", 200, "--steps", 10)
+
+
+def test_a_numpy_session_goes_on_where_it_was(run: Run, tmp_path: Path) -> None:
+    first = run("trainer_numpy.py", "--samples", 40_000, "--output", tmp_path)
+    assert "starting afresh" in first
+    more = run("trainer_numpy.py", "--samples", 60_000, "--output", tmp_path)
+    assert "going on from" in more
+    assert more.count("Validation") == 1
+    assert "60000 samples seen" in more
+
+
+def test_the_language_model_learns_and_draws(run: Run, tmp_path: Path) -> None:
+    figure = tmp_path / "curve.png"
+    settings = ["--samples", 40_000, "--width", 16, "--sources", SOURCES, "--figure", figure]
+    told = run("torch_char_lm.py", *settings)
+    assert told.count("Validation") == 8
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_classifier_reads_ctf_and_draws(run: Run, tmp_path: Path) -> None:
+    figure = tmp_path / "curve.png"
+    for package in ("http", "email"):
+        copytree(SOURCES.with_name(package), tmp_path / "sources" / package)
+    sources = ["--sources", tmp_path / "sources"]
+    settings = ["--sweeps", 2, "--width", 8, *sources, "--figure", figure]
+    told = run("ctf_classifier.py", *settings)
+    assert told.count("Summary") == told.count("Validation") == 2
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.filterwarnings("ignore")  # theirs
+@pytest.mark.parametrize("library", ["lightning", "accelerate"])
+def test_loops_of_other_libraries_go_on_exactly(run: Run, library: str) -> None:
+    pytest.importorskip(library)
+    told = run(f"{library}_loop.py", "--steps", 20)
+    assert "True" in told
+    assert "False" not in told
+
+
+@pytest.mark.parametrize("library", ["lightning", "accelerate"])
+def test_a_missing_library_is_named(
+    run: Run, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(SystemExit, match=f"pip install {library}"):
+        run(f"{library}_loop.py")
