@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,38 @@ def test_a_corpus_where_nothing_fits_is_an_error() -> None:
         sh.MinibatchSource(corpus, layout=sh.Packed(4, "drop"))
 
 
+class Unread(sh.UserDeserializer):
+    """Four thousand sequences of 2^20 samples, of which only the first is ever made."""
+
+    def stream_infos(self) -> sh.StreamDefs:
+        return sh.StreamDefs(ids=sh.StreamDef())
+
+    def num_chunks(self) -> int:
+        return 4000
+
+    def chunk_infos(self) -> object:
+        return [(1, 2**20)] * 4000
+
+    def sequence_lengths(self, chunk_id: int) -> object:
+        return [2**20]
+
+    def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
+        assert chunk_id == 0, "one chunk tells the types"
+        return {"ids": (np.zeros(2**20, np.uint8), [0, 2**20])}
+
+
+@pytest.mark.parametrize("layout", [sh.Packed(2**20), sh.TruncatedBPTT(2**20)])
+def test_a_share_whose_boundaries_int32_cannot_hold_is_refused_before_it_is_read(
+    layout: sh.Layout,
+) -> None:
+    with sh.MinibatchSource(Unread(), layout=layout, num_threads=0) as source:
+        for size in (2**31, sh.FULL_DATA_SWEEP):
+            with pytest.raises(ValueError, match=r"2\^31 cells or more"):
+                source.next_minibatch(size)
+        assert source.current_position == 0
+        assert next(source.plan(2**30)).shape == (2**10, 2**20)
+
+
 def test_streams_of_other_lengths_are_an_error_with_its_place() -> None:
     corpus = sh.ArrayDeserializer(
         {"ids": (np.arange(6), [0, 4, 6]), "labels": (np.arange(5), [0, 3, 5])},
@@ -237,6 +270,9 @@ def test_labels_stay_inside_sequences_in_plain_layouts(layout: sh.Layout) -> Non
     assert np.array_equal(minibatch["ids"].loss_mask(shifted=False), same != -7)
     if minibatch["ids"].is_padded:
         assert (labels[~valid] == -7).all()
+        known = minibatch["ids"].valid_mask(np.float32)
+        assert known.dtype == np.float32
+        assert np.array_equal(known, valid)
 
 
 class Items:
