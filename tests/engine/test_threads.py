@@ -174,6 +174,28 @@ def test_an_error_leaves_the_place_and_the_next_call_tries_again(
         assert source.next_minibatch(1)["x"].values.tolist() == [12]
 
 
+def test_a_state_can_be_taken_while_a_thread_drops_its_error() -> None:
+    go_on = threading.Event()
+
+    class Failing(Gated):
+        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+            if chunk_id > 1:
+                assert go_on.wait(TIMEOUT)
+            if chunk_id > 0:
+                raise OSError("the disk is on fire")
+            return super().get_chunk(chunk_id)
+
+    with sh.MinibatchSource(Failing(), randomize=False, num_threads=2, prefetch=3) as source:
+        source.next_minibatch(4)
+        for _ in range(50):
+            go_on.clear()
+            with pytest.raises(OSError, match="the disk is on fire"):
+                source.next_minibatch(4)
+            go_on.set()
+            for _ in range(1000):
+                assert source.get_checkpoint_state()["position"] == 4
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_error_ahead_does_not_hide_what_comes_before_it(engine: dict[str, int]) -> None:
     class Broken(Gated):
@@ -275,3 +297,20 @@ def test_a_source_may_be_dropped_by_its_own_thread() -> None:
         assert gone.wait(TIMEOUT)
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_arrays_that_are_held_stay_as_they_were_whatever_comes_later(
+    engine: dict[str, int],
+) -> None:
+    """Also beyond the source's end."""
+    held, copies = [], []
+    with sh.MinibatchSource(rows(500), max_sweeps=6, **engine) as source:
+        for number, minibatch in enumerate(source.minibatches(32)):
+            if number % 3 == 0:
+                held.append(minibatch["x"].values)
+                copies.append(held[-1].copy())
+    del minibatch, source
+    gc.collect()
+    assert len(held) > 20
+    assert all(np.array_equal(one, copy) for one, copy in zip(held, copies, strict=True))

@@ -23,17 +23,8 @@ from sweephand.files import SourceFile
 
 _TAIL = 8  # the size of the footer, and the magic
 _DEEPEST = 32
-_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = (
-    1,
-    2,
-    3,
-    7,
-    8,
-    9,
-    10,
-    11,
-    12,
-)
+_TRUE, _FALSE, _BYTE, _DOUBLE = 1, 2, 3, 7
+_BINARY, _LIST, _SET, _MAP, _STRUCT = 8, 9, 10, 11, 12
 
 # Fields of FileMetaData, RowGroup, ColumnChunk, ColumnMetaData and Statistics.
 _ROW_GROUPS, _COLUMNS, _NUM_ROWS, _META_DATA = 4, 1, 3, 3
