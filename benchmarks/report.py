@@ -39,8 +39,9 @@ _TOKENS = """
 rng = np.random.default_rng(0)
 lengths = rng.integers(1, 40, {count})
 offsets = np.concatenate([[0], np.cumsum(lengths)])
-corpus = sh.ArrayDeserializer({{"t": (np.zeros(offsets[-1], np.uint8), offsets)}},
-chunk_size={chunk}) made = sh.MinibatchSource(corpus, {options})
+values = np.zeros(offsets[-1], np.uint8)
+corpus = sh.ArrayDeserializer({{"t": (values, offsets)}}, chunk_size={chunk})
+made = sh.MinibatchSource(corpus, {options})
 made.current_position = int(offsets[-1] * 0.8)
 state = made.get_checkpoint_state()
 made.close()

@@ -19,6 +19,7 @@ std::string join(const std::vector<std::string>& parts, const std::string& separ
 // sweephand.errors.DataError.__str__ writes the same.
 std::string describe(const std::string& reason, const Place& place) {
   std::vector<std::string> within;
+  if (place.line) within.push_back("line " + std::to_string(*place.line));
   if (place.chunk) within.push_back("chunk " + std::to_string(*place.chunk));
   if (place.stream) within.push_back("stream '" + *place.stream + "'");
   if (place.sequence) within.push_back("sequence " + std::to_string(*place.sequence));
@@ -45,6 +46,7 @@ DataError DataError::within(const Place& place) const {
   if (!joined.chunk) joined.chunk = place.chunk;
   if (!joined.stream) joined.stream = place.stream;
   if (!joined.sequence) joined.sequence = place.sequence;
+  if (!joined.line) joined.line = place.line;
   return {reason_, std::move(joined), is_stale_};
 }
 

@@ -17,6 +17,7 @@ struct Place {
   std::optional<std::uint64_t> chunk;
   std::optional<std::string> stream;
   std::optional<std::uint64_t> sequence;
+  std::optional<std::uint64_t> line;  // of a text file, from 1
 };
 
 // The bytes are wrong. what() reads

@@ -37,7 +37,7 @@ void raise(const DataError& error) {
                               .attr(error.is_stale() ? "StaleError" : "DataError");
   const Place& at = error.place();
   const py::object instance = type(decode(error.reason()), decode(at.file), at.offset, at.chunk,
-                                   decode(at.stream), at.sequence);
+                                   decode(at.stream), at.sequence, at.line);
   PyErr_SetObject(type.ptr(), instance.ptr());
 }
 
@@ -95,8 +95,8 @@ void bind_base(py::module_& module) {
       .def("hex", &Digest::hex);
 
   py::class_<Place>(module, "Place")
-      .def(py::init<Text, Number, Number, Text, Number>(), "file"_a, "offset"_a, "chunk"_a,
-           "stream"_a, "sequence"_a);
+      .def(py::init<Text, Number, Number, Text, Number, Number>(), "file"_a, "offset"_a,
+           "chunk"_a, "stream"_a, "sequence"_a, "line"_a);
   module.def(
       "describe_data_error",
       [](const std::string& reason, const Place& place) {

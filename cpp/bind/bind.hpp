@@ -53,7 +53,7 @@ template <class T>
 std::shared_ptr<const T> hold(T object) {
   return {new T(std::move(object)), [](const T* held) {
             const py::gil_scoped_acquire gil;
-            delete held;
+            delete held;  // NOLINT(cppcoreguidelines-owning-memory)
           }};
 }
 

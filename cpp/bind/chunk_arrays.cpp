@@ -23,7 +23,7 @@ py::object view(const py::dtype& dtype, std::int64_t size, const void* data,
   using Owner = std::shared_ptr<const Chunk>;
   auto owner = std::make_unique<Owner>(chunk);
   const py::capsule capsule(owner.release(), [](void* pointer) {
-    std::unique_ptr<Owner>(static_cast<Owner*>(pointer)).reset();
+    const std::unique_ptr<Owner> dropped(static_cast<Owner*>(pointer));
   });
   py::array array(dtype, {size}, {dtype.itemsize()}, data, capsule);
   array.attr("setflags")("write"_a = false);

@@ -35,12 +35,16 @@ constexpr auto kPatience = std::chrono::milliseconds(100);
 
 struct EngineDeleter {
   void operator()(Engine* engine) const {
-    if (engine->forked()) return;
+    std::unique_ptr<Engine> dropped(engine);
+    if (dropped->forked()) {
+      static_cast<void>(dropped.release());
+      return;
+    }
     const py::gil_scoped_release nogil;
-    if (engine->close(kPatience) && !engine->runs_here()) {
-      delete engine;
+    if (dropped->close(kPatience) && !dropped->runs_here()) {
+      dropped.reset();
     } else {
-      std::thread([engine] { delete engine; }).detach();
+      std::thread([late = std::move(dropped)] {}).detach();
     }
   }
 };

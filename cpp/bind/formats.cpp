@@ -45,14 +45,13 @@ std::span<const std::byte> without_padding(const Array<std::uint8_t>& bytes) {
 
 void bind_ledger(py::module_& module) {
   py::class_<Item>(module, "Item")
-      .def_readonly("reason", &Item::reason)
+      .def_property_readonly("reason", [](const Item& self) { return describe(self); })
       .def_property_readonly(
           "file", [](const Item& self) -> std::optional<Path> { return self.place.file; })
       .def_property_readonly("offset", [](const Item& self) { return self.place.offset; })
       .def_property_readonly("stream", [](const Item& self) { return self.place.stream; })
       .def_property_readonly("sequence", [](const Item& self) { return self.place.sequence; })
-      .def_readonly("line", &Item::line)
-      .def_readonly("column", &Item::column)
+      .def_property_readonly("line", [](const Item& self) { return self.place.line; })
       .def_readonly("caused_by", &Item::caused_by);
   py::class_<Ledger>(module, "Ledger")
       .def(py::init<std::uint64_t>(), "max_errors"_a)

@@ -28,7 +28,8 @@ void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& s
       throw DataError("the stream has " + std::to_string(runs[j].samples) +
                           " samples where the stream that defines the size has " +
                           std::to_string(plan.cells[j].whole) +
-                          "; rows need streams of equal lengths",
+                          "; rows need streams of equal lengths, or broadcast=True in the "
+                          "StreamDef of one sample per sequence",
                       {.stream = stream.name, .sequence = runs[j].sequence});
     }
     runs[j].begin += plan.cells[j].first;
@@ -212,11 +213,12 @@ void Assembler::close_chunks() {
 
 std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
   if (any_cached_) open_blocks(plan);
-  std::vector<std::optional<Share>> shares(members_.size());
+  std::vector<std::unique_ptr<Share>> shares(members_.size());  // null: not needed
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     const std::size_t member = streams_[number].member;
-    if (tables_[number] == nullptr && !shares[member])
-      shares[member] = locate(member, plan, poll);
+    if (tables_[number] == nullptr && !shares[member]) {
+      shares[member] = std::make_unique<Share>(locate(member, plan, poll));
+    }
   }
   leave_out_skipped(shares, plan);
   auto batch = std::make_shared<Batch>();

@@ -107,18 +107,18 @@ template <class From, class To>
 constexpr bool kAlwaysFits = [] {
   using Source = typename From::Number;
   using Target = typename To::Number;
-  if constexpr (std::same_as<From, To> || std::same_as<From, Bool>)
+  if constexpr (std::same_as<From, To> || std::same_as<From, Bool>) {
     return true;
-  else if constexpr (std::same_as<To, Bool>)
+  } else if constexpr (std::same_as<To, Bool> ||
+                       (std::integral<Target> && !std::integral<Source>)) {
     return false;
-  else if constexpr (std::integral<Source> && std::integral<Target>) {
+  } else if constexpr (std::integral<Target>) {
     return std::in_range<Target>(std::numeric_limits<Source>::min()) &&
            std::in_range<Target>(std::numeric_limits<Source>::max());
-  } else if constexpr (std::integral<Target>)
-    return false;
-  else
+  } else {
     return sizeof(typename To::Stored) >= 4 &&
            (std::integral<Source> || sizeof(Target) >= sizeof(Source));
+  }
 }();
 
 template <class From, class To>

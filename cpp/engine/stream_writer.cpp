@@ -229,7 +229,7 @@ void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferP
   const bool sparse = !runs.empty() && runs[0].column->indices != nullptr;
   if (sparse) batch.indices = pool.take(batch.num_elements * sizeof(std::int32_t));
   ElementCopier copy_elements(stream);
-  std::int64_t* element_offset = batch.element_offsets->as<std::int64_t>();
+  auto* element_offset = batch.element_offsets->as<std::int64_t>();
   *element_offset = 0;
   for (const Run& run : runs) {
     const std::int64_t* offsets = run.column->element_offsets + run.begin;
@@ -255,10 +255,10 @@ StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const Stre
                          const AssembleOptions& options, BufferPool& pool) {
   StreamBatch batch;
   batch.sample_offsets = pool.take((runs.size() + 1) * sizeof(std::int64_t));
-  std::int64_t* offset = batch.sample_offsets->as<std::int64_t>();
+  auto* offset = batch.sample_offsets->as<std::int64_t>();
   offset[0] = 0;
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    offset[j + 1] = offset[j] + runs[j].length;
+    offset[j + 1] = offset[j] + static_cast<std::int64_t>(runs[j].length);
     batch.longest = std::max<std::uint64_t>(batch.longest, runs[j].length);
   }
   batch.num_samples = static_cast<std::uint64_t>(offset[runs.size()]);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace sweephand {
 
@@ -73,12 +74,12 @@ OffsetSummary check_offsets(std::span<const std::int64_t> offsets, std::uint64_t
     for (std::size_t i = 0; i < count; ++i) {
       if (offsets[i + 1] < offsets[i])
         refuse(i, offsets[i], offsets[i + 1], "they must not descend");
-      if (static_cast<std::uint64_t>(offsets[i + 1] - offsets[i]) > kMaxSequenceSamples) {
+      if (std::cmp_greater(offsets[i + 1] - offsets[i], kMaxSequenceSamples)) {
         refuse(i, offsets[i], offsets[i + 1], "a sequence may have at most 2^32 - 1 samples");
       }
     }
   }
-  if (static_cast<std::uint64_t>(offsets[count]) != num_samples) {
+  if (std::cmp_not_equal(offsets[count], num_samples)) {
     throw std::invalid_argument("offsets end at " + std::to_string(offsets[count]) +
                                 ", but there are " + std::to_string(num_samples) + " samples");
   }

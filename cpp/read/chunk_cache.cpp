@@ -63,7 +63,8 @@ void ChunkCache::work() {
     if (entries_.contains(chunk)) continue;
     try {
       load(lock, chunk);
-    } catch (...) {  // get() meets it again, if its cause is still there
+    } catch (...) {  // NOLINT(bugprone-empty-catch)
+      // get() meets it again, if its cause is still there.
     }
   }
 }

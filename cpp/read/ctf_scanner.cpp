@@ -235,13 +235,14 @@ void CtfScanner::report_row(const char* at, const std::string& expected,
   if (!in_sequence_) refuse_beginning();
   row_.is_blank = false;
   const char* const excerpt = std::max(row_.begin, at - 40);
-  Item item{
-      .reason = "expected " + expected + ", found " + describe_found(rest_of_line(at)) +
-                " in " + quote(rest_of_line(excerpt)),
-      .place = {.file = options_.file, .offset = offset_of(at), .sequence = sequence_.key},
-      .line = line_ + 1,
-      .column = static_cast<std::uint64_t>(at - row_.begin) + 1,
-      .caused_by = row_.first_fault};
+  Item item{.reason = "expected " + expected + ", found " + describe_found(rest_of_line(at)) +
+                      " in " + quote(rest_of_line(excerpt)),
+            .place = {.file = options_.file,
+                      .offset = offset_of(at),
+                      .sequence = sequence_.key,
+                      .line = line_ + 1},
+            .column = static_cast<std::uint64_t>(at - row_.begin) + 1,
+            .caused_by = row_.first_fault};
   if (stream != nullptr) item.place.stream = stream->field;
   if (!row_.first_fault) row_.first_fault = item.place.offset;
   if (!sequence_.first_fault) sequence_.first_fault = row_.first_fault;
@@ -250,11 +251,12 @@ void CtfScanner::report_row(const char* at, const std::string& expected,
 
 // `stream` may be null.
 void CtfScanner::report_sequence(const std::string& reason, const CtfStream* stream) {
-  Item item{
-      .reason = "the sequence " + reason,
-      .place = {.file = options_.file, .offset = sequence_.offset, .sequence = sequence_.key},
-      .line = sequence_.line + 1,
-      .caused_by = sequence_.first_fault};
+  Item item{.reason = "the sequence " + reason,
+            .place = {.file = options_.file,
+                      .offset = sequence_.offset,
+                      .sequence = sequence_.key,
+                      .line = sequence_.line + 1},
+            .caused_by = sequence_.first_fault};
   if (stream != nullptr) item.place.stream = stream->field;
   ledger_.add(std::move(item));
 }

@@ -17,7 +17,7 @@ void Ledger::add(Item item) {
 void Ledger::append(const Ledger& part, std::uint64_t first_line, bool keys_are_lines) {
   const std::uint64_t charged_before = num_charged();
   for (Item item : part.items_) {
-    if (item.line > 0) item.line += first_line;
+    if (item.place.line) *item.place.line += first_line;
     if (keys_are_lines && item.place.sequence) *item.place.sequence += first_line;
     add(std::move(item));
   }
@@ -35,9 +35,8 @@ void Ledger::check() const {
 }
 
 std::string describe(const Item& item) {
-  if (item.line == 0) return item.reason;
-  const std::string column = item.column == 0 ? "" : ", column " + std::to_string(item.column);
-  return "line " + std::to_string(item.line) + column + ": " + item.reason;
+  if (item.column == 0) return item.reason;
+  return "column " + std::to_string(item.column) + ": " + item.reason;
 }
 
 }  // namespace sweephand

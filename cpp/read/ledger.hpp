@@ -13,7 +13,6 @@ namespace sweephand {
 struct Item {
   std::string reason;
   Place place;
-  std::uint64_t line = 0;                  // from 1; 0 in a format without lines
   std::uint64_t column = 0;                // from 1, in bytes; 0 when the whole line is meant
   std::optional<std::uint64_t> caused_by;  // the offset of an earlier item that led to this one
 };
@@ -50,7 +49,7 @@ class Ledger {
   std::optional<Item> beyond_;  // the first item beyond the budget
 };
 
-// "line 3, column 7: reason", or the reason alone.
+// "column 7: reason", or the reason alone.
 std::string describe(const Item& item);
 
 }  // namespace sweephand

@@ -30,8 +30,8 @@ std::string_view suggest(std::span<const std::byte> head, bool is_first) {
 
 }  // namespace
 
-void FrameFinder::fail(std::string reason) const {
-  throw DataError(std::move(reason),
+void FrameFinder::fail(const std::string& reason) const {
+  throw DataError(reason,
                   {.file = file_, .offset = offsets_.back(), .sequence = offsets_.size() - 1});
 }
 

@@ -49,7 +49,7 @@ class FrameFinder {
   const std::vector<std::uint64_t>& offsets() const noexcept { return offsets_; }
 
  private:
-  [[noreturn]] void fail(std::string reason) const;
+  [[noreturn]] void fail(const std::string& reason) const;
   std::uint64_t take_length() const;
 
   std::string file_;

@@ -88,6 +88,7 @@ std::shared_ptr<const Chunk> decode_records(const std::vector<ExampleStream>& st
 std::vector<FeatureKind> find_kinds(const std::vector<std::string>& keys,
                                     std::span<const std::byte> records, bool verify_checksums) {
   std::vector<ExampleStream> streams;
+  streams.reserve(keys.size());
   for (const std::string& key : keys) streams.push_back({.key = key});
   ExampleDecoder decoder(std::move(streams));
   std::vector<FeatureKind> kinds(keys.size(), FeatureKind::kNone);

@@ -4,7 +4,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from sweephand import numpy, tfds, tfrecord
+from sweephand import mxnet, numpy, tfds, tfrecord
 from sweephand.deserializers import (
     ArrayDeserializer,
     CTFDeserializer,
@@ -130,6 +130,7 @@ __all__ = [
     "momentum_as_time_constant_schedule",
     "momentum_schedule",
     "momentum_schedule_per_sample",
+    "mxnet",
     "numpy",
     "tfds",
     "tfrecord",

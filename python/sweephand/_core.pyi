@@ -15,7 +15,7 @@ class Digest:
     def update(self, bytes: typing_extensions.Buffer) -> None:
         ...
 class Place:
-    def __init__(self, file: str | None, offset: typing.SupportsInt | typing.SupportsIndex | None, chunk: typing.SupportsInt | typing.SupportsIndex | None, stream: str | None, sequence: typing.SupportsInt | typing.SupportsIndex | None) -> None:
+    def __init__(self, file: str | None, offset: typing.SupportsInt | typing.SupportsIndex | None, chunk: typing.SupportsInt | typing.SupportsIndex | None, stream: str | None, sequence: typing.SupportsInt | typing.SupportsIndex | None, line: typing.SupportsInt | typing.SupportsIndex | None) -> None:
         ...
 class Sizes:
     pass
@@ -326,13 +326,10 @@ class Item:
     def caused_by(self) -> int | None:
         ...
     @property
-    def column(self) -> int:
-        ...
-    @property
     def file(self) -> pathlib.Path | None:
         ...
     @property
-    def line(self) -> int:
+    def line(self) -> int | None:
         ...
     @property
     def offset(self) -> int | None:

@@ -38,6 +38,7 @@ _ALIGNMENT = 64
 _REMOTE_THREADS = 16
 
 Arrays = Mapping[str, NDArray[Any]]
+_Described = tuple[str, int, str]  # name, size and tag of a file
 Advance = Callable[[int], object]
 
 
@@ -70,12 +71,15 @@ class Index:
         Each of all files, one behind the other; read-only.
     starts : dict of ndarray of int64, shape (files + 1,)
         Where each file's part of an array begins, and the end.
+    path : Path or None
+        Where it is kept.
     """
 
     files: Sequence[SourceFile]
     facts: Sequence[Mapping[str, Any]]
     arrays: Arrays
     starts: Mapping[str, NDArray[np.int64]]
+    path: Path | None = None
 
     def scan(self, number: int) -> Scan:
         """Return what was learnt of one file."""
@@ -86,6 +90,14 @@ class Index:
         return Scan(parts, self.facts[number])
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """What lies in an index file: the files it is of, and what was learnt of them."""
+
+    described: Sequence[_Described]
+    index: Index
+
+
 def load_index(
     files: Sequence[SourceFile],
     meaning: Mapping[str, Any],
@@ -93,9 +105,10 @@ def load_index(
 ) -> Index:
     """Return the index of a corpus: the one that is kept, or a new one.
 
-    It is kept beside the first file, or in the cache folder if that cannot be written: the one
-    that the variable SWEEPHAND_CACHE names, else ``sweephand`` in XDG_CACHE_HOME or
-    ``~/.cache``. Files that changed since are scanned again.
+    It is kept in the folder of the files, or in the cache folder if that cannot be written: the
+    one that the variable SWEEPHAND_CACHE names, else ``sweephand`` in XDG_CACHE_HOME or
+    ``~/.cache``. All files of a folder that have one meaning share an index. Only files that it
+    does not know, or that changed since, are scanned.
 
     Parameters
     ----------
@@ -114,19 +127,38 @@ def load_index(
         What the scan of the first file that fails raises.
     """
     meaning = json.loads(json.dumps(meaning))
-    places = _places(files, meaning)
-    known: dict[str, Scan] = {}
+    places = index_places(files, meaning)
+    wanted = [_describe(file) for file in files]
+    known: dict[_Described, Scan] = {}
+    found: Path | None = None
     for path in places:
         kept = _read(path, meaning)
-        if kept is None:
-            continue
-        found, index = kept
-        if found == _describe(files):
-            return replace(index, files=files)
-        known |= {json.dumps(source): index.scan(i) for i, source in enumerate(found)}
-    index = join_scans(files, _scan_all(files, known, scan))
-    _keep(index, meaning, places)
-    return index
+        if kept is not None and kept.described == wanted:
+            return replace(kept.index, files=files, path=path)
+        if kept is not None:
+            found = found or path
+            known |= {one: kept.index.scan(i) for i, one in enumerate(kept.described)}
+    scans = _scan_all(files, known, scan)
+    index = join_scans(files, scans)
+    if not all(one in known for one in wanted):
+        others = _still_there(files, known)
+        described = [*wanted, *others]
+        kept = _Kept(described, join_scans([], [*scans, *others.values()]))
+        found = _keep(kept, meaning, places)
+    return replace(index, path=found)
+
+
+def _still_there(
+    files: Sequence[SourceFile], known: Mapping[_Described, Scan]
+) -> dict[_Described, Scan]:
+    """Return what is known of other files, and of no file that was replaced or removed."""
+    names = {file.name for file in files}
+    folder = _folder_of(files[0])
+    return {
+        one: scan
+        for one, scan in known.items()
+        if one[0] not in names and (folder is None or (folder / one[0]).exists())
+    }
 
 
 def cache_folder() -> Path:
@@ -138,23 +170,26 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "sweephand"
 
 
-def _places(files: Sequence[SourceFile], meaning: Mapping[str, Any]) -> list[Path]:
-    """Return where the index may lie: the name carries a digest of what it is of."""
-    first = files[0]
-    what = [meaning, [file.name for file in files]]
-    name = f"{Path(first.name).name}.{_digest(_to_json(what))[:16]}{SUFFIX}"
-    cached = f"{Path(first.name).name}.{_digest(_to_json([what, first.path]))[:16]}{SUFFIX}"
-    places = [cache_folder() / cached]
-    if isinstance(first, LocalFile):
-        # Nested corpora lie below the folder that their first file's name is relative to.
-        depth = len(Path(first.name).parents)
-        places.insert(0, Path(first.path).parents[depth - 1] / name)
-        places[1] = cache_folder() / cached
-    return places
+def index_places(files: Sequence[SourceFile], meaning: Mapping[str, Any]) -> list[Path]:
+    """Return where an index may lie, the best place first: its name tells what it is of."""
+    of_meaning = _digest(_to_json(meaning))[:16]
+    kind = str(meaning["format"]).replace(" ", "-")
+    folder = _folder_of(files[0])
+    where = files[0].path.removesuffix(files[0].name) if folder is None else str(folder)
+    of_folder = _digest(_to_json([meaning, where]))[:16]
+    cached = cache_folder() / f"{kind}.{of_folder}{SUFFIX}"
+    return [cached] if folder is None else [folder / f"{kind}.{of_meaning}{SUFFIX}", cached]
 
 
-def _describe(files: Sequence[SourceFile]) -> list[list[str | int]]:
-    return [[file.name, file.size, file.tag] for file in files]
+def _folder_of(file: SourceFile) -> Path | None:
+    """Return the folder that the names of local files are relative to."""
+    if not isinstance(file, LocalFile):
+        return None
+    return Path(file.path).parents[len(Path(file.name).parents) - 1]
+
+
+def _describe(file: SourceFile) -> _Described:
+    return file.name, file.size, file.tag
 
 
 def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
@@ -170,7 +205,7 @@ def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
 
 def _scan_all(
     files: Sequence[SourceFile],
-    known: Mapping[str, Scan],
+    known: Mapping[_Described, Scan],
     scan: Callable[[SourceFile, Advance], Scan],
 ) -> list[Scan]:
     remote = not all(isinstance(file, LocalFile) for file in files)
@@ -181,10 +216,9 @@ def _scan_all(
     ):
         futures: list[Future[Scan] | Scan] = []
         for file in files:
-            source = json.dumps(_describe([file])[0])
-            if source in known:
+            if _describe(file) in known:
                 advance(file.size)
-                futures.append(known[source])
+                futures.append(known[_describe(file)])
             else:
                 futures.append(threads.submit(scan, file, advance))
         try:
@@ -209,25 +243,27 @@ def show_progress(what: str, total: int) -> Iterator[Advance]:
         yield lambda num_bytes: bar.advance(task, num_bytes)
 
 
-def _keep(index: Index, meaning: Mapping[str, Any], places: Sequence[Path]) -> None:
+def _keep(kept: _Kept, meaning: Mapping[str, Any], places: Sequence[Path]) -> Path | None:
     failures = []
     for path in places:
         try:
-            _write(path, index, meaning)
+            _write(path, kept, meaning)
         except OSError as error:
             failures.append(str(error))
         else:
-            return
+            return path
     warnings.warn(
         f"the index cannot be kept, so it will be built again: {'; '.join(failures)}; "
         "name a folder for it by the variable SWEEPHAND_CACHE",
         RuntimeWarning,
         stacklevel=2,
     )
+    return None
 
 
-def _write(path: Path, index: Index, meaning: Mapping[str, Any]) -> None:
+def _write(path: Path, kept: _Kept, meaning: Mapping[str, Any]) -> None:
     """Write to a name of its own, to the disk, and rename: readers see all of it or nothing."""
+    index = kept.index
     arrays = {name: np.ascontiguousarray(index.arrays[name]) for name in sorted(index.arrays)}
     described = {
         name: {
@@ -241,7 +277,7 @@ def _write(path: Path, index: Index, meaning: Mapping[str, Any]) -> None:
     header = _to_json(
         {
             "meaning": meaning,
-            "files": _describe(index.files),
+            "files": kept.described,
             "facts": index.facts,
             "arrays": described,
         }
@@ -263,8 +299,8 @@ def _write(path: Path, index: Index, meaning: Mapping[str, Any]) -> None:
         raise
 
 
-def _read(path: Path, meaning: Mapping[str, Any]) -> tuple[list[Any], Index] | None:
-    """Return the files that a kept index is of, and it; None if it is absent or of no use.
+def _read(path: Path, meaning: Mapping[str, Any]) -> _Kept | None:
+    """Return what an index file holds; None if it is absent or of no use.
 
     One that is damaged is of no use: it can be built again.
     """
@@ -283,7 +319,8 @@ def _read(path: Path, meaning: Mapping[str, Any]) -> tuple[list[Any], Index] | N
             name: np.array(described["starts"], np.int64)
             for name, described in header["arrays"].items()
         }
-        return header["files"], Index([], header["facts"], arrays, starts)
+        files = [(name, size, tag) for name, size, tag in header["files"]]
+        return _Kept(files, Index([], header["facts"], arrays, starts))
     except (ValueError, KeyError, TypeError, IndexError):
         return None
 

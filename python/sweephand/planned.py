@@ -63,6 +63,13 @@ class PlannedMinibatch:
         return int(self.sizes.sum(dtype=np.int64))
 
     @property
+    def shape(self) -> tuple[int, int] | None:
+        """(rows, row length) of the share in layouts of rows and of buckets, else None."""
+        if not self._plan.row_length:
+            return None
+        return self._plan.num_rows, self._plan.row_length
+
+    @property
     def next_position(self) -> _core.Position:
         """Where the minibatch after it begins."""
         return self._plan.next

@@ -20,32 +20,33 @@ numbers = st.none() | st.integers(0, 2**64 - 1)
 def test_an_error_reads_place_first_then_reason() -> None:
     with pytest.raises(sh.DataError) as caught:
         _core.throw_data_error(
-            "checksum mismatch", _core.Place("a.tfrecord", 4096, 2, "labels", 17)
+            "checksum mismatch", _core.Place("a.tfrecord", 4096, 2, "labels", 17, 3)
         )
     assert str(caught.value) == (
-        "a.tfrecord @ 4096 [chunk 2, stream 'labels', sequence 17]: checksum mismatch"
+        "a.tfrecord @ 4096 [line 3, chunk 2, stream 'labels', sequence 17]: checksum mismatch"
     )
 
 
-@given(names, numbers, numbers, names, numbers)
+@given(names, numbers, numbers, names, numbers, numbers)
 def test_python_and_cpp_write_the_same_text(
     file: str | None,
     offset: int | None,
     chunk: int | None,
     stream: str | None,
     sequence: int | None,
+    line: int | None,
 ) -> None:
-    place = (file, offset, chunk, stream, sequence)
+    place = (file, offset, chunk, stream, sequence, line)
     with pytest.raises(sh.DataError) as caught:
         _core.throw_data_error("reason", _core.Place(*place))
-    assert caught.value.args == ("reason", *place, None)
+    assert caught.value.args == ("reason", *place)
     assert str(caught.value) == _core.describe_data_error("reason", _core.Place(*place))
 
 
 def test_bytes_that_are_no_utf8_do_not_hide_the_error() -> None:
     with pytest.raises(sh.DataError) as caught:
         _core.throw_data_error(
-            b"not a number: '\xff'", _core.Place(b"\xfe.ctf", None, None, None, None)
+            b"not a number: '\xff'", _core.Place(b"\xfe.ctf", None, None, None, None, None)
         )
     assert caught.value.reason == "not a number: '\udcff'"
     assert caught.value.file == os.fsdecode(b"\xfe.ctf")
@@ -64,7 +65,7 @@ def test_an_error_survives_pickling(kind: type[sh.DataError]) -> None:
 def test_stale_data_is_a_data_error_of_its_own() -> None:
     with pytest.raises(sh.StaleError, match="changed") as caught:
         _core.throw_stale_error(
-            "the file changed", _core.Place("a.bin", None, None, None, None)
+            "the file changed", _core.Place("a.bin", None, None, None, None, None)
         )
     assert isinstance(caught.value, sh.DataError)
     assert caught.value.file == "a.bin"

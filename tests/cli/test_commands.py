@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cli.conftest import LENGTHS, Call
+from tests.cli.conftest import LENGTHS, OFFSETS, Call
 
 import sweephand as sh
 from sweephand.cli.open_path import open_path
@@ -70,8 +70,8 @@ def test_plan_foretells_what_is_delivered(tokens: Path, workers: int, call: Call
         "mean": pytest.approx(np.mean(steps)),
         "max": max(steps),
     }
-    assert facts["padding"]["padded"]["waste"] == pytest.approx(1 - sum(steps) / sum(cells))
-    assert facts["padding"]["ragged"]["waste"] == 0
+    assert facts["layouts"]["padded"]["waste"] == pytest.approx(1 - sum(steps) / sum(cells))
+    assert facts["layouts"]["ragged"]["waste"] == 0
     if workers > 1:
         loads = np.array([[m.num_samples for m in step] for step in zip(*shares, strict=True)])
         worst = (loads.max(axis=1) / loads.mean(axis=1) - 1).max()
@@ -88,12 +88,63 @@ def test_plan_shows_that_balance_evens_the_shares(tokens: Path, call: Call) -> N
 
 def test_plan_rounds_padded_widths_up(tokens: Path, call: Call) -> None:
     options = ["--size", 200, "--json"]
-    tight = call("plan", tokens, *options).facts["padding"]["padded"]
-    wide = call("plan", tokens, *options, "--multiple-of", 64).facts["padding"]["padded"]
+    tight = call("plan", tokens, *options).facts["layouts"]["padded"]
+    wide = call("plan", tokens, *options, "--multiple-of", 64).facts["layouts"]["padded"]
     assert tight["cells_per_step"] < wide["cells_per_step"]
     assert wide["cells_per_step"] == pytest.approx(
         64 * call("plan", tokens, *options).facts["sequences_per_step"]["mean"]
     )
+
+
+def test_plan_compares_layouts_as_sources_deliver_them(tmp_path: Path, call: Call) -> None:
+    tokens = tmp_path / "alone.npz"
+    np.savez(tokens, tokens=np.zeros(OFFSETS[-1]), tokens_offsets=OFFSETS)
+    workers, size = 2, 200
+    options = ["--size", size, "--seed", 4, "--workers", workers, "--buckets", 3, "--json"]
+    facts = call("plan", tokens, *options).facts
+    made = {"bucketed": sh.Bucketed("auto", 3), "packed": sh.Packed(64)}
+    assert facts["layouts"]["bucketed"]["layout"] == 'Bucketed("auto", 3)'
+    assert facts["layouts"]["packed"]["layout"] == "Packed(64)"
+    for name, layout in made.items():
+        shares = shares_of(tokens, size, workers, randomization_seed=4, layout=layout)
+        grids = [[m["tokens"].dense_shape for m in step] for step in zip(*shares, strict=True)]
+        cells = np.prod(grids, axis=2)
+        found = facts["layouts"][name]
+        assert found["steps"] == len(grids)
+        assert found["shapes"] == len({shape for step in grids for shape in step})
+        assert found["waste"] == pytest.approx(1 - LENGTHS.sum() / cells.sum())
+        assert found["cells_per_step"] == pytest.approx(cells.sum(axis=1).mean())
+        rows = np.array(grids)[:, :, 0].sum(axis=1).mean()
+        assert found["rows_per_step"] == pytest.approx(rows)
+        worst = (cells.max(axis=1) / cells.mean(axis=1) - 1).mean()
+        assert found["imbalance"] == pytest.approx(worst)
+
+
+def test_plan_packs_into_rows_of_the_length_that_is_asked_for(tokens: Path, call: Call) -> None:
+    short = call("plan", tokens, "--row-length", 40, "--lanes", 1).out
+    assert 'Packed(40, "split")' in short
+    long = call("plan", tokens, "--row-length", 256, "--lanes", 1, "--json").facts
+    assert long["layouts"]["packed"]["layout"] == "Packed(256)"
+    assert long["layouts"]["packed"]["shapes"] <= 2
+
+
+def test_plan_recommends_what_pads_least_and_says_why(
+    tokens: Path, rows: Path, call: Call
+) -> None:
+    def recommended(path: Path, *options: object) -> dict[str, str]:
+        return call("plan", path, *options, "--json").facts["recommended"]
+
+    packed = recommended(tokens, "--row-length", 512, "--lanes", 1)
+    assert packed["layout"] == "Packed(512)"
+    assert 'cannot keep segments apart take Bucketed("auto", 16)' in packed["reason"]
+    lanes = recommended(tokens, "--row-length", 512, "--lanes", 48)
+    assert lanes["layout"] == 'Bucketed("auto", 16)', "half a row of each lane is empty"
+    assert recommended(rows) == {
+        "layout": "Ragged()",
+        "reason": "all sequences have one length: there is nothing to pad",
+    }
+    shown = call("plan", tokens, "--row-length", 512, "--lanes", 1).out
+    assert "Packed(512) is recommended: it pads" in shown
 
 
 def test_plan_can_look_at_the_first_steps_only(tokens: Path, call: Call) -> None:

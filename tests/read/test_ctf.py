@@ -133,7 +133,7 @@ def test_a_number_is_read(path: Path, text: str) -> None:
 )
 def test_what_is_no_float32_is_refused(path: Path, text: str) -> None:
     path.write_text(f"1 |A {text}\n")
-    with pytest.raises(DataError, match=r"line 1, column .*: expected a"):
+    with pytest.raises(DataError, match=r"line 1.*: column .*: expected a"):
         read_ctf(path, [Stream("A", 1)], max_errors=0)
 
 
@@ -315,7 +315,7 @@ def test_the_budget_is_charged_once_for_a_bad_line(path: Path) -> None:
         True, False, False, False, True, False,
     ]  # fmt: skip
     assert [sequence.is_skipped for sequence in corpus.sequences] == [False, True, True, False]
-    with pytest.raises(DataError, match="line 3, column 6: expected a number") as caught:
+    with pytest.raises(DataError, match=r"line 3.*: column 6: expected a number") as caught:
         read_ctf(path, [A, B], max_errors=1)
     assert (caught.value.offset, caught.value.stream, caught.value.sequence) == (30, "A", 3)
     assert caught.value.file == str(path)
@@ -324,7 +324,7 @@ def test_the_budget_is_charged_once_for_a_bad_line(path: Path) -> None:
 @pytest.mark.parametrize("splits", [[], [10], [10, 20, 30, 40]])
 def test_the_budget_does_not_depend_on_the_parts(path: Path, splits: list[int]) -> None:
     path.write_bytes(b"1 |A 1\n2 |A x\n3 |A y\n4 |A 1\n5 |A z\n6 |A 1\n")
-    with pytest.raises(DataError, match="line 5, column 6") as caught:
+    with pytest.raises(DataError, match=r"line 5.*: column 6") as caught:
         read_ctf(path, [Stream("A", 1)], max_errors=2, splits=splits)
     assert caught.value.offset == 33
 

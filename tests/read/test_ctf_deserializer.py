@@ -91,8 +91,8 @@ def test_a_damaged_line_is_an_error_with_its_place(tmp_path: Path) -> None:
     path.write_text("0 |Q 1:1 |L 1 2\n1 |Q 1:x |L 1 2\n2 |Q 3:1 |L 5 6\n")
     with pytest.raises(sh.DataError, match="line 2") as caught:
         sh.MinibatchSource(sh.CTFDeserializer(path, STREAMS))
-    assert caught.value.file == str(path)
-    assert caught.value.offset is not None
+    assert (caught.value.file, caught.value.line, caught.value.offset) == (str(path), 2, 23)
+    assert (caught.value.stream, caught.value.sequence) == ("Q", 1)
 
 
 def test_a_budget_skips_it_and_keeps_its_place(tmp_path: Path) -> None:

@@ -442,6 +442,9 @@ def test_automatic_boundaries_are_told() -> None:
     layout = source.layout
     assert isinstance(layout, sh.Bucketed)
     assert layout.boundaries == (2, 5, 12)
+    assert layout.default_bucket_key == 12
+    with pytest.raises(ValueError, match=r"boundaries are chosen .* see source.layout"):
+        _ = sh.Bucketed("auto").default_bucket_key
 
 
 def test_a_minibatch_of_a_bucket_may_count_sequences() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 
 from sweephand.planned import PlannedMinibatch
 from sweephand.source import MinibatchSource
+from sweephand.terminal.screen import Screen
 
 Shares = tuple[PlannedMinibatch, ...]
 """What every worker will get of one minibatch."""
@@ -24,8 +27,9 @@ class DryRun:
     ----------
     samples, sequences : ndarray of int64, shape (steps,)
         Over all workers.
-    cells : ndarray of int64, shape (steps,)
-        Of a grid with a row per sequence, each worker's as wide as its longest one.
+    grids : ndarray of int64, shape (steps, workers, 2)
+        Rows and columns of each worker's dense array; in layouts of whole sequences a row per
+        sequence, as wide as the worker's longest one.
     shares : ndarray of int64, shape (steps, workers)
         Samples that each worker gets.
     has_equal_sequences : bool
@@ -34,7 +38,7 @@ class DryRun:
 
     samples: NDArray[np.int64]
     sequences: NDArray[np.int64]
-    cells: NDArray[np.int64]
+    grids: NDArray[np.int64]
     shares: NDArray[np.int64]
     has_equal_sequences: bool
 
@@ -44,11 +48,15 @@ class DryRun:
         return len(self.samples)
 
     @property
+    def cells(self) -> NDArray[np.int64]:
+        """Cells of each worker's dense array: int64, shape (steps, workers)."""
+        cells: NDArray[np.int64] = self.grids.prod(axis=2)
+        return cells
+
+    @property
     def imbalance(self) -> NDArray[np.float64]:
         """Of every step, by how much the fullest share exceeds the mean one."""
-        means: NDArray[np.float64] = self.shares.mean(axis=1)
-        over: NDArray[np.float64] = self.shares.max(axis=1) / means - 1
-        return over
+        return over_mean(self.shares)
 
     def facts(self, size: int) -> dict[str, object]:
         """Return the figures as JSON types; `size` is the minibatch size that was asked for."""
@@ -57,10 +65,6 @@ class DryRun:
             "samples_per_step": _spread(self.samples),
             "sequences_per_step": _spread(self.sequences),
             "fill": float(self.samples.mean() / size),
-            "padding": {
-                "ragged": _padding(self.samples, self.samples),
-                "padded": _padding(self.samples, self.cells),
-            },
         }
         if self.shares.shape[1] > 1:
             facts["share_samples"] = _spread(self.shares)
@@ -80,27 +84,51 @@ def plan_shares(source: MinibatchSource, size: int, workers: int) -> Iterator[Sh
 
 def dry_run(steps: Iterator[Shares], multiple_of: int) -> DryRun:
     """Count what planned steps hold; padded widths are rounded up to `multiple_of`."""
-    samples, sequences, cells, shares = [], [], [], []
+    samples, sequences, grids, shares = [], [], [], []
     extremes: set[int] = set()
     for step in steps:
         samples.append(step[0].global_num_samples)
         sequences.append(sum(share.num_sequences for share in step))
         shares.append([share.num_samples for share in step])
         held = [share.sizes for share in step if share.num_sequences]
-        cells.append(sum(_cells(sizes, multiple_of) for sizes in held))
+        grids.append([share.shape or _padded(share.sizes, multiple_of) for share in step])
         extremes.update(int(size) for sizes in held for size in (sizes.min(), sizes.max()))
     return DryRun(
         samples=np.array(samples),
         sequences=np.array(sequences),
-        cells=np.array(cells),
+        grids=np.array(grids, np.int64),
         shares=np.array(shares),
         has_equal_sequences=len(extremes) == 1,
     )
 
 
-def _cells(sizes: NDArray[np.uint32], multiple_of: int) -> int:
-    width = -(-int(sizes.max()) // multiple_of) * multiple_of
-    return len(sizes) * width
+def plan_sweep(
+    source: MinibatchSource, size: int, arguments: argparse.Namespace, screen: Screen
+) -> DryRun:
+    """Plan a sweep, or its first ``--steps``, while a progress bar is shown."""
+    total = source.num_samples_per_sweep
+    if arguments.steps:
+        total = min(total, size * arguments.steps)
+    steps = islice(plan_shares(source, size, arguments.workers), arguments.steps)
+    with screen.progress("plan", total) as advance:
+
+        def watched() -> Iterator[Shares]:
+            for step in steps:
+                yield step
+                advance(step[0].global_num_samples)
+
+        return dry_run(watched(), arguments.multiple_of)
+
+
+def over_mean(of_workers: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return of every step by how much the largest number of a worker exceeds the mean."""
+    over: NDArray[np.float64] = of_workers.max(axis=1) / of_workers.mean(axis=1) - 1
+    return over
+
+
+def _padded(sizes: NDArray[np.uint32], multiple_of: int) -> tuple[int, int]:
+    """Return the shape of a grid with a row per sequence."""
+    return len(sizes), -(-int(sizes.max(initial=0)) // multiple_of) * multiple_of
 
 
 def _spread(numbers: NDArray[Any]) -> dict[str, float]:
@@ -108,11 +136,4 @@ def _spread(numbers: NDArray[Any]) -> dict[str, float]:
         "min": numbers.min().item(),
         "mean": float(numbers.mean()),
         "max": numbers.max().item(),
-    }
-
-
-def _padding(samples: NDArray[np.int64], cells: NDArray[np.int64]) -> dict[str, float]:
-    return {
-        "cells_per_step": float(cells.mean()),
-        "waste": float(1 - samples.sum() / cells.sum()),
     }

@@ -1,30 +1,38 @@
 """Build the index of a corpus, where its format needs one.
 
 for example:
-  sweephand index train.npz
+  sweephand index shards/
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from sweephand.cli.open_path import format_of
+from sweephand.cli.options import add_corpus, open_corpus
 from sweephand.terminal.screen import Screen
+
+_MOST_ERRORS = 10_000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    parser.add_argument("path", metavar="PATH", type=Path, help="the data")
+    add_corpus(parser)
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
-    found = format_of(arguments.path)
-    index = None
-    if found.build_index is None:
-        screen.text(f"{found.name} needs no index")
+    name = format_of(arguments.path).name
+    opened = open_corpus(arguments).open(max_errors=_MOST_ERRORS)
+    if opened.index is None:
+        screen.text(f"{name} needs no index")
     else:
-        index = found.build_index(arguments.path)
-        screen.text(f"index: {index}")
-    return {"ok": True, "format": found.name, "index": None if index is None else str(index)}
+        screen.text(f"index: {opened.index}")
+    for error in opened.errors:
+        screen.text(f"damaged: {error}")
+    return {
+        "ok": not opened.errors,
+        "format": name,
+        "index": None if opened.index is None else str(opened.index),
+        "errors": [str(error) for error in opened.errors],
+    }

@@ -78,8 +78,8 @@ def _lengths_of(source: MinibatchSource, screen: Screen) -> NDArray[np.uint32]:
 
 
 def _bytes_at(path: Path) -> int:
-    files = path.iterdir() if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files)
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _summary(numbers: NDArray[np.integer]) -> dict[str, float]:

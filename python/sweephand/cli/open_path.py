@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.deserializers import ArrayDeserializer, Deserializer, NpyDeserializer
+from sweephand import tfds
+from sweephand.cli import guess
+from sweephand.deserializers import (
+    ArrayDeserializer,
+    CTFDeserializer,
+    Deserializer,
+    JSONLDeserializer,
+    MegatronDeserializer,
+    NpyDeserializer,
+    RawTokensDeserializer,
+    TFRecordDeserializer,
+)
 from sweephand.errors import DataError
+from sweephand.files import is_leftover
 from sweephand.streams import StreamDef, StreamDefs
 
 _OFFSETS = "_offsets"
@@ -28,11 +40,35 @@ class Wanted:
     size_stream : str, optional
         The stream whose samples are a sequence's size.
     chunk_size : int, optional
-        Sequences in a chunk.
+        Sequences in a chunk of arrays.
+    dtype : str, optional
+        Of bare numbers.
+    sequence_length : int, optional
+        Of bare numbers.
     """
 
     size_stream: str | None = None
     chunk_size: int | None = None
+    dtype: str | None = None
+    sequence_length: int | None = None
+
+    def choose(self, streams: StreamDefs) -> StreamDefs:
+        """Return the definitions of files that are cut into chunks by their bytes.
+
+        Raises
+        ------
+        ValueError
+            If there is no stream called `size_stream`, or a chunk size was given.
+        """
+        if self.chunk_size is not None:
+            raise ValueError("a chunk size is for arrays; files are cut by their bytes")
+        chosen = self.definitions(streams)
+        return StreamDefs(
+            **{
+                name: replace(one, defines_mb_size=chosen[name].defines_mb_size)
+                for name, one in streams.items()
+            }
+        )
 
     def definitions(self, streams: Iterable[str]) -> StreamDefs:
         """Return the definitions of all streams.
@@ -61,15 +97,12 @@ class Format:
     is_at : callable
         Whether a path is of this format, by its name and first bytes.
     open : callable
-        Returns the corpus at a path.
-    build_index : callable, optional
-        Builds the index of a path and returns where it is kept; None: the format needs none.
+        Returns the corpus at a path, or in a folder of such files.
     """
 
     name: str
     is_at: Callable[[Path], bool]
     open: Callable[[Path, Wanted], Deserializer]
-    build_index: Callable[[Path], Path] | None = None
 
 
 def format_of(path: Path) -> Format:
@@ -107,12 +140,10 @@ def open_path(path: Path, wanted: Wanted | None = None) -> Deserializer:
 
 
 def _begins_with(path: Path, magic: bytes) -> bool:
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(magic)) == magic
+    return guess.head_of(path, len(magic)) == magic
 
 
+# -- arrays --
 def _with_offsets(members: dict[str, Member]) -> dict[str, Member | tuple[Member, Member]]:
     """Join every member with the one that holds its offsets, if there is one."""
     return {
@@ -160,8 +191,134 @@ def _load_npz(path: Path) -> dict[str, NDArray[np.generic]]:
     return arrays
 
 
+# -- files that are read in chunks --
+def _files_at(path: Path) -> list[Path]:
+    """Return a file, or the files of a folder without what writers leave behind."""
+    if not path.is_dir():
+        return [path]
+    files = (one for one in sorted(path.iterdir()) if one.is_file())
+    return [one for one in files if not is_leftover(one.name)]
+
+
+def _open_ctf(path: Path, wanted: Wanted) -> Deserializer:
+    files = _files_at(path)
+    return CTFDeserializer(files, wanted.choose(guess.ctf_streams(files[0])))
+
+
+def _open_tfrecord(path: Path, wanted: Wanted) -> Deserializer:
+    files = _files_at(path)
+    return TFRecordDeserializer(files, wanted.choose(guess.record_streams(files[0])))
+
+
+def _open_jsonl(path: Path, wanted: Wanted) -> Deserializer:
+    files = _files_at(path)
+    return JSONLDeserializer(files, wanted.choose(guess.jsonl_streams(files[0])))
+
+
+def _open_parquet(path: Path, wanted: Wanted) -> Deserializer:
+    from pyarrow import parquet
+
+    from sweephand.deserializers.parquet import ParquetDeserializer
+
+    files = _files_at(path)
+    schema = _read_schema(parquet.read_schema, files[0])
+    return ParquetDeserializer(files, wanted.choose(guess.schema_streams(schema)))
+
+
+def _open_arrow(path: Path, wanted: Wanted) -> Deserializer:
+    from pyarrow import ipc
+
+    from sweephand.deserializers.arrow import ArrowDeserializer
+
+    is_saved = _is_saved_dataset(path)
+    files = sorted(path.glob("*.arrow")) if is_saved else _files_at(path)
+    is_file = _begins_with(files[0], _ARROW)
+    with files[0].open("rb") as source:
+        schema = _read_schema(
+            lambda file: (ipc.open_file if is_file else ipc.open_stream)(file).schema, source
+        )
+    streams = wanted.choose(guess.schema_streams(schema))
+    return ArrowDeserializer(path if is_saved else files, streams)
+
+
+def _read_schema(read: Callable[[Any], Any], source: Any) -> Any:
+    try:
+        return read(source)
+    except (OSError, ValueError) as error:  # pyarrow's own errors are of these
+        path = getattr(source, "name", source)
+        raise DataError(f"the schema cannot be read: {error}", str(path)) from error
+
+
+def _is_saved_dataset(path: Path) -> bool:
+    return (path / "state.json").exists()
+
+
+def _is_arrow(path: Path) -> bool:
+    is_stream = path.suffix == ".arrow" and _begins_with(path, b"\xff\xff\xff\xff")
+    return is_stream or _begins_with(path, _ARROW)
+
+
+def _is_megatron(path: Path) -> bool:
+    return _begins_with(path.with_suffix(".idx"), b"MMIDIDX")
+
+
+def _open_megatron(path: Path, wanted: Wanted) -> Deserializer:
+    files = sorted(path.glob("*.idx")) if path.is_dir() else [path.with_suffix(".idx")]
+    return MegatronDeserializer(files, wanted.choose(StreamDefs(tokens=StreamDef())))
+
+
+def _open_raw_tokens(path: Path, wanted: Wanted) -> Deserializer:
+    if wanted.dtype is None or wanted.sequence_length is None:
+        raise ValueError(
+            f"{str(path)!r} holds bare numbers, as it seems: say of which --dtype, such as "
+            "uint16, and the --sequence-length to cut them into"
+        )
+    streams = wanted.choose(StreamDefs(tokens=StreamDef()))
+    return RawTokensDeserializer(_files_at(path), wanted.dtype, wanted.sequence_length, streams)
+
+
+def _open_tfds(path: Path, wanted: Wanted) -> Deserializer:
+    if wanted.size_stream is not None or wanted.chunk_size is not None:
+        raise ValueError("every example of a TFDS folder is one sample, read by itself")
+    return tfds.load(path, "all")
+
+
+def _open_folder_of_files(path: Path, wanted: Wanted) -> Deserializer:
+    return _format_in(path).open(path, wanted)
+
+
+def _format_in(path: Path) -> Format:
+    """Return the format of the files in a folder, told by the first."""
+    for known in _IN_FOLDERS:
+        if any(known.is_at(file) for file in _files_at(path)[:1]):
+            return known
+    raise ValueError(f"the files in {str(path)!r} are of no format that is known here")
+
+
+def _is_folder_of_files(path: Path) -> bool:
+    try:
+        return path.is_dir() and bool(_format_in(path))
+    except ValueError:
+        return False
+
+
+_ARROW = b"ARROW1\0\0"
+
+_IN_FOLDERS = (
+    Format("Parquet", lambda path: _begins_with(path, b"PAR1"), _open_parquet),
+    Format("Arrow", _is_arrow, _open_arrow),
+    Format("Megatron", _is_megatron, _open_megatron),
+    Format("TFRecord", guess.is_tfrecord, _open_tfrecord),
+    Format("JSON lines", guess.is_jsonl, _open_jsonl),
+    Format("CNTK text", guess.is_ctf, _open_ctf),
+    Format("bare numbers", lambda path: path.suffix in (".bin", ".tokens"), _open_raw_tokens),
+)
 FORMATS = (
     Format(".npy", lambda path: _begins_with(path, b"\x93NUMPY"), _open_npy),
     Format(".npz", lambda path: _begins_with(path, b"PK\x03\x04"), _open_npz),
     Format("folder of .npy", lambda path: any(path.glob("*.npy")), _open_folder),
+    Format("Hugging Face folder", _is_saved_dataset, _open_arrow),
+    Format("TFDS folder", lambda path: (path / "dataset_info.json").exists(), _open_tfds),
+    *_IN_FOLDERS,
+    Format("folder of files", _is_folder_of_files, _open_folder_of_files),
 )

@@ -54,8 +54,9 @@ def add_corpus(parser: argparse.ArgumentParser) -> None:
         "path",
         metavar="PATH",
         type=Path,
-        help="a .npy file, a .npz file, or a folder of .npy files, one stream each; a file or "
-        "member NAME_offsets says where the sequences of NAME begin",
+        help="a file of any format that is read here, a folder of such files, or a TFDS or "
+        "Hugging Face folder; of .npy files in a folder each is a stream, and NAME_offsets "
+        "says where the sequences of NAME begin",
     )
     parser.add_argument(
         "--size-stream",
@@ -66,7 +67,11 @@ def add_corpus(parser: argparse.ArgumentParser) -> None:
         "--chunk-size",
         metavar="N",
         type=count,
-        help="sequences in a chunk; by default about 8 MiB",
+        help="sequences in a chunk of arrays; by default about 8 MiB",
+    )
+    parser.add_argument("--dtype", metavar="TYPE", help="of bare numbers, such as uint16")
+    parser.add_argument(
+        "--sequence-length", metavar="N", type=count, help="to cut bare numbers into"
     )
 
 
@@ -106,7 +111,13 @@ def add_size(
 
 def open_corpus(arguments: argparse.Namespace) -> Deserializer:
     """Return the corpus that a command line describes."""
-    return open_path(arguments.path, Wanted(arguments.size_stream, arguments.chunk_size))
+    wanted = Wanted(
+        size_stream=arguments.size_stream,
+        chunk_size=arguments.chunk_size,
+        dtype=arguments.dtype,
+        sequence_length=arguments.sequence_length,
+    )
+    return open_path(arguments.path, wanted)
 
 
 def make_source(

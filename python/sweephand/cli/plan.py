@@ -4,19 +4,20 @@ for example:
   sweephand plan tokens.npz --size 16384 --workers 8
   sweephand plan tokens.npz --size 16384 --chunk-size 256 --window-chunks 96 --shuffle-report
   sweephand plan tokens.npz --size 16384 --workers 8 --balance samples --png plan.png
+  sweephand plan tokens.npz --size 16384 --row-length 4096 --buckets 8
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sweephand.cli.dry_run import DryRun, Shares, dry_run, plan_shares
+from sweephand.cli.compare_layouts import layout_facts
+from sweephand.cli.dry_run import DryRun, plan_sweep
 from sweephand.cli.options import (
     add_corpus,
     add_order,
@@ -55,6 +56,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="what padded widths are rounded up to a multiple of",
     )
     parser.add_argument(
+        "--row-length",
+        metavar="L",
+        type=count,
+        help="of packed rows; by default a power of two, for the longest sequence or, if that "
+        "is less, so that a worker gets a row",
+    )
+    parser.add_argument(
+        "--buckets", metavar="N", type=count, default=16, help="how many, 16 by default"
+    )
+    parser.add_argument(
         "--steps", metavar="N", type=count, help="plan only the first steps of the sweep"
     )
     parser.add_argument(
@@ -63,15 +74,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="measure how well the planned order shuffles, taking the corpus as sorted",
     )
     parser.add_argument(
-        "--png", metavar="FILE", type=Path, help="draw steps, padding and shares as histograms"
+        "--png", metavar="FILE", type=Path, help="draw steps, padding by layout, and shares"
     )
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
-    with make_source(open_corpus(arguments), arguments, balance=arguments.balance) as source:
+    corpus = open_corpus(arguments)
+    with make_source(corpus, arguments, balance=arguments.balance) as source:
         size = minibatch_size(arguments, source)
-        steps = _plan(source, size, arguments, screen)
+        steps = plan_sweep(source, size, arguments, screen)
         facts: dict[str, Any] = {
             "ok": True,
             "size": size,
@@ -81,6 +93,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             "whole_sweep": bool(steps.samples.sum() == source.num_samples_per_sweep),
             **steps.facts(size),
             **_window_facts(source, size, steps),
+            **layout_facts(corpus, steps, size, arguments, screen),
         }
         report = None
         if arguments.shuffle_report:
@@ -90,27 +103,10 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     if report:
         _show_report(report, screen)
     if arguments.png:
-        _draw(steps, arguments.png)
+        _draw(steps, facts["layouts"], arguments.png)
         screen.text(f"\nfigure: {arguments.png}")
         facts["png"] = str(arguments.png)
     return facts
-
-
-def _plan(
-    source: MinibatchSource, size: int, arguments: argparse.Namespace, screen: Screen
-) -> DryRun:
-    total = source.num_samples_per_sweep
-    if arguments.steps:
-        total = min(total, size * arguments.steps)
-    steps = islice(plan_shares(source, size, arguments.workers), arguments.steps)
-    with screen.progress("plan", total) as advance:
-
-        def watched() -> Iterator[Shares]:
-            for step in steps:
-                yield step
-                advance(step[0].global_num_samples)
-
-        return dry_run(watched(), arguments.multiple_of)
 
 
 def _window_facts(source: MinibatchSource, size: int, steps: DryRun) -> dict[str, object]:
@@ -186,17 +182,21 @@ def _show(facts: dict[str, Any], screen: Screen) -> None:
         imbalance = map(in_percent, facts["share_imbalance"].values())
         rows.append(("fullest worker over the mean", *imbalance))
     screen.table(["", "min", "mean", "max"], rows)
-    screen.heading("Padding")
-    screen.table(
-        ["layout", "cells in a step", "waste"],
-        [
-            (
-                f"{name.capitalize()}()",
-                in_count(round(padding["cells_per_step"])),
-                in_percent(padding["waste"]),
-            )
-            for name, padding in facts["padding"].items()
-        ],
+    screen.heading("Layouts, in a step")
+    header = ["", "padding", "cells", "rows", "shapes", "fullest worker"]
+    screen.table(header, [_layout_row(found) for found in facts["layouts"].values()])
+    recommended = facts["recommended"]
+    screen.text(f"\n{recommended['layout']} is recommended: {recommended['reason']}.")
+
+
+def _layout_row(found: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        found["layout"],
+        in_percent(found["waste"]),
+        in_count(round(found["cells_per_step"])),
+        in_count(found["rows_per_step"]),
+        in_count(found["shapes"]),
+        in_percent(found["imbalance"]),
     )
 
 
@@ -266,16 +266,24 @@ def _show_report(report: ShuffleReport, screen: Screen) -> None:
     )
 
 
-def _draw(steps: DryRun, path: Path) -> None:
+def _draw(steps: DryRun, layouts: dict[str, dict[str, Any]], path: Path) -> None:
     has_shares = steps.shares.shape[1] > 1
     figure, panels = figures.new_figure(2 + has_shares)
     panels[0].hist(steps.samples, bins=40)
     panels[0].set_xlabel("samples in a step")
-    panels[1].hist(100 * (1 - steps.samples / steps.cells), bins=40)
-    panels[1].set_xlabel("padding in a step, per cent of the cells")
+    panels[0].set_ylabel("steps")
+    figures.draw_bars(
+        panels[1],
+        {found["layout"]: 100 * found["waste"] for found in layouts.values()},
+        [_in_shapes(found["shapes"]) for found in layouts.values()],
+    )
+    panels[1].set_xlabel("padding, per cent of the cells")
     if has_shares:
         panels[2].hist(100 * steps.imbalance, bins=40)
         panels[2].set_xlabel("fullest worker over the mean, per cent")
-    for panel in panels:
-        panel.set_ylabel("steps")
+        panels[2].set_ylabel("steps")
     figures.save(figure, path)
+
+
+def _in_shapes(number: int) -> str:
+    return f"{in_count(number)} shape{'s' if number > 1 else ''}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -102,6 +103,8 @@ class Opened:
         None if the core holds what is served.
     load_threads : int
         Threads that load chunks ahead.
+    index : Path or None
+        Where the index of the files is kept.
     order : SweepOrder or None
         None: unshuffled sweeps are in the order of the numbers.
     """
@@ -120,6 +123,7 @@ class Opened:
     numbers: NDArray[np.int64] | None = None
     stored: Stored | None = None
     load_threads: int = 1
+    index: Path | None = None
     order: SweepOrder | None = None
 
 

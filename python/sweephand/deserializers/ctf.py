@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from glob import glob
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,9 @@ from sweephand.checks import check_int
 from sweephand.columns import element_type
 from sweephand.deserializers.base import Deserializer, Opened, Sizing
 from sweephand.errors import DataError
+from sweephand.files import LocalFile, SourceFile, is_leftover, stat_file
 from sweephand.ids import ShardIds
+from sweephand.index_file import Advance, Index, Scan, load_index
 from sweephand.streams import StreamDefs, StreamInfo
 
 PathLike = str | os.PathLike[str]
@@ -89,34 +90,67 @@ class CTFDeserializer(Deserializer):
             allow_nonfinite=allow_nonfinite,
             max_line_bytes=_MAX_LINE_BYTES,
         )
+        described = [
+            [streams[info.name].field, info.shape, info.is_sparse, info.dtype.name]
+            for info in self._infos
+        ]
+        sized = [info.name for info in self._infos if info.defines_mb_size]
+        flags = [skip_sequence_ids, allow_blank_lines, allow_nonfinite]
+        self._meaning = {"format": "ctf 1", "streams": described, "size": sized, "flags": flags}
 
     def open(self, *, max_errors: int = 0) -> Opened:
-        """Return the corpus, ready to be planned and read."""
-        files: list[_IndexedFile] = []
-        for path in self._paths:
-            left = max_errors - sum(file.num_charged for file in files)
-            files.append(_IndexedFile.read(path, self._format, left))
+        """Return the corpus, ready to be planned and read; the index is built if need be."""
+        listed = [stat_file(path) for path in self._paths]
+        index = load_index(listed, self._meaning, partial(self._scan, max_errors=max_errors))
+        errors, num_charged = _list_errors(index, max_errors)
+        files = [_IndexedFile(file, index.scan(n)) for n, file in enumerate(listed)]
         chunks, chunk_sequences = [], []
         for number, file in enumerate(files):
             for chunk, count in file.chunks(number, self._chunk_bytes):
                 chunks.append(chunk)
                 chunk_sequences.append(count)
-        counts = [len(file.sizes) for file in files]
-        if sum(counts) == 0:
-            raise DataError("there is no sequence: the file is empty", str(self._paths[0]))
-        sizes = np.concatenate([file.sizes for file in files])
+        sizes = index.arrays["sizes"]
+        if not sizes.size:
+            raise DataError("there is no sequence: the file is empty", listed[0].path)
+        names = [file.name for file in listed]
         return Opened(
             core=_core.CtfDeserializer(self._format, [file.core for file in files], chunks),
             streams=self._infos,
             chunk_sequences=np.array(chunk_sequences, dtype=np.uint64),
             size_by=lambda stream: self._size_by(stream, sizes, chunk_sequences),
-            ids=ShardIds([file.path.name for file in files], np.cumsum([0, *counts]).tolist()),
-            names=[file.path.name for file in files],
+            ids=ShardIds(names, index.starts["sizes"].tolist()),
+            names=names,
             resident=False,
-            sample_bytes=sum(file.size for file in files) / max(1, int(sizes.sum())),
-            errors=[error for file in files for error in file.errors],
-            num_charged=sum(file.num_charged for file in files),
-            keys=self._keys(files),
+            sample_bytes=sum(file.size for file in listed) / max(1, int(sizes.sum())),
+            errors=errors,
+            num_charged=num_charged,
+            index=index.path,
+            keys=None
+            if all(facts["ignores_ids"] for facts in index.facts)
+            else lambda: index.arrays["keys"],
+        )
+
+    def _scan(self, file: SourceFile, advance: Advance, max_errors: int) -> Scan:
+        """Scan a file once; it gets an index if what is wrong in it is within the budget."""
+        source = _core.File(file.path)
+        start = _core.ctf_start(source, self._format)
+        index = _index_in_parts(source, self._format, start, max_errors)
+        index.ledger.check()
+        file.check_unchanged()
+        advance(file.size)
+        items = [
+            [one.reason, one.offset, one.stream, one.sequence, one.line, one.caused_by is None]
+            for one in index.ledger.items
+        ]
+        return Scan(
+            {
+                "keys": index.keys,
+                "offsets": index.offsets,
+                "lines": index.lines,
+                "sizes": index.sizes,
+                "item_offsets": index.ledger.offsets,
+            },
+            {"ignores_ids": start.ignore_ids, "items": items},
         )
 
     def _size_by(
@@ -134,12 +168,6 @@ class CTFDeserializer(Deserializer):
         if sizes.min() == sizes.max():
             return Sizing(_core.CommonSize(int(sizes[0])), chunk_samples)
         return Sizing(_core.StoredSizes(sizes), chunk_samples)
-
-    @staticmethod
-    def _keys(files: list[_IndexedFile]) -> Any:
-        if all(file.ignores_ids for file in files):
-            return None
-        return lambda: np.concatenate([file.keys for file in files])
 
 
 def _describe(name: str, streams: StreamDefs) -> StreamInfo:
@@ -164,56 +192,46 @@ def _paths_of(files: PathLike | Sequence[PathLike]) -> list[Path]:
         return [Path(file) for file in files]
     if Path(files).exists():
         return [Path(files)]
-    found = sorted(glob(os.fspath(files)))  # noqa: PTH207 - the pattern may be absolute
+    # The pattern may be absolute, which those of Path are not.
+    matched = sorted(glob(os.fspath(files)))  # noqa: PTH207
+    found = [path for path in matched if not is_leftover(Path(path).name)]
     if not found:
         raise FileNotFoundError(f"no such file, and no file matches: {os.fspath(files)}")
     return [Path(path) for path in found]
 
 
-@dataclass(frozen=True)
+def _list_errors(index: Index, max_errors: int) -> tuple[list[DataError], int]:
+    """Return what is wrong in the files, and how much of it is charged.
+
+    Raises
+    ------
+    DataError
+        The first item beyond the budget.
+    """
+    errors = []
+    num_charged = 0
+    for file, facts in zip(index.files, index.facts, strict=True):
+        for reason, offset, stream, sequence, line, is_charged in facts["items"]:
+            error = DataError(reason, file.path, offset, None, stream, sequence, line)
+            num_charged += is_charged
+            if num_charged > max_errors:
+                raise error
+            errors.append(error)
+    num_charged = len(index.arrays["item_offsets"])  # with those that are not listed
+    if num_charged > max_errors:
+        raise DataError(f"more than {max_errors} errors, the limit of max_errors")
+    return errors, num_charged
+
+
 class _IndexedFile:
     """One file, with the place and the size of every sequence."""
 
-    path: Path
-    core: _core.CtfFile
-    size: int
-    ignores_ids: bool
-    keys: NDArray[np.uint64]
-    offsets: NDArray[np.uint64]
-    lines: NDArray[np.uint64]
-    sizes: NDArray[np.uint32]
-    item_offsets: NDArray[np.uint64]
-    errors: list[DataError]
-    num_charged: int
-
-    @classmethod
-    def read(cls, path: Path, form: _core.CtfFormat, max_errors: int) -> _IndexedFile:
-        file = _core.File(path)
-        start = _core.ctf_start(file, form)
-        index = _index_in_parts(file, form, start, max_errors)
-        index.ledger.check()
-        return cls(
-            path=path,
-            core=_core.CtfFile(path, file.tag, start.ignore_ids),
-            size=file.tag.size,
-            ignores_ids=start.ignore_ids,
-            keys=index.keys,
-            offsets=index.offsets,
-            lines=index.lines,
-            sizes=index.sizes,
-            item_offsets=index.ledger.offsets,
-            errors=[
-                DataError(
-                    f"line {item.line}: {item.reason}",
-                    str(path),
-                    item.offset,
-                    stream=item.stream,
-                    sequence=item.sequence,
-                )
-                for item in index.ledger.items
-            ],
-            num_charged=index.ledger.num_charged,
-        )
+    def __init__(self, file: LocalFile, scan: Scan) -> None:
+        self.core = _core.CtfFile(file.path, file.core_tag, scan.facts["ignores_ids"])
+        self.size = file.size
+        self.offsets = scan.arrays["offsets"]
+        self.lines = scan.arrays["lines"]
+        self.item_offsets = scan.arrays["item_offsets"]
 
     def chunks(self, number: int, chunk_bytes: int) -> list[tuple[_core.CtfChunk, int]]:
         """Return the chunks of the file, which is number `number`, and their sequences."""

@@ -193,6 +193,7 @@ class IndexedDeserializer(Deserializer):
             numbers=rows.numbers,
             stored=rows.stored,
             load_threads=self.load_threads,
+            index=index.path,
         )
 
     def load_index(self) -> Index:

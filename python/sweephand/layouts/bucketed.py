@@ -101,6 +101,19 @@ class Bucketed(Layout):
             "give a larger boundary, or drop_long=True",
         )
 
+    @property
+    def default_bucket_key(self) -> int:
+        """The largest boundary: what needs most memory, so that it is made first.
+
+        Raises
+        ------
+        ValueError
+            If boundaries are ``"auto"``; ``source.layout`` has them chosen.
+        """
+        if self.boundaries == "auto":
+            raise ValueError("boundaries are chosen when a source is made: see source.layout")
+        return int(self.boundaries[-1])
+
     def settle(self, corpus: _core.Corpus) -> Self:
         """Return the layout with its boundaries chosen."""
         if self.boundaries != "auto":
@@ -128,4 +141,4 @@ class Bucketed(Layout):
 
     def num_cells(self, minibatch_size_in_samples: int) -> int:
         """Return how many cells a minibatch of a size has at most."""
-        return max(minibatch_size_in_samples, int(self.boundaries[-1]))
+        return max(minibatch_size_in_samples, self.default_bucket_key)

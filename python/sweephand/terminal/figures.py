@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,3 +59,11 @@ def draw_lengths(panel: Axes, lengths: NDArray[np.integer]) -> None:
         panel.hist(lengths, bins=np.geomspace(least, most + 1, 60).tolist())
     else:
         panel.hist(lengths, bins=60)
+
+
+def draw_bars(panel: Axes, values: dict[str, float], notes: Sequence[str]) -> None:
+    """Draw a bar to the right for every name, the first on top, with a note at its end."""
+    bars = panel.barh(list(values), list(values.values()))
+    panel.bar_label(bars, notes, padding=4)
+    panel.invert_yaxis()
+    panel.margins(x=0.25)

@@ -151,6 +151,7 @@ class Dataset(Deserializer):
             resident=True,
             sample_bytes=files.mean_bytes,
             errors=ledger.errors,
+            index=files.index_path,
             order=_Order(self._order, self._row_starts),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,9 +39,11 @@ class RecordFiles:
     def __init__(self, splits: Sequence[StoredSplit]) -> None:
         self.paths = [str(path) for split in splits for path in split.files]
         self._files: list[LocalFile] = []
+        self.index_path: Path | None = None
         offsets, counts = [], []
         for split in splits:
             index = _load_index(split)
+            self.index_path = index.path
             self._files += [file for file in index.files if isinstance(file, LocalFile)]
             offsets.append(index.arrays["offsets"])
             counts.append(np.diff(index.starts["offsets"]))

@@ -1,4 +1,4 @@
-"""What needs PyTorch: tensors, a data set for its loaders, a learner around its optimizers.
+"""What needs PyTorch: tensors and masks, loaders, learners, a module per bucket.
 
 This package is the only place that imports torch.
 """
@@ -10,8 +10,19 @@ except ModuleNotFoundError as error:
         "sweephand.torch needs PyTorch: pip install sweephand[torch]", name="torch"
     ) from error
 
+from sweephand.torch.attention import attention_mask, block_mask, nested
+from sweephand.torch.bucketing import BucketingModule
 from sweephand.torch.dataset import IterableDataset, tensors_of
 from sweephand.torch.learner import Learner
 from sweephand.torch.tensors import to_tensor
 
-__all__ = ["IterableDataset", "Learner", "tensors_of", "to_tensor"]
+__all__ = [
+    "BucketingModule",
+    "IterableDataset",
+    "Learner",
+    "attention_mask",
+    "block_mask",
+    "nested",
+    "tensors_of",
+    "to_tensor",
+]

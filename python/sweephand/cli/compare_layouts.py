@@ -1,0 +1,173 @@
+"""Layouts side by side: what each makes of a sweep, and which one to take."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict, dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.cli.dry_run import DryRun, over_mean, plan_sweep
+from sweephand.cli.options import make_source
+from sweephand.deserializers import Deserializer
+from sweephand.layouts import Bucketed, Packed
+from sweephand.source import MinibatchSource
+from sweephand.terminal.screen import Screen
+from sweephand.terminal.units import in_percent
+
+_LITTLE_PADDING = 0.05
+_SPLIT = ', "split"'
+
+
+@dataclass(frozen=True)
+class LayoutFigures:
+    """What a layout makes of the steps that were planned.
+
+    Attributes
+    ----------
+    layout : str
+        As Python spells it.
+    steps : int
+        Minibatches.
+    waste : float
+        Padding, of all cells.
+    cells_per_step, rows_per_step : float
+        Over all workers, on average.
+    shapes : int
+        Different shapes of a worker's dense array.
+    imbalance : float
+        By how much the worker with most cells exceeds the mean, on average over steps.
+    split_sequences : int
+        Those that are longer than a row and cut, in a sweep.
+    """
+
+    layout: str
+    steps: int
+    waste: float
+    cells_per_step: float
+    rows_per_step: float
+    shapes: int
+    imbalance: float
+    split_sequences: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        layout: str,
+        samples: NDArray[np.int64],
+        grids: NDArray[np.int64],
+        split_sequences: int = 0,
+    ) -> Self:
+        """Return the figures of dense arrays.
+
+        Parameters
+        ----------
+        samples : ndarray of int64, shape (steps,)
+            Over all workers.
+        grids : ndarray of int64, shape (steps, workers, 2)
+            Rows and columns of each worker's array.
+        """
+        cells = grids.prod(axis=2)
+        return cls(
+            layout=layout,
+            steps=len(samples),
+            waste=float(1 - samples.sum() / cells.sum()),
+            cells_per_step=float(cells.sum(axis=1).mean()),
+            rows_per_step=float(grids[:, :, 0].sum(axis=1).mean()),
+            shapes=len(np.unique(grids.reshape(-1, 2), axis=0)),
+            imbalance=float(over_mean(cells).mean()),
+            split_sequences=split_sequences,
+        )
+
+    @property
+    def percent(self) -> str:
+        """The waste, for people."""
+        return in_percent(self.waste)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the figures as JSON types."""
+        return asdict(self)
+
+
+def layout_facts(
+    corpus: Deserializer,
+    steps: DryRun,
+    size: int,
+    arguments: argparse.Namespace,
+    screen: Screen,
+) -> dict[str, object]:
+    """Return what each layout makes of the corpus, and which one to take.
+
+    Parameters
+    ----------
+    steps : DryRun
+        Of layouts of whole sequences, which share their steps.
+    """
+    found = _whole_sequences(steps, arguments.multiple_of)
+
+    def add(name: str, text: str, source: MinibatchSource) -> None:
+        planned = plan_sweep(source, size, arguments, screen)
+        split = int(source.stats()["split_sequences"])
+        found[name] = LayoutFigures.of(text, planned.samples, planned.grids, split)
+
+    buckets = Bucketed("auto", arguments.buckets)
+    with make_source(corpus, arguments, layout=buckets) as source:
+        add("bucketed", f'Bucketed("auto", {arguments.buckets})', source)
+        assert isinstance(source.layout, Bucketed)
+        longest = source.layout.default_bucket_key
+    row_length = arguments.row_length or _row_length(longest, size // arguments.workers)
+    splits = row_length < longest
+    rows = Packed(row_length, "split" if splits else "error")
+    with make_source(corpus, arguments, layout=rows) as source:
+        add("packed", f"Packed({row_length}{_SPLIT if splits else ''})", source)
+    name, reason = recommend(found, steps.has_equal_sequences)
+    return {
+        "layouts": {name: figures.as_dict() for name, figures in found.items()},
+        "recommended": {"layout": found[name].layout, "reason": reason},
+    }
+
+
+def _row_length(longest: int, samples_per_worker: int) -> int:
+    """Return the power of two for the longest sequence, or that a worker has room for."""
+    room = max(1, samples_per_worker).bit_length() - 1
+    return 1 << min((longest - 1).bit_length(), room)
+
+
+def _whole_sequences(steps: DryRun, multiple_of: int) -> dict[str, LayoutFigures]:
+    flat = np.stack([np.ones_like(steps.shares), steps.shares], axis=2)
+    padded = "Padded()" if multiple_of == 1 else f"Padded(multiple_of={multiple_of})"
+    return {
+        "ragged": LayoutFigures.of("Ragged()", steps.samples, flat),
+        "padded": LayoutFigures.of(padded, steps.samples, steps.grids),
+    }
+
+
+def recommend(figures: dict[str, LayoutFigures], equal_sequences: bool) -> tuple[str, str]:
+    """Return the name of the layout to take, and why.
+
+    Parameters
+    ----------
+    figures : dict
+        Of "ragged", "padded", "bucketed" and "packed".
+    equal_sequences : bool
+        All sequences have the same length.
+    """
+    if equal_sequences:
+        return "ragged", "all sequences have one length: there is nothing to pad"
+    padded, bucketed, packed = (figures[name] for name in ("padded", "bucketed", "packed"))
+    if padded.waste <= _LITTLE_PADDING and padded.shapes <= bucketed.shapes:
+        return "padded", f"it pads only {padded.percent} in {padded.shapes} shapes"
+    if bucketed.waste <= packed.waste:
+        return (
+            "bucketed",
+            f"it pads {bucketed.percent}, rows of packed sequences {packed.percent}: the "
+            "corpus is small for its lanes, or the rows are short for its sequences",
+        )
+    cut = f" and cuts {packed.split_sequences} sequences" if packed.split_sequences else ""
+    return (
+        "packed",
+        f"it pads {packed.percent}{cut} where padded rows have {padded.percent}; for a model "
+        f"that cannot keep segments apart take {bucketed.layout}, {bucketed.percent}",
+    )

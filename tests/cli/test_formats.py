@@ -1,0 +1,136 @@
+"""Every command knows every format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.conftest import Call
+from tests.read import format_corpora
+from tests.read.format_corpora import corpus_for
+from tests.tfds.folders import NUMBERED, numbered, write_folder
+
+import sweephand as sh
+
+
+def from_corpus(make: format_corpora.Make, name: str = "") -> Callable[[Path], list[object]]:
+    def write(folder: Path) -> list[object]:
+        make(folder, corpus_for(make))
+        return [folder / name]
+
+    return write
+
+
+def ctf(folder: Path) -> list[object]:
+    lines = [f"{n // 2} |words {n}:1 {n + 3}:0.5 |y {n} {n}.5" for n in range(80)]
+    (folder / "train.ctf").write_text("\n".join(lines))
+    return [folder / "train.ctf"]
+
+
+def raw(folder: Path) -> list[object]:
+    format_corpora.raw_tokens(folder, corpus_for(format_corpora.raw_tokens))
+    return [folder, "--dtype", "uint16", "--sequence-length", 5]
+
+
+def tfds(folder: Path) -> list[object]:
+    return [write_folder(folder, {"s": numbered(20, 0, 20)}, NUMBERED)]
+
+
+WRITERS = {
+    "CNTK text": ctf,
+    "TFDS folder": tfds,
+    "bare numbers": raw,
+    "Megatron": from_corpus(format_corpora.megatron),
+    "JSON lines": from_corpus(format_corpora.jsonl),
+    "TFRecord": from_corpus(format_corpora.tfrecords),
+    "TFRecord in GZIP": from_corpus(format_corpora.tfrecords_in_gzip),
+    "TFRecord in ZLIB": from_corpus(format_corpora.tfrecords_in_zlib),
+    "Parquet": from_corpus(format_corpora.parquet),
+    "Arrow": from_corpus(format_corpora.arrow_files),
+    "Hugging Face folder": from_corpus(format_corpora.saved_dataset, "saved"),
+}
+NEED_NO_INDEX = ("bare numbers", "Megatron")
+
+
+@pytest.fixture(params=WRITERS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def corpus(kind: str, tmp_path: Path) -> list[object]:
+    """The words that name a corpus of 40 or 20 sequences on the command line."""
+    return WRITERS[kind](tmp_path)
+
+
+def test_every_format_is_told_by_its_bytes(kind: str, corpus: list[object], call: Call) -> None:
+    facts = call("info", *corpus, "--json").facts
+    is_folder = Path(str(corpus[0])).is_dir() and kind not in (
+        "TFDS folder",
+        "Hugging Face folder",
+    )
+    assert facts["format"] == ("folder of files" if is_folder else kind)
+    assert facts["num_sequences"] in (40, 20)
+    names = [stream["name"] for stream in facts["streams"]]
+    assert names[0] in ("tokens", "words", "x", "label")
+
+
+def test_an_index_is_built_before_it_is_needed(
+    kind: str, corpus: list[object], call: Call
+) -> None:
+    facts = call("index", *corpus, "--json").facts
+    assert facts["ok"]
+    assert (facts["index"] is None) == (kind in NEED_NO_INDEX)
+    if facts["index"]:
+        assert facts["index"] in call("index", *corpus).out.replace("\n", "")
+        assert Path(facts["index"]).exists()
+
+
+def test_commands_agree_on_what_comes_when(corpus: list[object], call: Call) -> None:
+    plan = call("plan", *corpus, "--size", 7, "--json").facts
+    assert plan["ok"]
+    traced = call("trace", *corpus, "--step", 1, "--size", 7, "--json").facts
+    found = call("find", *corpus, traced["ids"][0], "--size", 7, "--json")
+    assert found.code == 0, found.err
+    assert found.facts["step"] == 1
+
+
+def test_verify_and_bench_read_all_of_it(corpus: list[object], call: Call) -> None:
+    verified = call("verify", *corpus, "--json")
+    assert verified.code == 0, verified.err
+    measured = call("bench", *corpus, "--seconds", 0.05, "--json")
+    assert measured.code == 0, measured.err
+
+
+def test_one_file_is_told_too(tmp_path: Path, call: Call) -> None:
+    corpus = corpus_for(format_corpora.megatron)
+    format_corpora.megatron(tmp_path, corpus)
+    for suffix in (".idx", ".bin"):
+        facts = call("info", tmp_path / f"part-0{suffix}", "--json").facts
+        assert (facts["format"], facts["num_sequences"]) == ("Megatron", 13)
+
+
+def test_damage_is_listed_by_index(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "x.tfrecord"
+    sh.tfrecord.write(path, [{"x": n} for n in range(5)])
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    outcome = call("index", path)
+    assert outcome.code == 1
+    assert "damaged: " in outcome.out
+    assert "sequence 4]: the checksum of the record's data is wrong" in outcome.out
+
+
+def test_what_the_files_do_not_say_is_asked_for(tmp_path: Path, call: Call) -> None:
+    np.arange(10, dtype=np.uint16).tofile(tmp_path / "x.bin")
+    outcome = call("info", tmp_path / "x.bin")
+    assert outcome.code == 1
+    assert "--dtype" in outcome.err
+    assert "--sequence-length" in outcome.err
+    (tmp_path / "y.ctf").write_text("0 |a 1\n")
+    assert (
+        "a chunk size is for arrays" in call("info", tmp_path / "y.ctf", "--chunk-size", 3).err
+    )

@@ -1,0 +1,248 @@
+// Threads that plan, load and assemble: the same minibatches whatever they do, and every end is
+// clean. Meant for the sanitizers above all.
+#include "base/error.hpp"
+#include "base/mix.hpp"
+#include "check.hpp"
+#include "compose/fit.hpp"
+#include "engine/engine.hpp"
+#include "order/timeline.hpp"
+#include "read/waiting.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace sweephand {
+namespace {
+
+constexpr std::uint64_t kChunks = 24;
+constexpr std::uint64_t kPerChunk = 40;
+constexpr std::uint64_t kSequences = kChunks * kPerChunk;
+
+std::uint32_t size_of(std::uint64_t sequence) {
+  return 1 + static_cast<std::uint32_t>(mix64(sequence) % 5);
+}
+
+// Every sample of a sequence is its number. Each chunk fails `failures` times before it loads.
+class Numbers final : public Deserializer {
+ public:
+  explicit Numbers(int failures = 0) : left_(kChunks) {
+    for (std::atomic<int>& left : left_) left = failures;
+  }
+
+  std::shared_ptr<const Chunk> load(std::uint64_t number) override {
+    std::this_thread::sleep_for(std::chrono::microseconds(mix64(number) % 300));
+    if (left_[number].fetch_sub(1) > 0) throw DataError("not yet");
+    auto data = std::make_shared<Data>();
+    data->offsets.push_back(0);
+    for (std::uint64_t i = 0; i < kPerChunk; ++i) {
+      const std::uint64_t sequence = number * kPerChunk + i;
+      data->values.insert(data->values.end(), size_of(sequence), sequence);
+      data->offsets.push_back(static_cast<std::int64_t>(data->values.size()));
+    }
+    auto chunk = std::make_shared<Chunk>();
+    chunk->columns.push_back({.values = reinterpret_cast<const std::byte*>(data->values.data()),
+                              .sample_offsets = data->offsets.data(),
+                              .element_bytes = 8,
+                              .type = ElementType::kUInt64});
+    chunk->num_sequences = kPerChunk;
+    chunk->bytes = 8 * data->values.size();
+    chunk->owner = std::move(data);
+    return chunk;
+  }
+
+ private:
+  struct Data {
+    std::vector<std::uint64_t> values;
+    std::vector<std::int64_t> offsets;
+  };
+  std::vector<std::atomic<int>> left_;
+};
+
+std::shared_ptr<const Corpus> make_corpus() {
+  const std::vector<std::uint64_t> sequences(kChunks, kPerChunk);
+  std::vector<std::uint64_t> samples(kChunks, 0);
+  std::vector<std::uint32_t> sizes;
+  for (std::uint64_t s = 0; s < kSequences; ++s) {
+    sizes.push_back(size_of(s));
+    samples[s / kPerChunk] += sizes.back();
+  }
+  return std::make_shared<const Corpus>(
+      Corpus{ChunkTable(sequences, samples), std::make_shared<StoredSizes>(sizes), nullptr});
+}
+
+struct Options {
+  std::uint32_t num_threads = 0;
+  std::uint32_t prefetch = 0;
+  std::uint32_t load_threads = 0;
+  int failures = 0;
+  std::uint64_t limit = 12'000;
+};
+
+std::unique_ptr<Engine> make_engine(const Options& options) {
+  const auto corpus = make_corpus();
+  const auto timeline = std::make_shared<const Timeline>(
+      corpus, OrderSettings{.seed = 7, .num_lanes = 4, .window_chunks = 8});
+  Member member{.deserializer = std::make_shared<Numbers>(options.failures),
+                .chunks = std::make_shared<const ChunkTable>(corpus->chunks),
+                .load_threads = options.load_threads};
+  StreamSpec stream{
+      .name = "x", .type = ElementType::kUInt64, .element_bytes = 8, .pad_value = {}};
+  std::vector<Member> members{std::move(member)};
+  std::vector<StreamSpec> streams{std::move(stream)};
+  return std::make_unique<Engine>(
+      std::make_unique<FitPlanner>(timeline, FitOptions{.limit = options.limit}),
+      std::make_shared<Assembler>(std::move(members), std::move(streams), AssembleOptions{},
+                                  true),
+      EngineOptions{.num_threads = options.num_threads, .prefetch = options.prefetch});
+}
+
+const Poll kPatient = [] {};
+
+std::vector<std::uint64_t> values_of(const Batch& batch) {
+  const StreamBatch& stream = batch.streams[0];
+  const auto* values = stream.values->as<std::uint64_t>();
+  return {values, values + stream.num_samples};
+}
+
+// Everything from here to the end of data, with sizes that change; errors are tried again.
+std::vector<std::vector<std::uint64_t>> rest_of(Engine& engine) {
+  std::vector<std::vector<std::uint64_t>> found;
+  while (true) {
+    const std::uint64_t size = 20 + found.size() / 10 % 3 * 15;
+    try {
+      const auto batch = engine.next({.num_samples = size}, kPatient);
+      if (batch->plan.end_of_data) return found;
+      found.push_back(values_of(*batch));
+    } catch (const DataError& error) {
+      CHECK(error.reason() == "not yet");
+    }
+  }
+}
+
+void threads_change_nothing() {
+  const auto wanted = rest_of(*make_engine({}));
+  CHECK(wanted.size() > 50);
+  for (const std::uint32_t num_threads : {0U, 1U, 3U}) {
+    for (const std::uint32_t load_threads : {0U, 2U}) {
+      for (const int failures : {0, 1}) {
+        const auto engine = make_engine({.num_threads = num_threads,
+                                         .prefetch = 2 * num_threads,
+                                         .load_threads = load_threads,
+                                         .failures = failures});
+        CHECK(rest_of(*engine) == wanted);
+      }
+    }
+  }
+}
+
+void seeking_in_between_finds_the_same() {
+  const auto engine = make_engine({.num_threads = 2, .prefetch = 3, .load_threads = 1});
+  std::vector<std::uint64_t> times;
+  std::vector<std::vector<std::uint64_t>> found;
+  for (int i = 0; i < 30; ++i) {
+    times.push_back(engine->time());
+    found.push_back(values_of(*engine->next({.num_samples = 25}, kPatient)));
+  }
+  for (const std::size_t i : {7U, 0U, 29U, 28U, 3U, 3U}) {
+    engine->seek(times[i], kPatient);
+    CHECK(engine->time() == times[i]);
+    CHECK(values_of(*engine->next({.num_samples = 25}, kPatient)) == found[i]);
+  }
+}
+
+void several_callers_get_every_minibatch_once() {
+  const auto engine = make_engine({.num_threads = 2, .prefetch = 2, .load_threads = 1});
+  std::vector<std::vector<std::uint64_t>> times(4);
+  {
+    std::vector<std::jthread> callers;
+    callers.reserve(times.size());
+    for (auto& mine : times) {
+      callers.emplace_back([&] {
+        while (true) {
+          const auto batch = engine->next({.num_samples = 30}, kPatient);
+          if (batch->plan.end_of_data) return;
+          mine.push_back(batch->plan.nominal_time);
+          static_cast<void>(engine->stats());
+        }
+      });
+    }
+  }
+  std::set<std::uint64_t> all;
+  std::size_t count = 0;
+  for (const auto& mine : times) {
+    all.insert(mine.begin(), mine.end());
+    count += mine.size();
+  }
+  const auto alone = make_engine({});
+  for (const std::uint64_t time : all) {
+    CHECK(alone->next({.num_samples = 30}, kPatient)->plan.nominal_time == time);
+  }
+  CHECK(count == all.size());
+}
+
+void what_is_held_stays_as_it_was() {
+  const auto engine = make_engine({.num_threads = 2, .prefetch = 4});
+  std::vector<std::shared_ptr<const Batch>> held;
+  std::vector<std::vector<std::uint64_t>> copies;
+  for (int i = 0; i < 60; ++i) {
+    const auto batch = engine->next({.num_samples = 40}, kPatient);
+    if (i % 3 != 0) continue;
+    held.push_back(batch);
+    copies.push_back(values_of(*batch));
+  }
+  for (std::size_t i = 0; i < held.size(); ++i) CHECK(values_of(*held[i]) == copies[i]);
+}
+
+void closing_ends_callers_and_threads() {
+  for (const std::uint32_t num_threads : {0U, 2U}) {
+    const auto engine = make_engine(
+        {.num_threads = num_threads, .prefetch = 2, .load_threads = 1, .limit = ~0ULL});
+    std::atomic<int> ended = 0;
+    {
+      std::vector<std::jthread> callers;
+      callers.reserve(3);
+      for (int i = 0; i < 3; ++i) {
+        callers.emplace_back([&] {
+          try {
+            while (true) engine->next({.num_samples = 30}, kPatient);
+          } catch (const std::runtime_error&) {
+            ++ended;
+          }
+        });
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      CHECK(engine->close(std::chrono::seconds(10)));
+    }
+    CHECK(ended == 3);
+    CHECK(engine->close(std::chrono::seconds(0)));
+  }
+}
+
+void dropping_it_with_work_on_the_way_is_clean() {
+  for (int i = 0; i < 20; ++i) {
+    const auto engine = make_engine({.num_threads = 3, .prefetch = 5, .load_threads = 2});
+    static_cast<void>(engine->next({.num_samples = 10}, kPatient));
+  }
+}
+
+}  // namespace
+}  // namespace sweephand
+
+int main() {
+  sweephand::threads_change_nothing();
+  sweephand::seeking_in_between_finds_the_same();
+  sweephand::several_callers_get_every_minibatch_once();
+  sweephand::what_is_held_stays_as_it_was();
+  sweephand::closing_ends_callers_and_threads();
+  sweephand::dropping_it_with_work_on_the_way_is_clean();
+}

@@ -1,0 +1,123 @@
+"""Masks and nested tensors of packed rows."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.functional import scaled_dot_product_attention
+
+import sweephand as sh
+import sweephand.torch
+
+
+def packed(lengths: list[int], row_length: int, rows: int = 2) -> sh.Minibatch:
+    offsets = np.cumsum([0, *lengths])
+    corpus = sh.ArrayDeserializer({"ids": (np.arange(offsets[-1]), offsets)})
+    source = sh.MinibatchSource(
+        corpus, layout=sh.Packed(row_length), num_lanes=1, num_threads=0
+    )
+    return source.next_minibatch(rows * row_length)
+
+
+minibatches = st.builds(
+    packed,
+    st.lists(st.integers(1, 20), min_size=1, max_size=20),
+    st.integers(20, 60),
+    st.integers(1, 3),
+)
+
+
+def may_attend(minibatch: sh.Minibatch, causal: bool) -> np.ndarray:
+    """What a mask says, cell by cell."""
+    segments = minibatch.segment_ids
+    rows, length = segments.shape
+    allowed = np.zeros((rows, length, length), bool)
+    for row, q, k in itertools.product(range(rows), range(length), range(length)):
+        same = segments[row, q] == segments[row, k]
+        allowed[row, q, k] = same and (k <= q or not causal)
+    return allowed
+
+
+@given(minibatches, st.booleans())
+def test_the_mask_lets_cells_of_one_sequence_see_each_other(
+    minibatch: sh.Minibatch, causal: bool
+) -> None:
+    mask = sh.torch.attention_mask(minibatch, causal=causal)
+    assert mask.dtype == torch.bool
+    assert np.array_equal(mask[:, 0].numpy(), may_attend(minibatch, causal))
+
+
+@given(minibatches, st.booleans(), st.integers(2, 32))
+def test_blocks_are_full_partial_or_empty_as_their_cells_are(
+    minibatch: sh.Minibatch, causal: bool, size: int
+) -> None:
+    allowed = may_attend(minibatch, causal)
+    rows, length = allowed.shape[:2]
+    blocks = -(-length // size)
+    cells = np.zeros((rows, blocks * size, blocks * size), bool)
+    cells[:, :length, :length] = allowed
+    cells = cells.reshape(rows, blocks, size, blocks, size)
+    found = sh.torch.block_mask(minibatch, block_size=size, causal=causal)
+    assert np.array_equal(found.to_dense()[:, 0].numpy() > 0, cells.any((2, 4)))
+    full = np.zeros((rows, blocks, blocks), bool)
+    for row, q in itertools.product(range(rows), range(blocks)):
+        count = int(found.full_kv_num_blocks[row, 0, q])
+        full[row, q, found.full_kv_indices[row, 0, q, :count].numpy()] = True
+    assert np.array_equal(full, cells.all((2, 4)))
+
+
+def test_blocks_are_those_that_torch_finds() -> None:
+    minibatch = packed([37, 20, 64, 5, 90, 12, 33], 128, rows=2)
+    ours = sh.torch.block_mask(minibatch, block_size=16)
+    segments = torch.from_numpy(minibatch.segment_ids)
+    rows, length = segments.shape
+
+    def same(b: object, h: object, q: object, k: object) -> object:
+        return (segments[b, q] == segments[b, k]) & (q >= k)
+
+    theirs = create_block_mask(same, rows, None, length, length, device="cpu", BLOCK_SIZE=16)
+    assert torch.equal(ours.kv_num_blocks, theirs.kv_num_blocks)
+    assert torch.equal(ours.full_kv_num_blocks, theirs.full_kv_num_blocks)
+    assert torch.equal(ours.to_dense(), theirs.to_dense())
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_both_masks_give_the_attention_of_unpacked_sequences() -> None:
+    minibatch = packed([7, 20, 3, 30, 12], 40, rows=2)
+    torch.manual_seed(0)
+    rows, length = minibatch.segment_ids.shape
+    q, k, v = torch.randn(3, rows, 2, length, 8, dtype=torch.float64)
+    dense = scaled_dot_product_attention(q, k, v, sh.torch.attention_mask(minibatch))
+    blocks = flex_attention(q, k, v, block_mask=sh.torch.block_mask(minibatch, block_size=16))
+    for row, ends in enumerate(minibatch["ids"].row_cu_seqlens.tolist()):
+        for begin, end in itertools.pairwise(ends):
+            if begin == end:
+                continue
+            alone = [part[row : row + 1, :, begin:end] for part in (q, k, v)]
+            wanted = scaled_dot_product_attention(*alone, is_causal=True)
+            for found in (dense, blocks):
+                torch.testing.assert_close(found[row : row + 1, :, begin:end], wanted)
+
+
+def test_masks_are_of_packed_rows_only() -> None:
+    minibatch = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(4)})).next_minibatch(4)
+    for make in (sh.torch.attention_mask, sh.torch.block_mask):
+        with pytest.raises(AttributeError, match="segments come with layout=Packed"):
+            make(minibatch)
+
+
+@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Packed(16)])
+def test_a_nested_tensor_holds_the_sequences(layout: sh.Layout) -> None:
+    offsets = np.cumsum([0, 5, 4, 6])
+    corpus = sh.ArrayDeserializer({"x": (np.arange(30.0).reshape(15, 2), offsets)})
+    data = sh.MinibatchSource(corpus, layout=layout, num_lanes=1).next_minibatch(16)["x"]
+    nested = sh.torch.nested(data)
+    assert nested.shape[0] == 3
+    for found, wanted in zip(nested.unbind(), data.as_sequences(), strict=True):
+        assert np.array_equal(found.numpy(), wanted)
+    assert nested._get_max_seqlen() == 6
+    assert nested._get_min_seqlen() == 4
