@@ -122,7 +122,6 @@ class TrainingSession:
             self._saver = Saver(checkpoint_config, trainer.model.workers)
             saves_every = Frequency.parse("frequency", checkpoint_config.frequency)
         self._preemption = Preemption(is_wanted=self._saver is not None)
-        self._feed = Feed(trainer, self._preemption, self._watch_saver)
 
         epoch = Frequency(1, "epoch")
         validates_every = 0 if cv_config is None else cv_config.frequency
