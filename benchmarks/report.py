@@ -17,11 +17,9 @@ from statistics import median
 
 import numpy as np
 from benchmarks import source_figures as figures
+from benchmarks.tables import spread, write_table
 
 import sweephand as sh
-
-_PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
-_BEGIN, _END = "<!-- measured -->", "<!-- end -->"
 
 FIGURES = {
     "fixed-size rows, 1 M x 64 float32 and a label, 256 at a time": figures.fixed_rows,
@@ -82,10 +80,6 @@ FRESH = {
 }
 
 
-def spread(values: list[float]) -> str:
-    return f"{median(values):.3g} ({min(values):.3g} - {max(values):.3g})"
-
-
 def compare(repetitions: int) -> list[str]:
     lines = ["| figure | contender | median (min - max) | of the limit |", "|---|---|---|---|"]
     for name, make in FIGURES.items():
@@ -140,10 +134,7 @@ def main() -> None:
     options = parser.parse_args()
     tables = [machine(), "", *compare(options.repetitions), "", *measure_fresh(5)]
     if options.write:
-        before, _, rest = _PAGE.read_text().partition(_BEGIN)
-        _, _, after = rest.partition(_END)
-        text = "\n".join(tables)
-        _PAGE.write_text(f"{before}{_BEGIN}\n{text}\n{_END}{after}")
+        write_table("measured", tables)
 
 
 if __name__ == "__main__":

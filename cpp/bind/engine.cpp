@@ -17,10 +17,10 @@ namespace {
 py::object wrap(const std::shared_ptr<Buffer>& buffer, const py::dtype& dtype,
                 std::vector<py::ssize_t> shape) {
   if (!buffer) return py::none();
-  auto owner = std::make_unique<std::shared_ptr<Buffer>>(buffer);
+  using Owner = std::shared_ptr<Buffer>;
+  auto owner = std::make_unique<Owner>(buffer);
   const py::capsule capsule(owner.release(), [](void* pointer) {
-    std::unique_ptr<std::shared_ptr<Buffer>>(static_cast<std::shared_ptr<Buffer>*>(pointer))
-        .reset();
+    const std::unique_ptr<Owner> dropped(static_cast<Owner*>(pointer));
   });
   return py::array(dtype, std::move(shape), buffer->data(), capsule);
 }

@@ -55,7 +55,7 @@ class CallbackOrder final : public GivenOrder {
 }  // namespace
 
 void bind_index(py::module_& module) {
-  py::class_<Sizes, std::shared_ptr<Sizes>>(module, "Sizes");
+  const py::class_<Sizes, std::shared_ptr<Sizes>> sizes_class(module, "Sizes");
   py::class_<CommonSize, Sizes, std::shared_ptr<CommonSize>>(module, "CommonSize")
       .def(py::init<std::uint32_t>(), "size"_a);
   py::class_<StoredSizes, Sizes, std::shared_ptr<StoredSizes>>(module, "StoredSizes")
@@ -72,7 +72,7 @@ void bind_index(py::module_& module) {
   py::class_<CallbackSizes, Sizes, std::shared_ptr<CallbackSizes>>(module, "CallbackSizes")
       .def(py::init<py::function>(), "read"_a);
 
-  py::class_<GivenOrder, std::shared_ptr<GivenOrder>>(module, "GivenOrder");
+  const py::class_<GivenOrder, std::shared_ptr<GivenOrder>> order_class(module, "GivenOrder");
   py::class_<CallbackOrder, GivenOrder, std::shared_ptr<CallbackOrder>>(module, "CallbackOrder")
       .def(py::init<py::function, py::function>(), "fill"_a, "place"_a);
 
@@ -85,13 +85,13 @@ void bind_index(py::module_& module) {
       "offsets"_a, "num_samples"_a);
 
   py::class_<Corpus, std::shared_ptr<Corpus>>(module, "Corpus")
-      .def(
-          py::init([](const Array<std::uint64_t>& chunk_sequences,
-                      const Array<std::uint64_t>& chunk_samples, std::shared_ptr<Sizes> sizes) {
-            return std::make_shared<Corpus>(
-                Corpus{ChunkTable(view(chunk_sequences), view(chunk_samples)), sizes});
-          }),
-          "chunk_sequences"_a, "chunk_samples"_a, "sizes"_a)
+      .def(py::init([](const Array<std::uint64_t>& chunk_sequences,
+                       const Array<std::uint64_t>& chunk_samples,
+                       const std::shared_ptr<Sizes>& sizes) {
+             return std::make_shared<Corpus>(
+                 Corpus{ChunkTable(view(chunk_sequences), view(chunk_samples)), sizes});
+           }),
+           "chunk_sequences"_a, "chunk_samples"_a, "sizes"_a)
       .def(
           "ordered_by",
           [](const Corpus& self, std::shared_ptr<GivenOrder> order) {

@@ -275,3 +275,20 @@ def test_a_source_may_be_dropped_by_its_own_thread() -> None:
         assert gone.wait(TIMEOUT)
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_arrays_that_are_held_stay_as_they_were_whatever_comes_later(
+    engine: dict[str, int],
+) -> None:
+    """Also beyond the source's end."""
+    held, copies = [], []
+    with sh.MinibatchSource(rows(500), max_sweeps=6, **engine) as source:
+        for number, minibatch in enumerate(source.minibatches(32)):
+            if number % 3 == 0:
+                held.append(minibatch["x"].values)
+                copies.append(held[-1].copy())
+    del minibatch, source
+    gc.collect()
+    assert len(held) > 20
+    assert all(np.array_equal(one, copy) for one, copy in zip(held, copies, strict=True))
