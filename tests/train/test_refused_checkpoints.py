@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from tests.train.small import Line, line_trainer, squared_error
+from tests.train.small_torch import torch_error, torch_trainer
 from tests.train.stores import rewrite_manifest
-from tests.train.test_trainer import torch_error, torch_trainer
 from torch import nn
 
 import sweephand as sh

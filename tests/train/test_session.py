@@ -1,8 +1,5 @@
 """Sessions: limits, what is due when, validation and ends."""
 
-import os
-import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +7,7 @@ import numpy as np
 import pytest
 from tests.train.small import (
     Heard,
+    in_order,
     line_trainer,
     misses,
     source_of_lengths,
@@ -18,14 +16,7 @@ from tests.train.small import (
 
 import sweephand as sh
 
-# CNTK's own example: 25 samples in 10 sequences, minibatches of 4.
-LENGTHS = [7] + [2] * 9
 TOTALS_AT_20 = [7, 11, 15, 19, 21]
-
-
-def in_order(lengths: list[int] = LENGTHS, **options: Any) -> sh.MinibatchSource:
-    """Make an unshuffled source without end."""
-    return source_of_lengths(lengths, randomize=False, **options)
 
 
 def sizes_of(heard: Heard) -> list[int]:
@@ -256,218 +247,6 @@ class TestValidation:
         [record] = heard.of("test")
         assert (record.step, record.samples) == (len(heard.steps), 50)
         assert record.figures["num_samples"] == 25
-
-
-class TestCheckpoints:
-    def test_a_finished_run_does_nothing_and_goes_on_if_there_is_more(
-        self, tmp_path: Path
-    ) -> None:
-        calls: list[int] = []
-
-        def run(limit: int) -> sh.Trainer:
-            trainer = line_trainer()
-            sh.training_session(
-                trainer,
-                in_order(),
-                4,
-                max_samples=limit,
-                cv_config=sh.CrossValidationConfig(
-                    None, 8, callback=lambda index, *_: calls.append(index)
-                ),
-                checkpoint_config=sh.CheckpointConfig(tmp_path),
-            ).train()
-            return trainer
-
-        first = run(20)
-        before, folders = list(calls), sorted(tmp_path.iterdir())
-        again = run(20)
-        assert calls == before
-        assert sorted(tmp_path.iterdir()) == folders
-        assert np.array_equal(weights(first), weights(again))
-        assert run(40).total_number_of_samples_seen >= 40
-        assert calls[len(before) :] == [2, 3, 4]
-
-    def test_starting_afresh_is_said(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        heard = Heard()
-        for writers in ([heard], []):
-            folder = tmp_path / str(len(writers))
-            sh.training_session(
-                line_trainer(writers),
-                in_order(max_sweeps=1),
-                4,
-                checkpoint_config=sh.CheckpointConfig(folder),
-            ).train()
-        assert "starting afresh" in str(heard.of("event")[0].figures["message"])
-        assert "starting afresh" in caplog.text
-
-    def test_a_required_checkpoint_must_be_there(self, tmp_path: Path) -> None:
-        for restore in (True, tmp_path / "other"):
-            config = sh.CheckpointConfig(tmp_path, restore=restore)
-            session = sh.training_session(
-                line_trainer(), in_order(max_sweeps=1), 4, checkpoint_config=config
-            )
-            with pytest.raises(FileNotFoundError, match="there is no checkpoint"):
-                session.train()
-
-    @pytest.mark.parametrize(
-        "options",
-        [
-            {"frequency": 3},
-            {"restore": True},
-            {"restore": "elsewhere"},
-        ],
-    )
-    def test_a_frequency_without_a_file_is_refused(self, options: dict[str, Any]) -> None:
-        with pytest.raises(ValueError, match="needs a filename"):
-            sh.CheckpointConfig(None, **options)
-
-    def test_contradicting_retention_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="not both"):
-            sh.CheckpointConfig("here", preserve_all=True, keep_last=3)
-
-    @pytest.mark.parametrize(
-        ("options", "kept"),
-        [
-            ({}, [5]),
-            ({"keep_last": 3}, [3, 4, 5]),
-            ({"keep_last": 2, "keep_every": 3}, [0, 3, 4, 5]),
-            ({"preserve_all": True}, [0, 1, 2, 3, 4, 5]),
-        ],
-    )
-    def test_old_checkpoints_are_removed_as_configured(
-        self, tmp_path: Path, options: dict[str, Any], kept: list[int]
-    ) -> None:
-        sh.training_session(
-            line_trainer(),
-            in_order(max_sweeps=1),
-            4,
-            checkpoint_config=sh.CheckpointConfig(tmp_path, (1, "minibatch"), **options),
-        ).train()
-        names = sorted(path.name for path in tmp_path.iterdir())
-        assert names == [f"checkpoint-{number:08d}" for number in kept]
-
-    def test_another_corpus_is_refused_with_what_differs(self, tmp_path: Path) -> None:
-        def run(source: sh.MinibatchSource) -> None:
-            config = sh.CheckpointConfig(tmp_path)
-            sh.training_session(
-                line_trainer(), source, 4, max_samples=30, checkpoint_config=config
-            ).train()
-
-        run(source_of_lengths(LENGTHS))
-        with pytest.raises(sh.StateError, match="seed is 1 here and 0 in the state"):
-            run(source_of_lengths(LENGTHS, randomization_seed=1))
-
-    def test_what_a_trainer_saved_has_no_position(self, tmp_path: Path) -> None:
-        line_trainer().save_checkpoint(tmp_path)
-        session = sh.training_session(
-            line_trainer(),
-            in_order(max_sweeps=1),
-            4,
-            checkpoint_config=sh.CheckpointConfig(tmp_path),
-        )
-        with pytest.raises(sh.StateError, match="not saved by a session"):
-            session.train()
-
-    def test_a_failed_save_ends_training_and_the_last_one_stays(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        saved = []
-        fsync = os.fsync
-
-        def fail(descriptor: int) -> None:
-            saved.append(descriptor)
-            if len(saved) > 20:
-                raise OSError(28, "No space left on device")
-            fsync(descriptor)
-
-        monkeypatch.setattr("sweephand.train.checkpoint.os.fsync", fail)
-        session = sh.training_session(
-            line_trainer(),
-            in_order(),
-            4,
-            max_samples=1000,
-            checkpoint_config=sh.CheckpointConfig(tmp_path, frequency=10),
-        )
-        with pytest.raises(OSError, match=r"no checkpoint could be saved in .*No space left"):
-            session.train()
-        monkeypatch.undo()
-        again = line_trainer()
-        again.restore_from_checkpoint(tmp_path)
-        assert again.total_number_of_samples_seen > 0
-
-
-class TestPreemption:
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-    def test_a_signal_ends_the_minibatch_saves_and_exits(
-        self, tmp_path: Path, number: signal.Signals
-    ) -> None:
-        handler = signal.getsignal(number)
-
-        def run(writer: Heard) -> sh.Trainer:
-            trainer = line_trainer([writer])
-            sh.training_session(
-                trainer,
-                source_of_lengths(LENGTHS),
-                4,
-                max_samples=60,
-                checkpoint_config=sh.CheckpointConfig(tmp_path, frequency=0),
-            ).train()
-            return trainer
-
-        class Kill(Heard):
-            def update(self, step: sh.Step) -> None:
-                super().update(step)
-                if step.step == 5:
-                    os.kill(os.getpid(), number)
-
-        killed, rest = Kill(), Heard()
-        with pytest.raises(SystemExit) as exit_:
-            run(killed)
-        assert exit_.value.code == sh.PREEMPTED_EXIT_CODE == 75
-        assert signal.getsignal(number) == handler
-        run(rest)
-        whole = Heard()
-        sh.training_session(
-            line_trainer([whole]), source_of_lengths(LENGTHS), 4, max_samples=60
-        ).train()
-        assert [len(killed.steps), len(rest.steps)] == [5, len(whole.steps) - 5]
-        resumed = [step.loss for step in killed.steps + rest.steps]
-        assert resumed == [step.loss for step in whole.steps]
-
-    def test_a_signal_in_a_validation_repeats_it_after_the_restore(
-        self, tmp_path: Path
-    ) -> None:
-        def run(criterion: Callable[..., Any]) -> Heard:
-            heard = Heard()
-            sh.training_session(
-                line_trainer([heard], criterion=criterion),
-                source_of_lengths(LENGTHS),
-                4,
-                max_samples=40,
-                cv_config=sh.CrossValidationConfig(
-                    in_order(max_sweeps=1), frequency=20, minibatch_size=3
-                ),
-                checkpoint_config=sh.CheckpointConfig(tmp_path, frequency=0),
-            ).train()
-            return heard
-
-        def killing(model: Any, minibatch: Any) -> Any:
-            if not model.training and minibatch.nominal_time > 10:
-                os.kill(os.getpid(), signal.SIGTERM)
-            return squared_error_and_misses(model, minibatch)
-
-        with pytest.raises(SystemExit):
-            run(killing)
-        heard = run(squared_error_and_misses)
-        assert [record.samples for record in heard.of("validation")] == [21, 41]
-        assert heard.steps[0].samples > 21
-
-
-def weights(trainer: sh.Trainer) -> np.ndarray[Any, Any]:
-    [learner] = trainer.model.learners
-    return learner.parameters["0"].copy()  # type: ignore[attr-defined]
 
 
 def ragged_arrays() -> dict[str, Any]:

@@ -250,8 +250,10 @@ class Learner:
             self._proportions.append(1.0 if rate == default else rate / default)
 
     def _write_rates(self, rate: float) -> None:
-        self._note_proportions()
-        for group, proportion in zip(self._groups(), self._proportions, strict=True):
+        groups = self._groups()
+        if len(groups) > len(self._proportions):  # some were added
+            self._note_proportions()
+        for group, proportion in zip(groups, self._proportions, strict=True):
             if "initial_lr" in group:
                 raise ValueError(
                     "a torch lr_scheduler sets the rates of this optimizer as well: "

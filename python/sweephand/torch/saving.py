@@ -95,7 +95,7 @@ def _copied_tensor(tensor: Tensor) -> Tensor:
     if tensor.device.type == "cuda":
         host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
         return host.copy_(tensor, non_blocking=True)
-    # NumPy's memory comes in huge pages, torch's does not: that is four times as fast.
+    # NumPy asks for huge pages, torch does not: pages are made several times as fast.
     memory = np.empty(tensor.nbytes, np.uint8)
     host = torch.from_numpy(memory).view(tensor.dtype).reshape(tensor.shape)
     return host.copy_(tensor)

@@ -49,15 +49,18 @@ class Run:
     def count(self, unit: Unit) -> int:
         """Return the label samples, minibatches, sweeps, epochs or seconds of training."""
         consumed = self.trainer.consumed
-        if unit == "epoch":
-            return self.count(self._epoch.unit) // self._epoch.count if self._epoch.count else 0
-        if unit == "seconds":
-            return self.feed.seconds
-        return {
-            "sample": consumed.samples,
-            "minibatch": consumed.steps,
-            "sweep": consumed.sweeps,
-        }[unit]
+        match unit:
+            case "sample":
+                return consumed.samples
+            case "minibatch":
+                return consumed.steps
+            case "sweep":
+                return consumed.sweeps
+            case "seconds":
+                return self.feed.seconds
+            case "epoch":
+                epoch = self._epoch
+                return self.count(epoch.unit) // epoch.count if epoch.count else 0
 
     @property
     def rate(self) -> float:

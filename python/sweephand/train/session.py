@@ -13,7 +13,7 @@ from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.train.checkpoint import Checkpoint
 from sweephand.train.feed import Evaluation, Feed, evaluate
 from sweephand.train.frequency import Action, Frequency, FrequencySpec
-from sweephand.train.learning_rate_control import LearningRateControl, RateController
+from sweephand.train.learning_rate_control import LearningRateControl
 from sweephand.train.minibatch_scaling import MinibatchScaling
 from sweephand.train.preemption import PREEMPTED_EXIT_CODE, Preempted, Preemption
 from sweephand.train.progress import Window
@@ -27,8 +27,8 @@ from sweephand.train.session_configs import (
     TestConfig,
 )
 from sweephand.train.snapshot import Snapshot
+from sweephand.train.steering import Steering
 from sweephand.train.trainer import Trainer
-from sweephand.train.trials import trial_loss, trial_noise_scale
 
 logger = logging.getLogger("sweephand")
 
@@ -113,16 +113,12 @@ class TrainingSession:
             self._cut = check_int("cut_minibatch_at", cut_minibatch_at)
         self._cv_config = cv_config
         self._test_config = test_config
-        self._lr_control = lr_control
-        self._mb_scaling = mb_scaling
-        _check_rates(trainer, lr_control, mb_scaling)
         self._saver = None
         saves_every = Frequency(0)
         if checkpoint_config is not None and checkpoint_config.filename is not None:
             self._saver = Saver(checkpoint_config, trainer.model.workers)
             saves_every = Frequency.parse("frequency", checkpoint_config.frequency)
         self._preemption = Preemption(is_wanted=self._saver is not None)
-        self._feed = Feed(trainer, self._preemption, self._watch_saver)
 
         epoch = Frequency(1, "epoch")
         validates_every = 0 if cv_config is None else cv_config.frequency
@@ -149,11 +145,10 @@ class TrainingSession:
             Frequency.parse("epoch_size", check_int("epoch_size", epoch_size)),
             actions,
         )
-        self._controller = RateController(lr_control or LearningRateControl())
-        self._accepted: int | Snapshot | None = None  # what a rejected epoch goes back to
-        self._is_to_accept = False  # the present moment, once it is saved
-        self._first_rate = math.nan  # of the first epoch
-        self._ended: str | None = None  # why, if not for the number of samples
+        self._steering = Steering(
+            self._run, lr_control, mb_scaling, self._mb_size, self._read, self._say
+        )
+        self._ended: str | None = None  # why, if a callback asked for it
         self._is_tested = False
 
     def train(self) -> None:
@@ -187,18 +182,18 @@ class TrainingSession:
 
     def _begin(self) -> None:
         """Restore what is to be restored."""
+        store = None
         if self._saver is not None:
+            store = self._saver.store
             checkpoint = self._saver.begin_with()
             if checkpoint is not None:
                 self._restore(Snapshot.read(checkpoint, self._trainer.model))
-                self._forget_lost_epoch(checkpoint)
                 self._say(f"going on from {checkpoint.folder}")
+                if checkpoint.folder.parent != store.folder:
+                    store = None  # its other checkpoints are not ours
             elif self._saver.restores:
-                self._say(f"no checkpoint in {self._saver.store.folder}: starting afresh")
-        if math.isnan(self._first_rate):
-            self._first_rate = self._run.rate
-        if self._keeps_best and self._accepted is None:
-            self._is_to_accept = True
+                self._say(f"no checkpoint in {store.folder}: starting afresh")
+        self._steering.begin(lambda number: store is not None and store.path(number).exists())
 
     def _train(self) -> None:
         self._act()  # what was due when it was saved
@@ -207,9 +202,16 @@ class TrainingSession:
         self._finish()
 
     def _has_ended(self) -> bool:
+        if self._why_ended is not None:
+            return True
         if self._max_samples == FULL_DATA_SWEEP:
-            return self._ended is not None or self._run.count("sweep") > 0
-        return self._ended is not None or self._run.count("sample") >= self._max_samples
+            return self._run.count("sweep") > 0
+        return self._run.count("sample") >= self._max_samples
+
+    @property
+    def _why_ended(self) -> str | None:
+        """Why training ends, if not for the number of samples."""
+        return self._ended or self._steering.ended
 
     def _step(self) -> bool:
         """Train one minibatch; False at the end of data."""
@@ -220,10 +222,7 @@ class TrainingSession:
         try:
             self._trainer.train_minibatch(minibatch, num_samples)
         except FloatingPointError as error:
-            if not (self._keeps_best and self._run.has_last_rates):
-                raise
-            self._say(str(error))
-            self._decide(math.nan)
+            self._steering.outlive(error)
         return True
 
     def _request(self) -> int:
@@ -243,7 +242,7 @@ class TrainingSession:
             self._run.feed.raise_if_preempted()
             if action.is_due(self._run):
                 self._do(run)
-        if self._is_to_accept or self._run.actions["checkpoint"].is_due(self._run):
+        if self._steering.is_to_accept or self._run.actions["checkpoint"].is_due(self._run):
             self._do(self._save)
         self._run.feed.raise_if_preempted()
 
@@ -254,8 +253,8 @@ class TrainingSession:
 
     def _finish(self) -> None:
         """Do what is due at the end of training."""
-        if self._ended is not None:
-            self._say(f"training ends: {self._ended}")
+        if self._why_ended is not None:
+            self._say(f"training ends: {self._why_ended}")
         for action, run in self._due[:2]:  # summary and validation
             if action.is_due_at_end(self._run):
                 self._do(run)
@@ -314,20 +313,11 @@ class TrainingSession:
         self._is_tested = True
         self._trainer.tell("test", result.figures())
 
-    @property
-    def _keeps_best(self) -> bool:
-        """Whether an epoch can be rejected."""
-        return self._lr_control is not None and self._lr_control.load_best
-
     def _control(self) -> None:
         """Judge the epoch that has ended."""
         value = self._control_value()
         self._run.actions["control"].done(self._run)
-        if self._run.has_last_rates:
-            self._decide(value)
-        else:
-            self._controller.note(value)
-            self._is_to_accept = self._keeps_best
+        self._steering.judge(value)
 
     def _control_value(self) -> float:
         source = None if self._cv_config is None else self._cv_config.minibatch_source
@@ -336,72 +326,28 @@ class TrainingSession:
         step, loss = self._run.validated or (None, math.nan)
         return loss if step == self._run.count("minibatch") else self._validate(source).loss
 
-    def _decide(self, value: float) -> None:
-        """Accept or reject an epoch by its loss, and change the rates."""
-        decision = self._controller.decide(value)
-        factor = decision.factor
-        if decision.is_rejected:
-            self._go_back()
-            factor = self._controller.factor
-            seen = self._run.count("sample")
-            self._say(f"the loss {value:g} is rejected: back to {seen} samples")
-        else:
-            self._is_to_accept = self._keeps_best
-        self._run.multiply_rates(factor)
-        if decision.ends_training:
-            self._ended = "the loss stopped improving a second time"
-        elif self._controller.is_too_low(self._run.rate):
-            self._ended = f"the learning rate {self._run.rate:g} is below its floor"
-
-    def _go_back(self) -> None:
-        """Go back to the end of the last accepted epoch."""
-        accepted = self._accepted
-        if isinstance(accepted, int):
-            assert self._saver is not None
-            self._wait_for_saver()
-            accepted = Snapshot.read(
-                Checkpoint(self._saver.store.path(accepted)), self._trainer.model
-            )
-        assert accepted is not None
-        self._run.restore(accepted)
-        self._is_to_accept = False
-
     def _scale(self) -> None:
-        """Choose the size of minibatches for the next epochs."""
-        assert self._mb_scaling is not None
-        scaling, trials = self._mb_scaling, self._mb_scaling.trial_minibatches
-        seen = self._run.count("sample")
-        if self._mb_size.is_last_at(seen, self._run.count("sweep")):
-            scheduled = self._mb_size[seen]
-            present = self._run.size or scheduled
-            if scaling.rule == "search":
-                ratio = self._run.rate / self._first_rate
-                sizes = scaling.trial_sizes(scheduled, present, ratio)
-                self._run.size = scaling.search(
-                    sizes, present, lambda size: trial_loss(self._run, size, trials)
-                )
-            else:
-                self._run.size = scaling.grow(
-                    present, trial_noise_scale(self._run, present, trials)
-                )
-            if self._run.size != present:
-                self._trainer.tell("change", {"minibatch_size": self._run.size})
+        self._steering.choose_size()
         self._run.actions["scaling"].done(self._run)
 
     def _save(self) -> None:
         """Save the present moment; in memory, if it is only to be accepted."""
         if self._saver is None:
-            self._is_to_accept = False
-            self._accepted = self._capture()
+            self._steering.accept(self._capture())
             return
         self._wait_for_saver()
         number = self._saver.next_number()
-        if self._is_to_accept:
-            self._is_to_accept = False
-            self._accepted = number
+        self._steering.accept(number)
         self._run.actions["checkpoint"].done(self._run)
-        pinned = self._accepted if isinstance(self._accepted, int) else None
-        self._saver.save(number, self._capture(), pinned)
+        pinned = self._steering.accepted
+        self._saver.save(number, self._capture(), pinned if isinstance(pinned, int) else None)
+
+    def _read(self, number: int) -> Snapshot:
+        """Read a checkpoint again that this session has saved."""
+        assert self._saver is not None
+        self._wait_for_saver()
+        checkpoint = Checkpoint(self._saver.store.path(number))
+        return Snapshot.read(checkpoint, self._trainer.model)
 
     def _wait_for_saver(self) -> None:
         if self._saver is not None:
@@ -427,10 +373,7 @@ class TrainingSession:
         snapshot = self._run.capture()
         snapshot.state["session"] = {
             "seconds": self._run.feed.seconds,
-            "control": self._controller.state_dict(),
-            "accepted": self._accepted if isinstance(self._accepted, int) else None,
-            "is_to_accept": self._is_to_accept,
-            "first_rate": self._first_rate,
+            "steering": self._steering.state_dict(),
             "ended": self._ended,
             "is_tested": self._is_tested,
         }
@@ -442,45 +385,8 @@ class TrainingSession:
         try:
             state = snapshot.state["session"]
             self._run.feed.begin_at(state["seconds"])
-            self._controller.load_state_dict(state["control"])
-            self._accepted = state["accepted"]
-            self._is_to_accept = state["is_to_accept"]
-            self._first_rate = state["first_rate"]
+            self._steering.load_state_dict(state["steering"])
             self._ended = state["ended"]
             self._is_tested = state["is_tested"]
         except KeyError as error:
             raise StateError(f"the state of a session lacks {error}") from error
-
-    def _forget_lost_epoch(self, checkpoint: Checkpoint) -> None:
-        """Take the present moment for the accepted one, where that is in no reach."""
-        assert self._saver is not None
-        if self._accepted is None or not self._keeps_best:
-            return
-        store = self._saver.store
-        assert isinstance(self._accepted, int)
-        is_there = (
-            checkpoint.folder.parent == store.folder and store.path(self._accepted).exists()
-        )
-        if not is_there:
-            self._say(f"checkpoint {self._accepted}, the last accepted epoch, is not there")
-            self._accepted = None
-
-
-def _check_rates(
-    trainer: Trainer,
-    lr_control: LearningRateControl | None,
-    mb_scaling: MinibatchScaling | None,
-) -> None:
-    """Refuse rates that cannot be controlled, or that would change with the minibatch size."""
-    for learner in trainer.model.learners:
-        schedule = learner.pace.schedule
-        if schedule is None and (lr_control is not None or mb_scaling is not None):
-            raise ValueError(
-                "a learner without a schedule of learning rates cannot be steered: its rates "
-                "are set by others"
-            )
-        if mb_scaling is not None and schedule is not None and schedule.minibatch_size is None:
-            raise ValueError(
-                "minibatch scaling needs learning rates with a reference size: those of a "
-                "minibatch of any size would change their meaning with it"
-            )

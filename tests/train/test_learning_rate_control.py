@@ -1,0 +1,234 @@
+"""Learning-rate control: its rule, and what a rejected epoch leaves."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
+
+import sweephand as sh
+from sweephand.train.learning_rate_control import LearningRateControl, RateController
+
+NAN = math.nan
+
+
+class TestControlRule:
+    def run(self, values: list[float], **settings: Any) -> list[tuple[bool, float, bool]]:
+        controller = RateController(LearningRateControl(**settings))
+        return [tuple(controller.decide(value)) for value in values]
+
+    def test_the_first_epoch_changes_nothing(self) -> None:
+        assert self.run([5.0], increase_if_improve_more_than=0.0) == [(False, 1.0, False)]
+
+    def test_a_worse_epoch_is_rejected_and_reduces(self) -> None:
+        assert self.run([5.0, 4.0, 4.5, 3.9]) == [
+            (False, 1.0, False),
+            (False, 1.0, False),
+            (True, 0.618, False),
+            (False, 1.0, False),  # against 4.0, which the rejected epoch left
+        ]
+
+    def test_without_a_best_a_worse_epoch_stays_and_reduces(self) -> None:
+        assert self.run([4.0, 4.5, 4.4], load_best=False) == [
+            (False, 1.0, False),
+            (False, 0.618, False),
+            (False, 1.0, False),  # against 4.5
+        ]
+
+    def test_an_equal_epoch_reduces_and_is_accepted(self) -> None:
+        assert self.run([4.0, 4.0])[1] == (False, 0.618, False)
+
+    def test_the_improvement_is_relative_to_the_previous_value(self) -> None:
+        settings = {"reduce_if_improve_less_than": 0.1, "increase_if_improve_more_than": 0.5}
+        assert self.run([10.0, 9.0], **settings)[1].__getitem__(1) == 0.618
+        assert self.run([10.0, 8.9], **settings)[1].__getitem__(1) == 1.0
+        assert self.run([10.0, 5.0], **settings)[1].__getitem__(1) == 1.0
+        assert self.run([10.0, 4.9], **settings)[1].__getitem__(1) == 1.382
+
+    def test_nan_rejects_even_the_first_epoch(self) -> None:
+        assert self.run([NAN, 4.0, NAN, 4.0]) == [
+            (True, 0.618, False),
+            (False, 1.0, False),
+            (True, 0.618, False),
+            (False, 0.618, False),
+        ]
+
+    def test_nan_without_a_best_reduces_and_is_forgotten(self) -> None:
+        assert self.run([4.0, NAN, 3.0], load_best=False) == [
+            (False, 1.0, False),
+            (False, 0.618, False),
+            (False, 1.0, False),  # against 4.0
+        ]
+
+    def test_continue_reduce_reduces_from_then_on_and_ends_at_the_second_failure(self) -> None:
+        assert self.run([5.0, 4.0, 4.0, 3.0, 2.0, 2.5], continue_reduce=True) == [
+            (False, 1.0, False),
+            (False, 1.0, False),
+            (False, 0.618, False),
+            (False, 0.618, False),
+            (False, 0.618, False),
+            (True, 0.618, True),
+        ]
+
+    def test_rejections_in_a_row_multiply(self) -> None:
+        controller = RateController(LearningRateControl())
+        factors = []
+        for value in (4.0, 5.0, 5.0, 3.0):
+            controller.decide(value)
+            factors.append(controller.factor)
+        assert factors == [1.0, 0.618, 0.618**2, 1.0]
+
+    def test_a_rate_below_the_floor_is_too_low(self) -> None:
+        controller = RateController(LearningRateControl(min_learning_rate=0.01))
+        assert controller.is_too_low(0.009)
+        assert not controller.is_too_low(0.01)
+        assert RateController(LearningRateControl()).is_too_low(1e-13)
+
+    @given(st.lists(st.sampled_from([1.0, 2.0, 3.0, NAN]), max_size=12), st.booleans())
+    def test_a_restored_controller_goes_on_the_same(
+        self, values: list[float], continue_reduce: bool
+    ) -> None:
+        settings = LearningRateControl(continue_reduce=continue_reduce)
+        controller = RateController(settings)
+        for value in values:
+            fresh = RateController(settings)
+            fresh.load_state_dict(json.loads(json.dumps(controller.state_dict())))
+            assert fresh.decide(value) == controller.decide(value)
+            assert fresh.state_dict() == controller.state_dict()
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"reduce_if_improve_less_than": -1},
+            {"increase_if_improve_more_than": NAN},
+            {"min_learning_rate": "low"},
+            {"load_best": 1},
+        ],
+    )
+    def test_wrong_settings_are_refused(self, settings: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match=next(iter(settings))):
+            LearningRateControl(**settings)
+
+
+class TestControl:
+    """Sessions whose validation losses are told by a criterion."""
+
+    def session(
+        self, losses: list[float], writers: list[Any], epochs: int, **options: Any
+    ) -> tuple[sh.Trainer, sh.TrainingSession]:
+        left = iter(losses)
+
+        def criterion(model: Line, minibatch: sh.Minibatch) -> Any:
+            loss, gradients = squared_error(model, minibatch)
+            return (loss if model.training else next(left)), gradients
+
+        trainer = line_trainer(writers, 0.01, criterion=criterion)
+        control = options.pop("lr_control", sh.LearningRateControl())
+        session = sh.training_session(
+            trainer,
+            source_of_lengths([1] * 40),
+            8,
+            max_samples=40 * epochs,
+            cv_config=sh.CrossValidationConfig(
+                source_of_lengths([1], max_sweeps=1), frequency=0
+            ),
+            lr_control=control,
+            **options,
+        )
+        return trainer, session
+
+    def test_a_rejected_epoch_leaves_only_a_smaller_rate(self) -> None:
+        heard = Heard()
+        trainer, session = self.session([3.0, 2.0, 2.5, 1.0], [heard], 3)
+        session.train()
+        # The third epoch is done again, from the end of the second.
+        third, again = heard.steps[10:15], heard.steps[15:20]
+        assert [step.step for step in third] == [step.step for step in again]
+        assert third[0].loss == again[0].loss
+        assert third[1].loss != again[1].loss
+        assert trainer.total_number_of_samples_seen == 120
+        told = [r.figures["learning_rate"] for r in heard.of("change")]
+        assert told == [0.01, 0.01 * 0.618]
+        assert any("2.5 is rejected" in str(r.figures["message"]) for r in heard.of("event"))
+
+    def test_the_redone_epoch_is_that_of_a_run_with_the_smaller_rate(self) -> None:
+        heard, plain = Heard(), Heard()
+        self.session([3.0, 4.0, 1.0], [heard], 2)[1].train()
+        trainer = line_trainer([plain], 0.01)
+        source = source_of_lengths([1] * 40)
+        sh.training_session(trainer, source, 8, max_samples=40).train()
+        trainer.model.learners[0].learning_rate *= 0.618
+        sh.training_session(trainer, source, 8, max_samples=80).train()
+        assert [s.loss for s in heard.steps[:5] + heard.steps[10:15]] == [
+            s.loss for s in plain.steps
+        ]
+
+    def test_training_ends_when_the_rate_falls_below_its_floor(self) -> None:
+        control = sh.LearningRateControl(min_learning_rate=0.005)
+        heard = Heard()
+        trainer, session = self.session([1.0] + [2.0] * 9, [heard], 9, lr_control=control)
+        session.train()
+        assert trainer.model.learners[0].learning_rate == pytest.approx(0.01 * 0.618**2)
+        assert "below its floor" in str(heard.of("event")[-1].figures["message"])
+
+    def test_the_explicit_rates_of_the_schedule_come_first(self) -> None:
+        trainer = line_trainer(
+            rate=sh.learning_parameter_schedule([0.01, 0.02, 0.03], epoch_size=40)
+        )
+        sh.training_session(
+            trainer,
+            source_of_lengths([1] * 40),
+            8,
+            max_samples=80,
+            lr_control=sh.LearningRateControl(reduce_if_improve_less_than=1.0),
+        ).train()
+        assert trainer.model.learners[0].learning_rate == 0.03 * 0.618
+
+    def test_the_training_loss_decides_without_validation(self) -> None:
+        trainer = line_trainer(rate=0.05)
+        sh.training_session(
+            trainer,
+            source_of_lengths([1] * 40),
+            8,
+            max_samples=160,
+            epoch_size=40,
+            lr_control=sh.LearningRateControl(increase_if_improve_more_than=0.0),
+        ).train()
+        assert trainer.model.learners[0].learning_rate == pytest.approx(0.05 * 1.382**3)
+
+    def test_nan_in_the_midst_of_an_epoch_goes_back_too(self) -> None:
+        calls = []
+
+        def criterion(model: Line, minibatch: sh.Minibatch) -> Any:
+            calls.append(minibatch.nominal_time)
+            loss, gradients = squared_error(model, minibatch)
+            return (NAN if len(calls) == 8 else loss), gradients
+
+        heard = Heard()
+        trainer = line_trainer([heard], 0.01, criterion=criterion)
+        sh.training_session(
+            trainer,
+            source_of_lengths([1] * 40),
+            8,
+            max_samples=80,
+            lr_control=sh.LearningRateControl(),
+        ).train()
+        assert calls == [0, 8, 16, 24, 32, 40, 48, 56, 40, 48, 56, 64, 72]
+        assert trainer.model.learners[0].learning_rate == 0.01 * 0.618
+        assert not any(math.isnan(step.loss) for step in heard.steps)
+
+    def test_rates_that_others_set_cannot_be_controlled(self) -> None:
+        torch = pytest.importorskip("torch")
+        model = torch.nn.Linear(2, 1)
+        learner = sh.torch.Learner(torch.optim.SGD(model.parameters(), 0.1), None)
+        trainer = sh.Trainer(model, lambda m, b: m.weight.sum(), learner)
+        with pytest.raises(ValueError, match="set by others"):
+            sh.training_session(
+                trainer,
+                source_of_lengths([1], max_sweeps=1),
+                8,
+                lr_control=sh.LearningRateControl(),
+            )

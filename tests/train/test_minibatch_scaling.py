@@ -1,0 +1,170 @@
+"""Minibatch scaling: its rules, and that trials leave no trace."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
+
+import sweephand as sh
+from sweephand.train.minibatch_scaling import MinibatchScaling, noise_scale, round_size
+from sweephand.train.trials import trial_loss, trial_noise_scale
+
+NAN = math.nan
+
+
+class TestScalingRule:
+    def test_sizes_grow_by_the_root_of_two_in_multiples_of_64(self) -> None:
+        sizes = list(MinibatchScaling().trial_sizes(256, 1024, 1.0))
+        assert sizes == [512, 704, 1024, 1472, 2048]
+
+    def test_a_fallen_rate_begins_higher(self) -> None:
+        assert next(MinibatchScaling().trial_sizes(256, 256, 1.0)) == 256
+        assert next(MinibatchScaling().trial_sizes(256, 256, 0.25)) == 512
+
+    def test_sizes_end_at_the_largest(self) -> None:
+        assert list(MinibatchScaling(max_size=700).trial_sizes(512, 512, 1.0)) == [512, 700]
+        assert list(MinibatchScaling().trial_sizes(3, 3, 1.0)) == [3, 4, 6]
+
+    @given(
+        st.integers(1, 5000),
+        st.integers(1, 5000),
+        st.floats(0, 2, allow_nan=False),
+        st.integers(1, 10000),
+    )
+    def test_sizes_ascend_and_keep_their_bounds(
+        self, scheduled: int, present: int, ratio: float, largest: int
+    ) -> None:
+        scaling = MinibatchScaling(max_size=largest)
+        sizes = list(scaling.trial_sizes(scheduled, present, ratio))
+        assert sizes == sorted(set(sizes))
+        assert sizes[0] >= 1
+        assert sizes[-1] == min(largest, 2 * present)
+
+    def test_the_search_keeps_the_last_that_converges_as_the_first(self) -> None:
+        losses = {64: 1.0, 128: 1.009, 192: 1.02, 256: 0.5}
+        scaling = MinibatchScaling(error_margin=1.0)
+        assert scaling.search(iter(losses), 64, losses.__getitem__) == 128
+        losses[128] = NAN
+        assert scaling.search(iter(losses), 64, losses.__getitem__) == 64
+        assert scaling.search(iter(losses), 99, lambda size: NAN) == 99
+
+    def test_growth_by_the_noise_scale_is_at_most_double_and_never_down(self) -> None:
+        scaling = MinibatchScaling(max_size=3000, rule="noise scale")
+        assert scaling.grow(1000, 50.0) == 1000
+        assert scaling.grow(1000, 1300.0) == 1280
+        assert scaling.grow(1000, 9e9) == 2000
+        assert scaling.grow(2000, math.inf) == 3000
+        assert scaling.grow(1000, NAN) == 1000
+
+    def test_the_noise_scale_of_known_gradients(self) -> None:
+        # |G|^2 = 9, and a sample's noise has the variance 4 in each of 50 elements.
+        rng = np.random.default_rng(0)
+        size, count, length = 20, 4000, 50
+        true = np.full(length, 3 / math.sqrt(length))
+        noise = rng.normal(scale=2.0, size=(count, length)) / math.sqrt(size)
+        means = true + noise
+        found = noise_scale(
+            list((means**2).sum(1)), [size] * count, float((means.mean(0) ** 2).sum())
+        )
+        assert found == pytest.approx(200 / 9, rel=0.02)
+
+    def test_rounding(self) -> None:
+        assert [round_size(s) for s in (0.2, 1.4, 63.4, 64, 95.9, 96.1)] == [
+            1,
+            1,
+            63,
+            64,
+            64,
+            128,
+        ]
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"max_size": 0},
+            {"trial_minibatches": 1, "rule": "noise scale"},
+            {"error_margin": -1.0},
+            {"frequency": 0},
+            {"rule": "hope"},
+        ],
+    )
+    def test_wrong_settings_are_refused(self, settings: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match=next(iter(settings))):
+            MinibatchScaling(**settings)
+
+
+def moment(session: sh.TrainingSession) -> tuple[str, dict[str, bytes]]:
+    """Return everything that a session would save."""
+    snapshot = session._capture()
+    files = {
+        f"{name}/{key}": tensor.data.tobytes()
+        for name, file in snapshot.files.items()
+        for key, tensor in file.tensors.items()
+    }
+    return json.dumps(snapshot.state), files
+
+
+class TestScaling:
+    def session(self, rule: str, heard: Heard, **options: Any) -> sh.TrainingSession:
+        rng = np.random.default_rng(7)
+
+        def noisy(model: Line, minibatch: sh.Minibatch) -> Any:
+            np.random.normal()  # noqa: NPY002
+            loss, [gradient] = squared_error(model, minibatch)
+            return loss, [gradient + rng.normal(scale=100, size=2).astype(np.float32)]
+
+        trainer = line_trainer(
+            [heard],
+            sh.learning_parameter_schedule_per_sample(1e-4),
+            criterion=noisy,
+            stateful={"rng": rng},
+        )
+        scaling = sh.MinibatchScaling(
+            rule=rule,  # type: ignore[arg-type]
+            trial_minibatches=4,
+            max_size=24,
+            error_margin=1000.0,
+        )
+        return sh.training_session(
+            trainer,
+            source_of_lengths([1] * 40),
+            8,
+            max_samples=options.pop("max_samples", 160),
+            epoch_size=40,
+            mb_scaling=scaling,
+            **options,
+        )
+
+    def test_a_trial_leaves_no_trace(self) -> None:
+        session = self.session("search", Heard(), max_samples=30)
+        session.train()
+        before = moment(session)
+        assert trial_loss(session._run, 16, 5) > 0
+        assert moment(session) == before
+        assert trial_noise_scale(session._run, 16, 5) > 0
+        assert moment(session) == before
+
+    @pytest.mark.parametrize("rule", ["search", "noise scale"])
+    def test_the_minibatch_grows_at_epochs(self, rule: str) -> None:
+        heard = Heard()
+        self.session(rule, heard).train()
+        sizes = [step.num_samples for step in heard.steps]
+        assert sizes[:5] == [8] * 5
+        assert sizes[5] == 16
+        told = [r.figures["minibatch_size"] for r in heard.of("change")[1:]]
+        assert told in ([16], [16, 24])
+        assert max(sizes) == told[-1]
+
+    def test_rates_of_a_minibatch_of_any_size_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="reference size"):
+            sh.training_session(
+                line_trainer(rate=0.1),
+                source_of_lengths([1], max_sweeps=1),
+                8,
+                mb_scaling=sh.MinibatchScaling(),
+            )

@@ -1,0 +1,90 @@
+"""Minibatches in parts: their gradients are those of the whole."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from tests.train.small import (
+    line_trainer,
+    source_of_lengths,
+)
+from tests.train.small_torch import LENGTHS, minibatch, parameters, torch_error, torch_trainer
+from torch import nn
+
+import sweephand as sh
+import sweephand.torch
+from sweephand.train.sub_minibatches import split
+
+
+class TestSubMinibatches:
+    @pytest.mark.parametrize("parts", [1, 2, 3, 8, 11])
+    @pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded(side="left", multiple_of=4)])
+    def test_parts_add_up_to_the_whole(self, parts: int, layout: sh.Layout) -> None:
+        whole = minibatch(layout=layout)
+        pieces = split(whole, parts)
+        assert len(pieces) == parts
+        assert [name for piece in pieces for name in piece.ids] == whole.ids
+        assert [piece.num_sequences for piece in pieces] == [len(piece.ids) for piece in pieces]
+        assert sum(piece.num_samples for piece in pieces) == whole.num_samples
+        assert pieces[-1].num_sequences > 0
+        for name, data in whole.items():
+            values = np.concatenate([piece[name].values for piece in pieces])
+            assert np.array_equal(values, data.values)
+            assert sum(piece[name].num_samples for piece in pieces) == data.num_samples
+            rows = [row for piece in pieces for row in piece[name].asarray()]
+            assert len(rows) == whole.num_sequences
+            for row, wanted in zip(rows, data.asarray(), strict=True):
+                assert np.array_equal(row[row != 0], wanted[wanted != 0])
+            for piece in pieces:
+                part = piece[name]
+                assert part.asarray().shape[:2] == part.mask.shape
+                assert (part.mask != 0).sum() == part.num_samples
+                assert part.lengths.tolist() == [len(one) for one in part.as_sequences()]
+
+    def test_sparse_parts_are_rows_of_the_whole(self) -> None:
+        scipy_sparse = pytest.importorskip("scipy.sparse")
+        matrix = scipy_sparse.csr_matrix(np.eye(6, dtype=np.float32))
+        corpus = sh.ArrayDeserializer({"s": matrix})
+        whole = sh.MinibatchSource(corpus).next_minibatch(6)
+        first, second = split(whole, 2)
+        stacked = np.vstack([part["s"].values.toarray() for part in (first, second)])
+        assert np.array_equal(stacked, whole["s"].values.toarray())
+
+    def test_only_minibatches_of_a_source_are_cut(self) -> None:
+        with pytest.raises(TypeError, match="only minibatches of a source"):
+            split({"x": 1}, 2)
+
+    @pytest.mark.parametrize("parts", [2, 3, 5, 20])
+    def test_gradients_of_parts_are_those_of_the_whole(self, parts: int) -> None:
+        model, trainer = torch_trainer()
+        other, in_parts = torch_trainer(sub_minibatches=parts)
+        line, line_in_parts = line_trainer(), line_trainer(sub_minibatches=parts)
+        for one in source_of_lengths(LENGTHS, max_sweeps=3).minibatches(20):
+            for each in (trainer, in_parts, line, line_in_parts):
+                each.train_minibatch(one)
+            assert in_parts.previous_minibatch_loss_average == pytest.approx(
+                trainer.previous_minibatch_loss_average, rel=1e-5
+            )
+        for mine, wanted in zip(parameters(other), parameters(model), strict=True):
+            assert torch.allclose(mine, wanted, rtol=1e-4)
+        assert np.allclose(
+            line_in_parts.model.learners[0].parameters["0"],
+            line.model.learners[0].parameters["0"],
+        )
+
+    def test_one_bad_part_voids_the_step(self) -> None:
+        calls = []
+
+        def criterion(model: nn.Module, one: sh.Minibatch) -> torch.Tensor:
+            calls.append(one.num_sequences)
+            return torch_error(model, one) * (math.inf if len(calls) == 2 else 1)
+
+        model, trainer = torch_trainer(criterion=criterion, loss_scale={}, sub_minibatches=3)
+        before = parameters(model)
+        trainer.train_minibatch(minibatch())
+        assert calls == [3, 3, 4]
+        assert all(map(torch.equal, before, parameters(model)))
+        assert (trainer.consumed.steps, trainer.applied.steps) == (1, 0)
+        trainer.train_minibatch(minibatch())
+        assert trainer.applied.steps == 1

@@ -1,0 +1,179 @@
+"""What a trainer refuses or warns of, and says where."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.train.small import (
+    Line,
+    line_trainer,
+    source_of_lengths,
+    squared_error,
+)
+from tests.train.small_torch import minibatch, parameters, torch_error, torch_trainer
+from torch import nn
+
+import sweephand as sh
+import sweephand.torch
+
+
+class TestBadInput:
+    def test_a_loss_that_is_not_finite_changes_nothing_and_tells_where(self) -> None:
+        def criterion(model: nn.Module, one: sh.Minibatch) -> torch.Tensor:
+            return torch_error(model, one) * math.nan
+
+        model, trainer = torch_trainer(criterion=criterion)
+        line = line_trainer(criterion=lambda m, b: (math.inf, [np.ones(2)]))
+        before = parameters(model)
+        for one in (trainer, line):
+            with pytest.raises(FloatingPointError, match=r"step 1, .* time 0 of array__\d"):
+                one.train_minibatch(minibatch(6))
+        assert all(map(torch.equal, before, parameters(model)))
+        assert not line.model.learners[0].parameters["0"].any()
+
+    def test_a_run_of_skips_ends_with_the_ids_of_the_minibatch(self) -> None:
+        def criterion(model: nn.Module, one: sh.Minibatch) -> torch.Tensor:
+            return torch_error(model, one) * math.inf
+
+        _, trainer = torch_trainer(criterion=criterion, loss_scale={"max_consecutive_skips": 2})
+        one = minibatch(6)
+        trainer.train_minibatch(one)
+        with pytest.raises(sh.LossScaleError, match="nominal time 0") as caught:
+            trainer.train_minibatch(one)
+        assert caught.value.minibatch_ids == tuple(one.ids)
+        assert (trainer.consumed.steps, trainer.applied.steps) == (2, 0)
+
+    def test_a_mean_is_noticed_once_and_a_sum_is_not(self) -> None:
+        source = source_of_lengths([1, 2, 3, 5, 8] * 20)
+
+        def total(model: Line, one: sh.Minibatch) -> Any:
+            loss, gradients = squared_error(model, one)
+            return loss + one.num_samples, gradients
+
+        def mean(model: Line, one: sh.Minibatch) -> Any:
+            loss, gradients = total(model, one)
+            return loss / one.num_samples, gradients
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            summing = line_trainer(criterion=total)
+            for size in range(300):
+                summing.train_minibatch(source.next_minibatch(10 + size % 7))
+        averaging = line_trainer(criterion=mean)
+
+        def train_long() -> None:
+            for size in range(300):
+                averaging.train_minibatch(source.next_minibatch(10 + size % 7))
+
+        with pytest.warns(UserWarning, match="must return their sum") as caught:
+            train_long()
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+
+    def test_a_parameter_without_a_learner_is_named(self) -> None:
+        model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+        learner = sh.torch.Learner(torch.optim.SGD(model[0].parameters(), 0.1), 0.1)
+        with pytest.raises(
+            ValueError, match=r"no learner has the parameters 1\.weight, 1\.bias"
+        ):
+            sh.Trainer(model, torch_error, learner)
+        arrays = {"w": np.zeros(2), "b": np.zeros(1)}
+        with pytest.raises(ValueError, match="no learner has the parameters b"):
+            sh.Trainer(arrays, squared_error, sh.numpy.SGD([arrays["w"]], 0.1))
+
+    def test_a_parameter_with_two_learners_is_named(self) -> None:
+        model = nn.Linear(2, 1)
+        learners = [
+            sh.torch.Learner(torch.optim.SGD(some, 0.1), 0.1)
+            for some in (list(model.parameters()), [model.bias])
+        ]
+        with pytest.raises(ValueError, match="more than one learner has the parameters bias"):
+            sh.Trainer(model, torch_error, learners)
+
+    def test_a_learner_with_foreign_parameters_is_refused(self) -> None:
+        model = nn.Linear(2, 1)
+        everything = [*model.parameters(), *nn.Linear(2, 1).parameters()]
+        learner = sh.torch.Learner(torch.optim.SGD(everything, 0.1), 0.1)
+        with pytest.raises(ValueError, match="2 parameters that are not the model's"):
+            sh.Trainer(model, torch_error, learner)
+
+    def test_a_frozen_parameter_needs_no_learner_and_may_have_one(self) -> None:
+        model = nn.Linear(2, 1)
+        model.bias.requires_grad = False
+        for learned in ([model.weight], list(model.parameters())):
+            learner = sh.torch.Learner(torch.optim.SGD(learned, 0.1), 0.1)
+            sh.Trainer(model, torch_error, learner).train_minibatch(minibatch())
+
+    def test_parameters_without_gradient_are_told_once(self) -> None:
+        model = nn.ModuleDict({"used": nn.Linear(2, 1), "unused": nn.Linear(2, 1)})
+        _, trainer = torch_trainer(
+            model=model, criterion=lambda m, one: torch_error(m["used"], one)
+        )
+        with pytest.warns(UserWarning, match=r"2 parameters no gradient.*unused\.") as caught:
+            trainer.train_minibatch(minibatch())
+        assert caught[0].filename == __file__
+        trainer.train_minibatch(minibatch())
+
+    def test_no_gradient_at_all_is_an_error(self) -> None:
+        free = torch.zeros((), requires_grad=True)
+        _, trainer = torch_trainer(criterion=lambda m, one: free * 2)
+        with pytest.raises(ValueError, match="no parameter has a gradient: weight, bias"):
+            trainer.train_minibatch(minibatch())
+        with pytest.raises(ValueError, match="no parameter has a gradient"):
+            line_trainer(criterion=lambda m, b: (1.0, [None])).train_minibatch(minibatch())
+
+    @pytest.mark.parametrize(
+        "returned", [None, 1.0, torch.ones(2, requires_grad=True), (torch.ones(()),) * 3]
+    )
+    def test_a_criterion_must_return_a_sum(self, returned: Any) -> None:
+        _, trainer = torch_trainer(criterion=lambda m, one: returned)
+        with pytest.raises(ValueError, match="must return the sum of the loss as a tensor"):
+            trainer.train_minibatch(minibatch())
+
+    @pytest.mark.parametrize(
+        ("returned", "text"),
+        [
+            (1.0, "must return"),
+            ((1.0,), "must return"),
+            ((1.0, 2.0, 3.0, [None]), "must return"),
+            ((1.0, []), "each of the 1 parameters"),
+        ],
+    )
+    def test_a_numpy_criterion_must_return_gradients(self, returned: Any, text: str) -> None:
+        with pytest.raises(ValueError, match=text):
+            line_trainer(criterion=lambda m, one: returned).train_minibatch(minibatch())
+
+    @pytest.mark.parametrize(
+        ("options", "text"),
+        [
+            ({"criterion": 3}, "criterion must be callable"),
+            ({"writers": ["print"]}, "methods update and write"),
+            ({"sub_minibatches": 0}, "sub_minibatches"),
+            ({"stateful": {"it": 3}}, "stateful"),
+        ],
+    )
+    def test_wrong_arguments_are_refused(self, options: dict[str, Any], text: str) -> None:
+        with pytest.raises(ValueError, match=text):
+            line_trainer(**options)
+
+    def test_learners_must_fit_the_model(self) -> None:
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        with pytest.raises(ValueError, match="at least one learner"):
+            sh.Trainer(model, torch_error, [])
+        with pytest.raises(TypeError, match=r"must be sweephand\.torch\.Learner"):
+            sh.Trainer(model, torch_error, optimizer)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="must be learners of sweephand"):
+            sh.Trainer(Line(), squared_error, optimizer)  # type: ignore[arg-type]
+
+    def test_a_loss_scale_must_hold_for_all_learners(self) -> None:
+        model = nn.Linear(2, 1)
+        learners = [
+            sh.torch.Learner(sh.LossScaleOptimizer(torch.optim.SGD([one], 0.1)), 0.1)
+            for one in model.parameters()
+        ]
+        with pytest.raises(ValueError, match="must hold for all parameters"):
+            sh.Trainer(model, torch_error, learners)
