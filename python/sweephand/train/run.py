@@ -108,8 +108,7 @@ class Run:
             )
         try:
             run = state["run"]
-            self.source.restore_from_checkpoint(state["source"])
-            self.trainer.restore(snapshot)
+            self._restore_source_and_trainer(snapshot)
             for name, action in self.actions.items():
                 action.load_state_dict(run["actions"][name], self)
             self.figures.load_state_dict(run["figures"])
@@ -118,6 +117,16 @@ class Run:
             self.validated = tuple(run["validated"]) if run["validated"] else None
         except (KeyError, TypeError) as error:
             raise StateError(f"this is no state of a run: {error!r}") from error
+
+    def _restore_source_and_trainer(self, snapshot: Snapshot) -> None:
+        """Restore both, or none if one of them refuses."""
+        stood = self.source.get_checkpoint_state()
+        self.source.restore_from_checkpoint(snapshot.state["source"])
+        try:
+            self.trainer.restore(snapshot)
+        except StateError:
+            self.source.restore_from_checkpoint(stood)
+            raise
 
     @contextmanager
     def without_trace(self) -> Iterator[None]:
