@@ -94,6 +94,37 @@ class PaddedGather:
         )  # fmt: skip
 
 
+class RowPacker:
+    """Sequences of uint16 tokens, packed into rows with segments, positions and a mask."""
+
+    def __init__(
+        self,
+        tokens: NDArray[np.uint16],
+        offsets: NDArray[np.int64],
+        row_length: int,
+        rows: int,
+        window: int = 10_000,
+    ) -> None:
+        self.tokens, self.offsets = tokens, offsets
+        self.row_length, self.rows, self.window = row_length, SLOTS * rows, window
+        cells = self.rows * row_length
+        self.out = np.zeros(cells, np.uint16)
+        self.segments, self.positions = np.zeros((2, cells), np.int32)
+        self.mask = np.zeros(cells, np.uint8)
+
+    def __call__(self, sequences: NDArray[np.int64]) -> int:
+        """Return the number of rows."""
+        pack = _library().pack_rows
+        pack.restype = ctypes.c_size_t
+        found = pack(
+            _pointer(self.tokens), _pointer(self.offsets), _pointer(sequences),
+            _size(len(sequences)), _size(self.window), _size(self.row_length),
+            _pointer(self.out), _pointer(self.segments), _pointer(self.positions),
+            _pointer(self.mask), _size(self.rows),
+        )  # fmt: skip
+        return int(found)
+
+
 def _pointer(array: NDArray[np.generic]) -> ctypes.c_void_p:
     assert array.flags.c_contiguous
     return ctypes.c_void_p(array.ctypes.data)

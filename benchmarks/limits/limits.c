@@ -5,6 +5,7 @@
 // advance. Slots lie `slot` elements of the output apart.
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define AHEAD 8
@@ -93,4 +94,99 @@ void gather_padded(const uint16_t* tokens, const int64_t* offsets, const int64_t
       mask += width;
     }
   }
+}
+
+// Best fit decreasing of `count` sequences: every sequence, the longest first, goes into the row
+// with the least room that holds it. Entry r of `heads` is the first sequence of row r and
+// next[i] the one behind i, or -1. Returns the number of rows.
+static size_t best_fit(const int64_t* offsets, const int64_t* order, size_t count, size_t length,
+                       int32_t* heads, int32_t* tails, int32_t* next, int32_t* sorted,
+                       int32_t* with_room, int32_t* below, uint64_t* rooms) {
+  size_t* begins = calloc(length + 2, sizeof *begins);
+  for (size_t i = 0; i < count; ++i) {
+    ++begins[length - (size_t)(offsets[order[i] + 1] - offsets[order[i]]) + 1];
+  }
+  for (size_t l = 0; l <= length; ++l) begins[l + 1] += begins[l];
+  for (size_t i = 0; i < count; ++i) {
+    sorted[begins[length - (size_t)(offsets[order[i] + 1] - offsets[order[i]])]++] = (int32_t)i;
+  }
+  free(begins);
+  memset(with_room, -1, (length + 1) * sizeof *with_room);
+  memset(rooms, 0, (length / 64 + 1) * sizeof *rooms);
+  size_t rows = 0;
+  for (size_t j = 0; j < count; ++j) {
+    const int32_t i = sorted[j];
+    const size_t size = (size_t)(offsets[order[i] + 1] - offsets[order[i]]);
+    size_t word = size / 64;
+    uint64_t bits = rooms[word] & (~UINT64_C(0) << size % 64);
+    while (bits == 0 && word < length / 64) bits = rooms[++word];
+    size_t room = length;
+    int32_t row = (int32_t)rows;
+    next[i] = -1;
+    if (bits != 0) {
+      room = word * 64 + (size_t)__builtin_ctzll(bits);
+      row = with_room[room];
+      with_room[room] = below[row];
+      if (with_room[room] < 0) rooms[word] &= ~(UINT64_C(1) << room % 64);
+      next[tails[row]] = i;
+    } else {
+      heads[rows++] = i;
+    }
+    tails[row] = i;
+    room -= size;
+    below[row] = with_room[room];
+    with_room[room] = row;
+    rooms[room / 64] |= UINT64_C(1) << room % 64;
+  }
+  return rows;
+}
+
+// Rows of `length` cells: tokens, the number of the sequence in its row, the place in it, and a
+// mask. Sequences are packed `window` at a time. Row r goes to slot r % slots. Returns the
+// number of rows.
+size_t pack_rows(const uint16_t* tokens, const int64_t* offsets, const int64_t* order,
+                 size_t count, size_t window, size_t length, uint16_t* out, int32_t* segments,
+                 int32_t* positions, uint8_t* mask, size_t slots) {
+  int32_t* scratch = malloc((5 * window + length + 1) * sizeof *scratch);
+  uint64_t* rooms = malloc((length / 64 + 1) * sizeof *rooms);
+  int32_t *heads = scratch, *tails = heads + window, *next = tails + window;
+  int32_t *sorted = next + window, *below = sorted + window, *with_room = below + window;
+  size_t done = 0;
+  for (size_t begin = 0; begin < count; begin += window) {
+    const int64_t* part = order + begin;
+    const size_t here = count - begin < window ? count - begin : window;
+    const size_t rows = best_fit(offsets, part, here, length, heads, tails, next, sorted,
+                                 with_room, below, rooms);
+    for (size_t r = 0; r < rows; ++r, ++done) {
+      const size_t first = done % slots * length;
+      uint16_t* to = out + first;
+      int32_t *segment = segments + first, *position = positions + first;
+      uint8_t* valid = mask + first;
+      int32_t number = 0;
+      size_t used = 0;
+      if (r + 1 < rows) {  // the sequences of the next row
+        for (int32_t i = heads[r + 1]; i >= 0; i = next[i]) {
+          prefetch((const char*)(tokens + offsets[part[i]]), 5 * LINE);
+        }
+      }
+      for (int32_t i = heads[r]; i >= 0; i = next[i]) {
+        const int64_t from = offsets[part[i]];
+        const size_t size = (size_t)(offsets[part[i] + 1] - from);
+        memcpy(to + used, tokens + from, size * sizeof *to);
+        ++number;
+        for (size_t k = 0; k < size; ++k) segment[used + k] = number;
+        for (size_t k = 0; k < size; ++k) position[used + k] = (int32_t)k;
+        memset(valid + used, 1, size);
+        valid[used] = 2;
+        used += size;
+      }
+      memset(to + used, 0, (length - used) * sizeof *to);
+      memset(segment + used, 0, (length - used) * sizeof *segment);
+      memset(position + used, 0, (length - used) * sizeof *position);
+      memset(valid + used, 0, length - used);
+    }
+  }
+  free(scratch);
+  free(rooms);
+  return done;
 }

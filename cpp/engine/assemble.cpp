@@ -70,7 +70,7 @@ bool is_table(const Column& column, const StreamSpec& stream, const AssembleOpti
 }
 
 // Takes the sequences out of the plan's share, and of what each member gives to it, that one
-// of them skips.
+// of them skips. In a row those behind them move up.
 template <class Shares>
 void leave_out_skipped(Shares& shares, Plan& plan) {
   const auto has_skipped = [](const auto& chunk) { return !chunk->skipped.empty(); };
@@ -80,15 +80,27 @@ void leave_out_skipped(Shares& shares, Plan& plan) {
     return;
   }
   std::size_t kept = 0;
+  std::uint32_t row = 0;
+  std::uint32_t freed = 0;  // cells of the row
   for (std::size_t j = 0; j < plan.share.size(); ++j) {
+    if (!plan.cells.empty() && plan.cells[j].row != row) {
+      row = plan.cells[j].row;
+      freed = 0;
+    }
     const bool skipped = std::any_of(shares.begin(), shares.end(), [&](const auto& share) {
       if (!share) return false;
       const auto [chunk, index] = share->sequences[j];
       return std::binary_search(chunk->skipped.begin(), chunk->skipped.end(), index);
     });
-    if (skipped) continue;
+    if (skipped) {
+      freed += plan.share[j].size;
+      continue;
+    }
     plan.share[kept] = plan.share[j];
-    if (!plan.cells.empty()) plan.cells[kept] = plan.cells[j];
+    if (!plan.cells.empty()) {
+      plan.cells[kept] = plan.cells[j];
+      plan.cells[kept].column -= freed;
+    }
     for (auto& share : shares) {
       if (share) share->sequences[kept] = share->sequences[j];
     }

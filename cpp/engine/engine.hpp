@@ -48,7 +48,9 @@ class Engine {
   // The next minibatch. When it throws, the place stays, and the next call tries again.
   std::shared_ptr<const Batch> next(const Request& request, const Poll& poll);
 
-  // Where the next minibatch begins. A forked child may ask too.
+  // Where the next minibatch begins. A forked child may ask too. Who asks for the position must
+  // not hold what a deserializer's errors need to be destroyed, such as Python's lock: a thread
+  // that drops one may have to wait for it.
   std::uint64_t time() const noexcept { return time_; }
   Position position() const;
 

@@ -28,7 +28,8 @@ from sweephand.layouts import (
     TruncatedBPTT,
 )
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
-from sweephand.minibatch import Minibatch, MinibatchData
+from sweephand.minibatch import Minibatch
+from sweephand.minibatch_data import MinibatchData
 from sweephand.source import MinibatchSource, MinibatchSourceFromData
 from sweephand.streams import StreamDef, StreamDefs, StreamInfo, Streams
 from sweephand.train.learning_rate_control import LearningRateControl

@@ -174,6 +174,28 @@ def test_an_error_leaves_the_place_and_the_next_call_tries_again(
         assert source.next_minibatch(1)["x"].values.tolist() == [12]
 
 
+def test_a_state_can_be_taken_while_a_thread_drops_its_error() -> None:
+    go_on = threading.Event()
+
+    class Failing(Gated):
+        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+            if chunk_id > 1:
+                assert go_on.wait(TIMEOUT)
+            if chunk_id > 0:
+                raise OSError("the disk is on fire")
+            return super().get_chunk(chunk_id)
+
+    with sh.MinibatchSource(Failing(), randomize=False, num_threads=2, prefetch=3) as source:
+        source.next_minibatch(4)
+        for _ in range(50):
+            go_on.clear()
+            with pytest.raises(OSError, match="the disk is on fire"):
+                source.next_minibatch(4)
+            go_on.set()
+            for _ in range(1000):
+                assert source.get_checkpoint_state()["position"] == 4
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_error_ahead_does_not_hide_what_comes_before_it(engine: dict[str, int]) -> None:
     class Broken(Gated):

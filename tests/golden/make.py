@@ -7,13 +7,16 @@ A golden file is a promise, so this refuses to touch one that exists. A changed 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests import model
+from tests import model, model_layouts
 from tests.model import ModelCorpus, ModelSettings
 
 FOLDER = Path(__file__).parent
@@ -27,6 +30,7 @@ def main() -> None:
     write("permutations", [permutation(size) for size in permutation_sizes()])
     write("sweeps", [sweeps(*case) for case in SWEEPS])
     write("minibatches", [minibatches(*case) for case in MINIBATCHES])
+    write("layouts", [layouts(*case) for case in LAYOUTS])
 
 
 def write(name: str, cases: list[Case]) -> None:
@@ -99,6 +103,7 @@ TEN = [[7, 2, 2, 2, 2], [2, 2, 2, 2, 2]]
 HOLES = [[], [3, 1, 4], [], [], [1, 5], [9, 2, 6, 5], []]
 LONG = [[5, 3], [120, 4, 4], [1, 2, 3, 4, 5, 6]]
 UNEVEN = spread(29, 5, 9)
+EXAMPLE = [[6, 3, 5, 4, 7, 2, 1, 3, 6, 2]]
 
 SWEEPS: list[tuple[str, Chunks, dict[str, Any], list[int]]] = [
     ("rows, the defaults", ROWS, {}, [0, 1, 2]),
@@ -176,6 +181,84 @@ def minibatches(
             if chosen.randomize
         },
     }
+
+
+LAYOUTS: list[tuple[str, str, int | list[int], Chunks, dict[str, Any], list[int]]] = [
+    # name, layout, its parameter, chunks, settings, requests
+    (
+        "the worked example of rows",
+        "packed",
+        10,
+        EXAMPLE,
+        {"randomize": False},
+        [10, 25, 9, 40],
+    ),
+    ("rows of one lane", "packed", 12, UNEVEN, {"seed": 42, "num_lanes": 1}, [36] * 18),
+    ("rows", "packed", 12, UNEVEN, {"seed": 42, "num_lanes": 6}, [60, 1, 24, 500, 36]),
+    ("rows, windowed", "packed", 9, UNEVEN, {"num_lanes": 3, "window_chunks": 6}, [90] * 9),
+    ("split sequences", "packed", 16, LONG, {"seed": 2, "num_lanes": 2}, [32] * 8),
+    ("buckets", "bucketed", [2, 5, 9], UNEVEN, {"seed": 42, "num_lanes": 6}, [20] * 30),
+    ("buckets, any size", "bucketed", [4, 9], UNEVEN, {"num_lanes": 4}, [9, 40, 1, 30] * 6),
+    ("buckets in order", "bucketed", [3, 9], HOLES, {"randomize": False}, [9] * 8),
+    ("CNTK's rows", "bptt", 3, [[5, 2, 4]], {"randomize": False}, [6] * 3),
+    ("continued rows", "bptt", 4, UNEVEN, {"seed": 42, "num_lanes": 6}, [20] * 24),
+    ("continued rows of a long sequence", "bptt", 8, LONG, {"num_lanes": 2}, [24] * 17),
+]
+
+
+def layouts(
+    name: str,
+    layout: str,
+    parameter: Any,
+    chunks: Chunks,
+    settings: dict[str, Any],
+    requests: list[int],
+) -> Case:
+    """Consecutive minibatches as (time, columns, rows of (sequence, first sample, samples))."""
+    corpus, chosen = ModelCorpus.of(chunks), ModelSettings(**settings)
+    plans = {"packed": _packed, "bucketed": _bucketed, "bptt": _bptt}[layout]
+    return {
+        "name": name,
+        "layout": layout,
+        "parameter": parameter,
+        "chunks": chunks,
+        "settings": settings,
+        "requests": requests,
+        "minibatches": plans(corpus, chosen, parameter, requests),
+    }
+
+
+def _packed(
+    corpus: ModelCorpus, settings: ModelSettings, length: int, requests: list[int]
+) -> list[Any]:
+    sweeps = (model_layouts.packed_sweep(corpus, settings, length, 64, r) for r in count())
+    rows = itertools.chain.from_iterable(sweeps)
+    found = []
+    for request in requests:
+        taken = list(itertools.islice(rows, max(1, request // length)))
+        found.append([taken[0].time, length, [_pieces(row.pieces) for row in taken]])
+    return found
+
+
+def _bucketed(
+    corpus: ModelCorpus, settings: ModelSettings, boundaries: list[int], requests: list[int]
+) -> list[Any]:
+    steps = model_layouts.bucketed(corpus, settings, boundaries, iter(requests))
+    return [
+        [step.time, step.key, [[[entry.sequence, 0, entry.size]] for entry in step.entries]]
+        for step in steps
+    ]
+
+
+def _bptt(
+    corpus: ModelCorpus, settings: ModelSettings, length: int, requests: list[int]
+) -> list[Any]:
+    steps = model_layouts.bptt(corpus, settings, length, iter(requests))
+    return [[step.time, length, [_pieces(row) for row in step.rows]] for step in steps]
+
+
+def _pieces(row: Iterable[model_layouts.Piece]) -> list[list[int]]:
+    return [[piece.sequence, piece.first, piece.size] for piece in row]
 
 
 def times_of_shares(*arguments: Any) -> list[list[int]]:

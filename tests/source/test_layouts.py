@@ -349,16 +349,14 @@ def test_a_pad_value_that_the_dtype_cannot_hold_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("arguments", "message"),
     [
-        ({"side": "top"}, ValueError, "side must be 'right' or 'left', got 'top'"),
-        ({"multiple_of": 0}, ValueError, "multiple_of must be in"),
-        ({"multiple_of": 1.0}, TypeError, "multiple_of must be an int, got 1.0"),
-        ({"multiple_of": True}, TypeError, "multiple_of must be an int, got True"),
+        ({"side": "top"}, "side must be 'right' or 'left', got 'top'"),
+        ({"multiple_of": 0}, "multiple_of must be in"),
+        ({"multiple_of": 1.0}, "multiple_of must be an int, got 1.0"),
+        ({"multiple_of": True}, "multiple_of must be an int, got True"),
     ],
 )
-def test_a_padding_that_cannot_be_is_refused(
-    arguments: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
+def test_a_padding_that_cannot_be_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         sh.Padded(**arguments)

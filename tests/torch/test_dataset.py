@@ -142,3 +142,27 @@ def test_a_source_travels_by_pickle_with_its_place(
 def test_half_of_a_partition_is_refused() -> None:
     with pytest.raises(ValueError, match="or neither"):
         sh.torch.IterableDataset(source(), 16, num_data_partitions=2)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_packed_rows_come_with_segments_and_positions(num_workers: int) -> None:
+    made = source(layout=sh.Packed(12), num_lanes=2, max_sweeps=2)
+    loader = DataLoader(
+        sh.torch.IterableDataset(made, 24), batch_size=None, num_workers=num_workers
+    )
+    again = source(layout=sh.Packed(12), num_lanes=2, max_sweeps=2)
+    for item, minibatch in zip(loader, again.minibatches(24), strict=True):
+        assert np.array_equal(item["x"], minibatch["x"].asarray())
+        assert np.array_equal(item["segment_ids"], minibatch.segment_ids)
+        assert np.array_equal(item["position_ids"], minibatch.position_ids)
+
+
+@pytest.mark.parametrize("layout", [sh.Bucketed([4, 9]), sh.TruncatedBPTT(4)])
+def test_layouts_with_progress_go_through_worker_processes(layout: sh.Layout) -> None:
+    loader = DataLoader(
+        sh.torch.IterableDataset(source(layout=layout), 16), batch_size=None, num_workers=2
+    )
+    wanted = [minibatch["x"].asarray() for minibatch in source(layout=layout).minibatches(16)]
+    found = [item["x"].numpy() for item in loader]
+    assert len(found) == len(wanted)
+    assert all(map(np.array_equal, found, wanted))

@@ -134,7 +134,7 @@ class TestCheckpoints:
         drawing = line_trainer(stateful={"rng": np.random.default_rng(0)})
         for trainer, source, text in (
             (drawing, in_order(), r"here are \['rng'\]"),
-            (line_trainer(), in_order([1, 2]), "total"),
+            (line_trainer(), in_order([1, 2]), "another corpus or order: sizes"),
         ):
             with pytest.raises(sh.StateError, match=text):
                 session(trainer, source).train()

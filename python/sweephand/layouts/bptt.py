@@ -31,6 +31,7 @@ class TruncatedBPTT(Layout):
 
     shares_by_lanes: ClassVar[bool] = False
     has_rows: ClassVar[bool] = True
+    mark_bytes: ClassVar[int] = 1
     depends_on_size: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

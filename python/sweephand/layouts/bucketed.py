@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.layouts.base import Layout, LengthLimit
-from sweephand.layouts.padding import PadValue, check_pad_streams, pad_value_of
+from sweephand.layouts.base import LengthLimit
+from sweephand.layouts.padding import GapLayout, PadValue, check_side
 
 DEFAULT_NUM_BUCKETS = 16
 MOST_BUCKETS = 64
 
 
 @dataclass(frozen=True)
-class Bucketed(Layout):
+class Bucketed(GapLayout):
     """Minibatches of one bucket each, padded to its boundary.
 
     A length equal to a boundary belongs to it. A minibatch of m samples holds
@@ -50,11 +50,11 @@ class Bucketed(Layout):
     num_sequences: int | None = None
 
     shares_by_lanes: ClassVar[bool] = False
+    mark_bytes: ClassVar[int] = 1
     depends_on_size: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.side not in ("right", "left"):
-            raise ValueError(f"side must be 'right' or 'left', got {self.side!r}")
+        check_side(self.side)
         if self.num_sequences is not None:
             check_int("num_sequences", self.num_sequences, 1, 2**31)
         if self.num_buckets is not None:
@@ -80,14 +80,6 @@ class Bucketed(Layout):
         if list(boundaries) != sorted(set(boundaries)):
             raise ValueError(f"boundaries must ascend, each once, got {list(boundaries)}")
         object.__setattr__(self, "boundaries", boundaries)
-
-    def check_streams(self, streams: Collection[str]) -> None:
-        """Refuse parameters for streams that are not there, with ValueError."""
-        check_pad_streams(self.pad_value, streams)
-
-    def pad_value_of(self, stream: str) -> float:
-        """Return what fills the gaps of a stream in a dense array."""
-        return pad_value_of(self.pad_value, stream)
 
     @property
     def length_limit(self) -> LengthLimit | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.layouts.base import Layout, LengthLimit, LongPolicy
-from sweephand.layouts.padding import PadValue, check_pad_streams, pad_value_of
+from sweephand.layouts.base import LengthLimit, LongPolicy
+from sweephand.layouts.padding import GapLayout, PadValue
 
 
 @dataclass(frozen=True)
-class Packed(Layout):
+class Packed(GapLayout):
     """Whole sequences in rows of fixed length, one behind the other.
 
     A minibatch of m samples holds ``max(1, m // row_length)`` rows, fewer only at the end of
@@ -60,14 +59,6 @@ class Packed(Layout):
             )
         if self.cu_seqlens_capacity is not None:
             check_int("cu_seqlens_capacity", self.cu_seqlens_capacity, 1, 2**31)
-
-    def check_streams(self, streams: Collection[str]) -> None:
-        """Refuse parameters for streams that are not there, with ValueError."""
-        check_pad_streams(self.pad_value, streams)
-
-    def pad_value_of(self, stream: str) -> float:
-        """Return what fills the gaps of a stream in a dense array."""
-        return pad_value_of(self.pad_value, stream)
 
     @property
     def length_limit(self) -> LengthLimit:

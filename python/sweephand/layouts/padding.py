@@ -8,22 +8,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.layouts.base import Layout
+
 PadValue = float | Mapping[str, float]
 
 
-def check_pad_streams(pad_value: PadValue, streams: Collection[str]) -> None:
-    """Refuse pad values of streams that are not there, with ValueError."""
-    if isinstance(pad_value, Mapping):
-        for name in pad_value:
-            if name not in streams:
-                raise ValueError(
-                    f"pad_value names {name!r}, the streams are: {', '.join(streams)}"
-                )
+class GapLayout(Layout):
+    """A layout whose dense arrays have gaps, which it fills."""
+
+    pad_value: PadValue
+
+    def check_streams(self, streams: Collection[str]) -> None:
+        """Refuse pad values of streams that are not there, with ValueError."""
+        if isinstance(self.pad_value, Mapping):
+            for name in self.pad_value:
+                if name not in streams:
+                    raise ValueError(
+                        f"pad_value names {name!r}, the streams are: {', '.join(streams)}"
+                    )
+
+    def pad_value_of(self, stream: str) -> float:
+        """Return what fills the gaps of a stream; 0 for one that is not named."""
+        if isinstance(self.pad_value, Mapping):
+            return self.pad_value.get(stream, 0)
+        return self.pad_value
 
 
-def pad_value_of(pad_value: PadValue, stream: str) -> float:
-    """Return the pad value of a stream: 0 for one that is not named."""
-    return pad_value.get(stream, 0) if isinstance(pad_value, Mapping) else pad_value
+def check_side(side: object) -> None:
+    """Refuse a side where no padding can stand, with ValueError."""
+    if side not in ("right", "left"):
+        raise ValueError(f"side must be 'right' or 'left', got {side!r}")
 
 
 def pad_element(stream: str, dtype: np.dtype[Any], value: float) -> NDArray[Any]:

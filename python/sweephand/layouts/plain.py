@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -10,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.checks import check_int
 from sweephand.layouts.base import Layout
-from sweephand.layouts.padding import PadValue, check_pad_streams, pad_value_of
+from sweephand.layouts.padding import GapLayout, PadValue, check_side
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Frames(Layout):
 
 
 @dataclass(frozen=True)
-class Padded(Layout):
+class Padded(GapLayout):
     """A row per sequence, as wide as the minibatch's longest, with a mask.
 
     Parameters
@@ -45,20 +45,8 @@ class Padded(Layout):
     multiple_of: int = 1
 
     def __post_init__(self) -> None:
-        if self.side not in ("right", "left"):
-            raise ValueError(f"side must be 'right' or 'left', got {self.side!r}")
-        if isinstance(self.multiple_of, bool) or not isinstance(self.multiple_of, int):
-            raise TypeError(f"multiple_of must be an int, got {self.multiple_of!r}")
-        if not 1 <= self.multiple_of < 2**31:
-            raise ValueError(f"multiple_of must be in [1, 2^31), got {self.multiple_of}")
-
-    def check_streams(self, streams: Collection[str]) -> None:
-        """Refuse parameters for streams that are not there, with ValueError."""
-        check_pad_streams(self.pad_value, streams)
-
-    def pad_value_of(self, stream: str) -> float:
-        """Return what fills the gaps of a stream in a dense array."""
-        return pad_value_of(self.pad_value, stream)
+        check_side(self.side)
+        check_int("multiple_of", self.multiple_of, 1, 2**31)
 
     def assemble_options(self) -> _core.AssembleOptions:
         """Return how minibatches lie in memory."""

@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from sweephand.checks import check_int
-from sweephand.minibatch import Minibatch, MinibatchData
+from sweephand.minibatch import Minibatch
+from sweephand.minibatch_data import MinibatchData
 from sweephand.torch.tensors import to_tensor
 
 if TYPE_CHECKING:

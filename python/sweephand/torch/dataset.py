@@ -23,7 +23,8 @@ def tensors_of(minibatch: Minibatch) -> dict[str, torch.Tensor]:
         For every dense stream its name, with values of shape (samples, *sample shape), and
         ``<name>_offsets``, int64 of shape (sequences + 1,). In a padded layout the name has
         shape (sequences, width, *sample shape), and ``<name>_mask`` says which cells hold data.
-        Sparse streams come dense.
+        Sparse streams come dense. In packed rows ``segment_ids`` and ``position_ids`` are there
+        too, unless streams are called so.
     """
     tensors = {}
     for name, data in minibatch.items():
@@ -31,6 +32,9 @@ def tensors_of(minibatch: Minibatch) -> dict[str, torch.Tensor]:
         tensors[name] = to_tensor(data.asarray()) if padded else data.torch("cpu")
         extra = f"{name}_mask" if padded else f"{name}_offsets"
         tensors[extra] = to_tensor(data.mask if padded else data.offsets)
+    if hasattr(minibatch, "segment_ids"):
+        tensors.setdefault("segment_ids", to_tensor(minibatch.segment_ids))
+        tensors.setdefault("position_ids", to_tensor(minibatch.position_ids))
     return tensors
 
 

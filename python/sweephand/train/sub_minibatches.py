@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sweephand.layouts import Frames, Padded, Ragged
-from sweephand.minibatch import Minibatch, MinibatchData
+from sweephand.minibatch import Minibatch
+from sweephand.minibatch_data import MinibatchData
 
 
 def split(minibatch: Mapping[Any, Any], num_parts: int) -> Sequence[Mapping[Any, Any]]:

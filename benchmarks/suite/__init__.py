@@ -1,0 +1,1 @@
+"""Benchmarks for asv, one file per room."""

@@ -1,0 +1,48 @@
+"""Rows and buckets that no later version may change, read from a file that no test writes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.golden.make import layouts
+from tests.model import ModelCorpus, ModelSettings
+from tests.source.rows import source_of
+
+import sweephand as sh
+
+CASES = json.loads((Path(__file__).parents[1] / "golden" / "order_1_layouts.json").read_text())
+LAYOUTS = {
+    "packed": lambda length: sh.Packed(length, "split"),
+    "bucketed": sh.Bucketed,
+    "bptt": sh.TruncatedBPTT,
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_rows_of_the_model_are_the_golden_ones(case: dict[str, Any]) -> None:
+    wanted = dict(case)
+    found = wanted.pop("minibatches")
+    assert layouts(**wanted)["minibatches"] == found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_rows_of_a_source_are_the_golden_ones(case: dict[str, Any]) -> None:
+    corpus, settings = ModelCorpus.of(case["chunks"]), ModelSettings(**case["settings"])
+    if settings.window_chunks is None and settings.window_samples is None:
+        settings = ModelSettings(**case["settings"], window_samples=2**40)  # one block
+    layout = LAYOUTS[case["layout"]](case["parameter"])
+    with source_of("told chunks", corpus, settings, layout=layout) as source:
+        found = []
+        for size in case["requests"]:
+            batch = source.next_minibatch(size)._batch
+            rows: list[list[list[int]]] = [[] for _ in range(batch.num_rows)]
+            firsts = batch.cells().reshape(-1, 4)[:, [0, 2]].tolist()
+            places = firsts or [[row, 0] for row in range(batch.num_rows)]
+            pieces = zip(
+                places, batch.sequences().tolist(), batch.sizes().tolist(), strict=True
+            )
+            for (row, first), sequence, samples in pieces:
+                rows[row].append([sequence, first, samples])
+            found.append([batch.nominal_time, batch.row_length, rows])
+    assert found == case["minibatches"]
