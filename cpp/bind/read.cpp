@@ -113,11 +113,12 @@ void bind_files(py::module_& module) {
            "path"_a, "tag"_a);
   py::class_<Extents, std::shared_ptr<Extents>>(module, "Extents")
       .def(py::init([](std::vector<ListedFile> files, const Array<std::uint64_t>& numbers,
-                       const Array<std::uint64_t>& offsets, const Array<std::uint64_t>& bytes) {
+                       const Array<std::uint64_t>& offsets, const Array<std::uint64_t>& bytes,
+                       bool mapped) {
              return std::make_shared<Extents>(std::move(files), view(numbers), view(offsets),
-                                              view(bytes));
+                                              view(bytes), mapped);
            }),
-           "files"_a, "numbers"_a, "offsets"_a, "bytes"_a)
+           "files"_a, "numbers"_a, "offsets"_a, "bytes"_a, "mapped"_a)
       .def(
           "gather",
           [](const Extents& self, const Array<std::uint64_t>& offsets,

@@ -11,8 +11,8 @@ namespace sweephand {
 // Each (num_rows, row_length) of the plan.
 //
 //   piece         | 3 samples | 4 samples     | padding |
-//   mask          | 2 1 1     | 2 1 1 1       | 0 0     |   uint8; a continued piece begins
-//   with 1 segment_ids   | 1 1 1     | 2 2 2 2       | 0 0     |   int32; from 1 in every row
+//   mask          | 2 1 1     | 2 1 1 1       | 0 0     |   uint8; no 2 in a continued piece
+//   segment_ids   | 1 1 1     | 2 2 2 2       | 0 0     |   int32; from 1 in every row
 //   position_ids  | 0 1 2     | 0 1 2 3       | 0 0     |   int32
 struct RowMarks {
   std::shared_ptr<Buffer> mask;

@@ -41,6 +41,9 @@ void copy(const std::byte* from, std::byte* to, std::uint64_t bytes) {
 class ElementCopier {
  public:
   ElementCopier(const StreamSpec& stream) : stream_(stream) {}
+  ElementCopier(const ElementCopier&) = delete;
+  ElementCopier& operator=(const ElementCopier&) = delete;
+  ~ElementCopier() = default;
 
   void operator()(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
     const Column& column = *run.column;
@@ -64,9 +67,11 @@ class ElementCopier {
     const std::uint64_t bytes = count * column.element_bytes;
     const bool direct = column.type == stream_.type;
     if (!direct) buffer_.resize(bytes);
-    Extents::Reader& reader =
-        readers_.try_emplace(column.extents, *column.extents).first->second;
-    reader.read(first * column.element_bytes, {direct ? to : buffer_.data(), bytes});
+    if (column.extents != extents_) {
+      extents_ = column.extents;
+      reader_ = &readers_.try_emplace(extents_, *extents_).first->second;
+    }
+    reader_->read(first * column.element_bytes, {direct ? to : buffer_.data(), bytes});
     if (!direct) convert_from(buffer_.data(), run, count, to);
   }
 
@@ -83,6 +88,8 @@ class ElementCopier {
   const StreamSpec& stream_;
   std::vector<std::byte> buffer_;
   std::map<const Extents*, Extents::Reader> readers_;
+  const Extents* extents_ = nullptr;  // those that were read last
+  Extents::Reader* reader_ = nullptr;
 };
 
 // Repeats one element, whatever its bytes.

@@ -10,7 +10,9 @@ std::shared_ptr<const File> FilePool::open(std::uint64_t number) {
   const std::scoped_lock lock(mutex_);
   std::shared_ptr<const File>& file = open_[number];
   if (file) return file;
-  file = std::make_shared<const File>(files_[number].path, files_[number].tag);
+  const auto opened = std::make_shared<File>(files_[number].path, files_[number].tag);
+  if (mapped_) opened->map();
+  file = opened;
   if (opened_.size() < kMaxOpen) {
     opened_.push_back(number);
   } else {
@@ -21,7 +23,8 @@ std::shared_ptr<const File> FilePool::open(std::uint64_t number) {
 }
 
 Extents::Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> numbers,
-                 std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> bytes)
+                 std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> bytes,
+                 bool mapped)
     : numbers_(numbers.begin(), numbers.end()),
       offsets_(offsets.begin(), offsets.end()),
       starts_{0} {
@@ -32,7 +35,7 @@ Extents::Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> n
     if (numbers[i] >= files.size()) throw std::invalid_argument("an extent names no file");
     starts_.push_back(starts_.back() + bytes[i]);
   }
-  files_ = std::make_shared<FilePool>(std::move(files));
+  files_ = std::make_shared<FilePool>(std::move(files), mapped);
 }
 
 // Makes the extent that holds byte `offset` the current one.

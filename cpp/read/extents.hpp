@@ -23,14 +23,15 @@ class FilePool {
  public:
   static constexpr std::size_t kMaxOpen = 256;  // far below the usual limit of 1024
 
-  explicit FilePool(std::vector<ListedFile> files)
-      : files_(std::move(files)), open_(files_.size()) {}
+  FilePool(std::vector<ListedFile> files, bool mapped)
+      : files_(std::move(files)), mapped_(mapped), open_(files_.size()) {}
 
   // Throws StaleError when the file is not what it was.
   std::shared_ptr<const File> open(std::uint64_t number);
 
  private:
   std::vector<ListedFile> files_;
+  bool mapped_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const File>> open_;  // by number; null if it is not open
   std::vector<std::uint64_t> opened_;              // a ring of the last kMaxOpen
@@ -40,10 +41,12 @@ class FilePool {
 // Immutable but for the files it opens; several threads may read, each by its own reader.
 class Extents {
  public:
-  // Extent i is `bytes[i]` bytes of file `numbers[i]` from `offsets[i]` on. Throws
-  // std::invalid_argument when there is no such file, or the spans differ in length.
+  // Extent i is `bytes[i]` bytes of file `numbers[i]` from `offsets[i]` on; `mapped` says that
+  // files are mapped into memory, see File::map. Throws std::invalid_argument when there is no
+  // such file, or the spans differ in length.
   Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> numbers,
-          std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> bytes);
+          std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> bytes,
+          bool mapped);
 
   std::uint64_t num_bytes() const noexcept { return starts_.back(); }
 

@@ -3,8 +3,10 @@
 #include "base/error.hpp"
 
 #include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -67,7 +69,18 @@ File::File(std::string path, const FileTag& tag) : File(std::move(path)) {
   expect(tag, tag_, path_);
 }
 
-File::~File() { ::close(descriptor_); }
+File::~File() {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): what mmap gave
+  if (mapped_ != nullptr) ::munmap(const_cast<std::byte*>(mapped_), size());
+  ::close(descriptor_);
+}
+
+void File::map() {
+  if (mapped_ != nullptr || size() == 0) return;
+  void* const place = ::mmap(nullptr, size(), PROT_READ, MAP_SHARED, descriptor_, 0);
+  if (place == MAP_FAILED) fail("map", path_);
+  mapped_ = static_cast<const std::byte*>(place);
+}
 
 void File::read(std::uint64_t offset, std::span<std::byte> out) const {
   read_unchecked(offset, out);
@@ -81,6 +94,10 @@ void File::read_unchecked(std::uint64_t offset, std::span<std::byte> out) const 
     throw DataError("the file ends at " + std::to_string(size()) + ", before " +
                         std::to_string(out.size()) + " bytes could be read",
                     {.file = path_, .offset = offset});
+  if (mapped_ != nullptr) {
+    std::memcpy(out.data(), mapped_ + offset, out.size());
+    return;
+  }
   while (!out.empty()) {
     const ssize_t count =
         ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));

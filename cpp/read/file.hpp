@@ -33,6 +33,10 @@ class File {
   const FileTag& tag() const noexcept { return tag_; }
   std::uint64_t size() const noexcept { return tag_.size; }
 
+  // Maps the file into memory: reads are then copies. One that becomes shorter while it is read
+  // ends the process by SIGBUS. Throws filesystem_error when the system refuses.
+  void map();
+
   // Fills `out` from `offset` on. Throws DataError when the file ends before, StaleError when
   // it changed since it was opened, filesystem_error when the system fails.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
@@ -45,6 +49,7 @@ class File {
  private:
   std::string path_;
   int descriptor_ = -1;
+  const std::byte* mapped_ = nullptr;
   FileTag tag_;
 };
 

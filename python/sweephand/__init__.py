@@ -5,6 +5,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from sweephand import mxnet, numpy, tfds, tfrecord
+from sweephand.ctf_text import sequence_to_cntk_text_format
 from sweephand.deserializers import (
     ArrayDeserializer,
     CTFDeserializer,
@@ -133,6 +134,7 @@ __all__ = [
     "momentum_schedule_per_sample",
     "mxnet",
     "numpy",
+    "sequence_to_cntk_text_format",
     "tfds",
     "tfrecord",
     "training_session",

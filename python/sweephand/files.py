@@ -151,8 +151,10 @@ def find_files(files: Files) -> FileList:
     return FileList(_name(found), leftovers)
 
 
-def join_pieces(files: Sequence[LocalFile], pieces: NDArray[np.uint64]) -> _core.Extents:
-    """Return pieces of files as one run of bytes that the core reads.
+def join_pieces(
+    files: Sequence[LocalFile], pieces: NDArray[np.uint64], *, mapped: bool = False
+) -> _core.Extents:
+    """Return pieces of files as one run of bytes that the core reads, or maps into memory.
 
     Parameters
     ----------
@@ -160,7 +162,7 @@ def join_pieces(files: Sequence[LocalFile], pieces: NDArray[np.uint64]) -> _core
         File number, byte where it begins, and size in bytes.
     """
     numbers, offsets, sizes = np.ascontiguousarray(pieces.T)
-    return _core.Extents([file.listed() for file in files], numbers, offsets, sizes)
+    return _core.Extents([file.listed() for file in files], numbers, offsets, sizes, mapped)
 
 
 def is_url(spec: str) -> bool:
@@ -174,16 +176,17 @@ def is_leftover(name: str) -> bool:
 
 
 def _find_local(spec: str) -> FileList:
-    if Path(spec).exists() or not glob.has_magic(spec):
+    if not glob.has_magic(spec) or Path(spec).exists():
         return FileList([stat_file(spec)], [])
-    # Path.glob has no absolute patterns.
-    paths = [Path(path) for path in glob.glob(spec, recursive=True)]  # noqa: PTH207
-    found = [path for path in sorted(set(paths)) if not path.is_dir()]
-    leftovers = [str(path) for path in found if is_leftover(path.name)]
-    chosen = [path for path in found if not is_leftover(path.name)]
+    # Path.glob has no absolute patterns; what it finds is not looked at twice.
+    paths = sorted(set(glob.glob(spec, recursive=True)))  # noqa: PTH207
+    found = [(path, os.stat(path)) for path in paths]  # noqa: PTH116
+    found = [(path, status) for path, status in found if not stat.S_ISDIR(status.st_mode)]
+    leftovers = [path for path, _ in found if is_leftover(path.rpartition(os.sep)[2])]
+    chosen = [one for one in found if not is_leftover(one[0].rpartition(os.sep)[2])]
     if not chosen:
         raise no_match(spec, leftovers)
-    return FileList([stat_file(path) for path in chosen], leftovers)
+    return FileList([_describe_local(*one) for one in chosen], leftovers)
 
 
 def no_match(spec: str, leftovers: Sequence[str]) -> FileNotFoundError:
@@ -204,15 +207,17 @@ def stat_file(path: PathLike) -> LocalFile:
     DataError
         If it is no regular file.
     """
-    path = Path(path)
-    status = path.stat()
+    return _describe_local(os.fspath(path), os.stat(path))  # noqa: PTH116 - thousands of them
+
+
+def _describe_local(path: str, status: os.stat_result) -> LocalFile:
     if stat.S_ISDIR(status.st_mode):
-        raise DataError("this is a folder; name the files in it, such as '*'", str(path))
+        raise DataError("this is a folder; name the files in it, such as '*'", path)
     if not stat.S_ISREG(status.st_mode):
-        raise DataError("this is not a regular file", str(path))
+        raise DataError("this is not a regular file", path)
     return LocalFile(
-        path=str(path),
-        name=path.name,
+        path=path,
+        name=path.rpartition(os.sep)[2],
         size=status.st_size,
         tag=str(status.st_mtime_ns),
         device=status.st_dev,

@@ -128,7 +128,7 @@ def load_index(
     """
     meaning = json.loads(json.dumps(meaning))
     places = index_places(files, meaning)
-    wanted = [_describe(file) for file in files]
+    wanted = _describe(files)
     known: dict[_Described, Scan] = {}
     found: Path | None = None
     for path in places:
@@ -138,7 +138,7 @@ def load_index(
         if kept is not None:
             found = found or path
             known |= {one: kept.index.scan(i) for i, one in enumerate(kept.described)}
-    scans = _scan_all(files, known, scan)
+    scans = _scan_all(files, [known.get(one) for one in wanted], scan)
     index = join_scans(files, scans)
     if not all(one in known for one in wanted):
         others = _still_there(files, known)
@@ -152,7 +152,7 @@ def _still_there(
     files: Sequence[SourceFile], known: Mapping[_Described, Scan]
 ) -> dict[_Described, Scan]:
     """Return what is known of other files, and of no file that was replaced or removed."""
-    names = {file.name for file in files}
+    names = {name for name, _, _ in _describe(files)}
     folder = _folder_of(files[0])
     return {
         one: scan
@@ -175,8 +175,7 @@ def index_places(files: Sequence[SourceFile], meaning: Mapping[str, Any]) -> lis
     of_meaning = _digest(_to_json(meaning))[:16]
     kind = str(meaning["format"]).replace(" ", "-")
     folder = _folder_of(files[0])
-    where = files[0].path.removesuffix(files[0].name) if folder is None else str(folder)
-    of_folder = _digest(_to_json([meaning, where]))[:16]
+    of_folder = _digest(_to_json([meaning, _begin_of(files[0])]))[:16]
     cached = cache_folder() / f"{kind}.{of_folder}{SUFFIX}"
     return [cached] if folder is None else [folder / f"{kind}.{of_meaning}{SUFFIX}", cached]
 
@@ -188,8 +187,18 @@ def _folder_of(file: SourceFile) -> Path | None:
     return Path(file.path).parents[len(Path(file.name).parents) - 1]
 
 
-def _describe(file: SourceFile) -> _Described:
-    return file.name, file.size, file.tag
+def _describe(files: Sequence[SourceFile]) -> list[_Described]:
+    """Return what identifies files; those that lie elsewhere than the first by their path."""
+    begin = _begin_of(files[0])
+    return [
+        (file.name if file.path == begin + file.name else file.path, file.size, file.tag)
+        for file in files
+    ]
+
+
+def _begin_of(file: SourceFile) -> str:
+    """Return what comes before its name in the path of a file."""
+    return file.path.removesuffix(file.name)
 
 
 def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
@@ -205,7 +214,7 @@ def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
 
 def _scan_all(
     files: Sequence[SourceFile],
-    known: Mapping[_Described, Scan],
+    known: Sequence[Scan | None],
     scan: Callable[[SourceFile, Advance], Scan],
 ) -> list[Scan]:
     remote = not all(isinstance(file, LocalFile) for file in files)
@@ -215,12 +224,12 @@ def _scan_all(
         ThreadPoolExecutor(min(num_threads, len(files)), "sweephand-index") as threads,
     ):
         futures: list[Future[Scan] | Scan] = []
-        for file in files:
-            if _describe(file) in known:
-                advance(file.size)
-                futures.append(known[_describe(file)])
-            else:
+        for file, kept in zip(files, known, strict=True):
+            if kept is None:
                 futures.append(threads.submit(scan, file, advance))
+            else:
+                advance(file.size)
+                futures.append(kept)
         try:
             return [one if isinstance(one, Scan) else one.result() for one in futures]
         except BaseException:

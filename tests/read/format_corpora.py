@@ -120,7 +120,7 @@ def arrays(folder: Path, corpus: Corpus) -> sh.Deserializer:
 def megatron(folder: Path, corpus: Corpus) -> sh.Deserializer:
     for number, part in enumerate(corpus.parts(3)):
         write_megatron(folder / f"part-{number}", part.tokens)
-    return sh.MegatronDeserializer(str(folder / "part-*"), TOKENS)
+    return OPEN[megatron](folder)
 
 
 def raw_tokens(folder: Path, corpus: Corpus) -> sh.Deserializer:
@@ -128,7 +128,7 @@ def raw_tokens(folder: Path, corpus: Corpus) -> sh.Deserializer:
     for number, part in enumerate(corpus.parts(2)):
         tokens = np.concatenate([np.empty(0, np.uint16), *part.tokens])
         tokens.astype(np.uint16).tofile(folder / f"part-{number}.bin")
-    return sh.RawTokensDeserializer(str(folder / "*.bin"), "uint16", 5, TOKENS)
+    return OPEN[raw_tokens](folder)
 
 
 def jsonl(folder: Path, corpus: Corpus) -> sh.Deserializer:
@@ -138,7 +138,7 @@ def jsonl(folder: Path, corpus: Corpus) -> sh.Deserializer:
     path.unlink()
     for number, part in enumerate(_split(lines, 3)):
         (folder / f"part-{number}.jsonl").write_bytes(b"".join(part))
-    return sh.JSONLDeserializer(str(folder / "*.jsonl"), ALL)
+    return OPEN[jsonl](folder)
 
 
 def _tfrecord(folder: Path, corpus: Corpus, **options: Any) -> sh.Deserializer:
@@ -146,7 +146,7 @@ def _tfrecord(folder: Path, corpus: Corpus, **options: Any) -> sh.Deserializer:
     for number, part in enumerate(_split(rows, 3)):
         examples = [{"tokens": t, "label": label, "text": text} for t, label, text in part]
         sh.tfrecord.write(folder / f"part-{number}.tfrecord", examples, **options)
-    return sh.TFRecordDeserializer(str(folder / "*.tfrecord"), ALL)
+    return OPEN[tfrecords](folder)
 
 
 def tfrecords(folder: Path, corpus: Corpus) -> sh.Deserializer:
@@ -167,7 +167,7 @@ def parquet(folder: Path, corpus: Corpus) -> sh.Deserializer:
     middle = len(corpus.tokens) // 2
     pq.write_table(table.slice(0, middle), folder / "a.parquet", row_group_size=3)
     pq.write_table(table.slice(middle), folder / "b.parquet", row_group_size=3)
-    return sh.ParquetDeserializer(str(folder / "*.parquet"), ALL)
+    return OPEN[parquet](folder)
 
 
 def arrow_files(folder: Path, corpus: Corpus) -> sh.Deserializer:
@@ -178,7 +178,7 @@ def arrow_files(folder: Path, corpus: Corpus) -> sh.Deserializer:
         writer.write_table(table.slice(0, middle), max_chunksize=3)
     with ipc.new_file(folder / "b.arrow", table.schema) as writer:
         writer.write_table(table.slice(middle), max_chunksize=3)
-    return sh.ArrowDeserializer([folder / "a.arrow", folder / "b.arrow"], ALL)
+    return OPEN[arrow_files](folder)
 
 
 def arrow_table(folder: Path, corpus: Corpus) -> sh.Deserializer:
@@ -203,6 +203,24 @@ def saved_dataset(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return sh.ArrowDeserializer(folder / "saved", ALL)
 
 
+def ctf(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    """CNTK's text has numbers only, and a label is a line of its own stream."""
+    texts = [
+        sh.sequence_to_cntk_text_format(number, {"T": tokens[:, None], "L": [[label]]})
+        for number, (tokens, label) in enumerate(zip(corpus.tokens, corpus.labels, strict=True))
+    ]
+    for number, part in enumerate(_split(texts, 3)):
+        (folder / f"part-{number}.ctf").write_text("".join(f"{text}\n" for text in part))
+    return OPEN[ctf](folder)
+
+
+def npy(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    offsets = np.cumsum([0, *map(len, corpus.tokens)])
+    np.save(folder / "tokens.npy", np.concatenate(corpus.tokens))
+    np.save(folder / "offsets.npy", offsets)
+    return OPEN[npy](folder)
+
+
 def map_items(folder: Path, corpus: Corpus) -> sh.Deserializer:
     rows = zip(corpus.tokens, corpus.labels, corpus.texts, strict=True)
     items = [{"tokens": t, "label": label, "text": text} for t, label, text in rows]
@@ -211,9 +229,39 @@ def map_items(folder: Path, corpus: Corpus) -> sh.Deserializer:
 
 Make = Callable[[Path, Corpus], sh.Deserializer]
 
+
+def _records_in(folder: Path) -> sh.Deserializer:
+    return sh.TFRecordDeserializer(str(folder / "*.tfrecord"), ALL)
+
+
+_CTF_STREAMS = sh.StreamDefs(
+    label=sh.StreamDef(field="L", shape=1, dtype="int64"),
+    tokens=sh.StreamDef(field="T", shape=1, dtype="int32", defines_mb_size=True),
+)
+
+OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
+    megatron: lambda folder: sh.MegatronDeserializer(str(folder / "part-*"), TOKENS),
+    raw_tokens: lambda folder: sh.RawTokensDeserializer(
+        str(folder / "*.bin"), "uint16", 5, TOKENS
+    ),
+    jsonl: lambda folder: sh.JSONLDeserializer(str(folder / "*.jsonl"), ALL),
+    ctf: lambda folder: sh.CTFDeserializer(str(folder / "*.ctf"), _CTF_STREAMS),
+    npy: lambda folder: sh.NpyDeserializer(
+        {"tokens": (folder / "tokens.npy", folder / "offsets.npy")}, TOKENS
+    ),
+    tfrecords: _records_in,
+    tfrecords_in_gzip: _records_in,
+    tfrecords_in_zlib: _records_in,
+    parquet: lambda folder: sh.ParquetDeserializer(str(folder / "*.parquet"), ALL),
+    arrow_files: lambda folder: sh.ArrowDeserializer(
+        [folder / "a.arrow", folder / "b.arrow"], ALL
+    ),
+}
+"""The formats that lie in files, by what writes them: how to open a folder of them."""
+
 EVERY_FORMAT: list[Make] = [
     *(megatron, raw_tokens, jsonl, parquet, arrow_files, arrow_table, dataset),
-    *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib),
+    *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib, npy),
 ]
 
 

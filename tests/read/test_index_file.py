@@ -94,6 +94,23 @@ def test_corpora_of_one_folder_share_an_index(folder: Path, scanned: list[str]) 
     index_in(folder)
 
 
+def test_files_elsewhere_are_not_taken_for_those_of_the_same_name(
+    tmp_path: Path, scanned: list[str]
+) -> None:
+    paths = [tmp_path / folder / f"{folder}.jsonl" for folder in ("a", "b", "c")]
+    for path in paths:
+        path.parent.mkdir()
+        write_jsonl(path, varied(2))
+    twin = paths[2].rename(paths[2].with_name("b.jsonl"))
+    status = paths[1].stat()
+    twin.write_bytes(paths[1].read_bytes().replace(b"1", b"2"))
+    os.utime(twin, ns=(status.st_atime_ns, status.st_mtime_ns))
+    first = tokens([paths[0], paths[1]])
+    scanned.clear()
+    assert tokens([paths[0], twin]) != first
+    assert scanned == ["b.jsonl"]
+
+
 def test_what_is_asked_for_is_part_of_an_index(folder: Path, scanned: list[str]) -> None:
     tokens(every(folder))
     scanned.clear()

@@ -293,6 +293,25 @@ def test_a_folder_without_features_is_read_as_declared(tmp_path: Path) -> None:
     assert batch["z"].values.tolist() == [b"t"]
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("[]", "expected a JSON object"),
+        ('{"featuresDict": {"features": {"x": 5}}}', "field 'x' must be a dict"),
+        ('{"tensor": {"shape": {"dimensions": ["-2"]}}}', "integers in .-1, 2.63"),
+        ('{"sequence": {"feature": ' * 600 + "{}" + "}}" * 600, "too deep|not valid"),
+        ('{"a": 1', "not valid JSON"),
+    ],
+)
+def test_damaged_features_are_an_error_with_the_file(
+    folder: Path, content: str, reason: str
+) -> None:
+    (folder / "features.json").write_text(content)
+    with pytest.raises(sh.DataError, match=reason) as caught:
+        sh.tfds.load(folder, "s")
+    assert caught.value.file == str(folder / "features.json")
+
+
 # -- what is wrong --
 def test_an_absent_or_different_shard_is_named(folder: Path) -> None:
     shard = folder / "demo-s.tfrecord-00002-of-00004"

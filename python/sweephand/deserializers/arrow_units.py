@@ -107,7 +107,8 @@ def data_errors(path: str, what: str) -> Iterator[None]:
 
 
 def open_source(file: SourceFile) -> Any:
-    """Open a file for pyarrow; a local one without Python between."""
-    if isinstance(file, LocalFile):
+    """Open a file for pyarrow; a local one without Python between, if it knows the name."""
+    is_text = file.path.isascii() or file.path.encode(errors="ignore").decode() == file.path
+    if isinstance(file, LocalFile) and is_text:
         return pa.OSFile(file.path)
     return pa.PythonFile(RangeReader(file), "r")

@@ -194,10 +194,12 @@ def _paths_of(files: PathLike | Sequence[PathLike]) -> list[Path]:
         return [Path(files)]
     # The pattern may be absolute, which those of Path are not.
     matched = sorted(glob(os.fspath(files)))  # noqa: PTH207
-    found = [path for path in matched if not is_leftover(Path(path).name)]
+    found = [
+        path for path in map(Path, matched) if path.is_file() and not is_leftover(path.name)
+    ]
     if not found:
         raise FileNotFoundError(f"no such file, and no file matches: {os.fspath(files)}")
-    return [Path(path) for path in found]
+    return found
 
 
 def _list_errors(index: Index, max_errors: int) -> tuple[list[DataError], int]:

@@ -37,6 +37,10 @@ class MegatronDeserializer(Deserializer):
     any_order : bool
         Accept entries that do not lie in ascending order in ``.bin``, as in merged sets. They
         must not overlap in any case.
+    mapped : bool
+        Map local files into memory, which is as fast as arrays once they are cached: without,
+        every sequence costs a call of the system. But a file that is cut while it is read then
+        ends the process, without an error.
 
     Raises
     ------
@@ -58,12 +62,14 @@ class MegatronDeserializer(Deserializer):
         *,
         unit: Literal["sequence", "document"] = "sequence",
         any_order: bool = False,
+        mapped: bool = False,
     ) -> None:
         if unit not in ("sequence", "document"):
             raise ValueError(f"unit must be 'sequence' or 'document', got {unit!r}")
         self._streams = streams
         self._unit = unit
         self._any_order = any_order
+        self._mapped = mapped
         given = (
             [prefix_or_prefixes]
             if isinstance(prefix_or_prefixes, str | os.PathLike)
@@ -107,6 +113,7 @@ class MegatronDeserializer(Deserializer):
             pieces=np.concatenate(pieces).astype(np.uint64),
             offsets=offsets_of(lengths),
             dtype=indexes[0].dtype,
+            mapped=self._mapped,
         )
         return replace(
             tokens.open(self._streams, ids),

@@ -74,9 +74,25 @@ class MegatronIndex:
     is_good: NDArray[np.bool_]
     bounds: NDArray[np.int64]
 
+    def fills(self, data_size: int) -> bool:
+        """Return whether the sequences lie one behind the other and fill a file: all is right.
+
+        So it is in nearly every index; others are looked at number by number.
+        """
+        if not self.lengths.size or self.lengths.min() < 0:
+            return False
+        ends = self.offsets + self.lengths * self.dtype.itemsize
+        return bool(
+            self.offsets[0] == 0
+            and ends[-1] == data_size
+            and np.array_equal(self.offsets[1:], ends[:-1])
+        )
+
     def units(self, unit: str, ledger: Ledger) -> Units:
         """Return the sequences, or the documents; those without tokens go into the ledger."""
         lengths, is_good = self.lengths, self.is_good
+        if unit == "sequence" and lengths.size and lengths.min() > 0 and is_good.all():
+            return Units(lengths, is_good, is_good)
         if unit == "document":
             starts = offsets_of(np.where(is_good, lengths, 0))
             bad = offsets_of((~is_good).astype(np.int64))
@@ -130,6 +146,8 @@ def read_index(
         is_good=np.ones(num_sequences, np.bool_),
         bounds=bounds.astype(np.int64),
     )
+    if index.fills(data.size):
+        return index
     _check_sequences(index, data.size, ledger, any_order=any_order)
     used = int(index.lengths[index.is_good].sum()) * dtype.itemsize
     if used < data.size:

@@ -17,12 +17,12 @@ from sweephand.deserializers.arrow_units import (
     open_source,
 )
 from sweephand.deserializers.indexed import UnitScan
+from sweephand.deserializers.parquet_footer import RowGroup, read_row_groups
 from sweephand.errors import DataError
 from sweephand.files import Files, SourceFile, find_files
 from sweephand.index_file import Advance
 from sweephand.streams import StreamDefs
 
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 _ENCRYPTED = b"PARE"
 _MAGIC = b"PAR1"
 _FOOTERS = 64  # that are kept; others are read again
@@ -79,13 +79,15 @@ class ParquetDeserializer(ArrowUnits):
             schema = footer.schema.to_arrow_schema()
         self.add_kinds(scan, schema, file.path)
         leaves = _leaves(footer, self.fields)
+        groups = read_row_groups(file)
+        _check_groups(groups, footer, file)
         streams = [
             name
             for name, kind in scan.kinds.items()
-            if kind.is_ragged or _may_have_nulls(footer, leaves[name])
+            if kind.is_ragged
+            or any(group.columns[i].may_have_nulls for group in groups for i in leaves[name])
         ]
-        for number in range(footer.num_row_groups):
-            group = footer.row_group(number)
+        for number, group in enumerate(groups):
             num_bytes = _check_group(group, leaves, file, number)
             if streams:
                 try:
@@ -95,7 +97,7 @@ class ParquetDeserializer(ArrowUnits):
                     self.add_lost_rows(scan, group.num_rows, error)
             scan.rows.append(group.num_rows)
             scan.num_bytes.append(num_bytes)
-            advance(file.size // footer.num_row_groups)
+            advance(file.size // len(groups))
         return scan
 
     def read_units(
@@ -155,36 +157,34 @@ def _leaves(footer: Any, fields: Mapping[str, str]) -> dict[str, list[int]]:
     }
 
 
-def _may_have_nulls(footer: Any, leaves: Sequence[int]) -> bool:
-    for number in range(footer.num_row_groups):
-        group = footer.row_group(number)
-        for leaf in leaves:
-            statistics = group.column(leaf).statistics
-            if statistics is None or not statistics.has_null_count or statistics.null_count:
-                return True
-    return False
+def _check_groups(groups: Sequence[RowGroup], footer: Any, file: SourceFile) -> None:
+    """Refuse a footer that pyarrow reads in another way than we do."""
+    if len(groups) != footer.num_row_groups:
+        raise DataError(
+            "the footer is damaged: it has unequal numbers of row groups", file.path
+        )
+    paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
+    for number, group in enumerate(groups):
+        if [column.path for column in group.columns] != paths:
+            raise DataError(
+                f"the footer is damaged: row group {number} has other columns than the schema",
+                file.path,
+            )
 
 
 def _check_group(
-    group: Any, leaves: Mapping[str, Sequence[int]], file: SourceFile, number: int
+    group: RowGroup, leaves: Mapping[str, Sequence[int]], file: SourceFile, number: int
 ) -> int:
     """Return the bytes that a row group's columns take in memory, if the numbers can be."""
-    columns = [
-        group.column(leaf) for leaf in sorted({i for own in leaves.values() for i in own})
-    ]
-    num_bytes = 0
+    columns = [group.columns[i] for i in sorted({i for own in leaves.values() for i in own})]
     for column in columns:
-        if column.num_values < max(0, group.num_rows) or column.total_uncompressed_size < 0:
+        if column.num_values < max(0, group.num_rows):
             raise DataError(
                 f"row group {number} of {group.num_rows} rows has {column.num_values} values "
-                f"in {column.path_in_schema!r}",
+                f"in {column.path!r}",
                 file.path,
             )
-        width = _WIDTHS.get(column.physical_type)
-        if width is None:  # bytes, and where each begins
-            num_bytes += column.total_uncompressed_size + 8 * column.num_values
-        else:
-            num_bytes += width * column.num_values
+    num_bytes = sum(column.num_bytes for column in columns)
     if group.num_rows < 0 or num_bytes > MAX_UNIT_BYTES:
         raise DataError(
             f"row group {number} has {group.num_rows} rows of {num_bytes} bytes; at most "

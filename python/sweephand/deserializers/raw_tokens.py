@@ -34,6 +34,10 @@ class RawTokensDeserializer(Deserializer):
         Numbers in a sequence.
     streams : StreamDefs, optional
         One stream with the field "tokens"; by default it has that name too.
+    mapped : bool
+        Map local files into memory, which is as fast as arrays once they are cached: without,
+        every sequence costs a call of the system. But a file that is cut while it is read then
+        ends the process, without an error.
 
     Raises
     ------
@@ -60,7 +64,10 @@ class RawTokensDeserializer(Deserializer):
         dtype: DTypeLike,
         sequence_length: int,
         streams: StreamDefs | None = None,
+        *,
+        mapped: bool = False,
     ) -> None:
+        self._mapped = mapped
         self._dtype = np.dtype(dtype)
         if self._dtype.kind not in "iuf" or not self._dtype.isnative:
             raise ValueError(f"dtype must be a native integer or float type, got {dtype!r}")
@@ -89,6 +96,7 @@ class RawTokensDeserializer(Deserializer):
             pieces=np.array(pieces, np.uint64),
             offsets=np.concatenate([*parts, starts[-1:]]),
             dtype=self._dtype,
+            mapped=self._mapped,
         )
         ids = ShardIds([file.name for file in self.files], offsets_of(sequences).tolist())
         return tokens.open(self._streams, ids)

@@ -127,12 +127,12 @@ class TFRecordDeserializer(IndexedDeserializer):
         offset, _, first = facts["units"][begin]
         stop = facts["units"][end - 1][1]
         size = stop - offset
-        records = np.zeros(size + PADDING, np.uint8)
         if facts["compression"] is None:
+            records = np.empty(size + PADDING, np.uint8)
             file.read_into(offset, records[:size])
         else:
             content = self._inflate(file, facts["compression"]).read(offset, size)
-            records[: content.size] = content
+            records = np.append(content, np.zeros(PADDING, np.uint8))
         return self._decode(file, dict(self.kinds), _Run(records, offset, stop, first))
 
     def _compression_of(self, file: SourceFile) -> Compression | None:

@@ -36,12 +36,15 @@ class TokenFiles:
         Where each sequence begins, in elements of the stream.
     dtype : numpy.dtype
         Of the elements, in native byte order.
+    mapped : bool
+        Local files are mapped into memory.
     """
 
     files: Sequence[SourceFile]
     pieces: NDArray[np.uint64]
     offsets: NDArray[np.int64]
     dtype: np.dtype[np.generic]
+    mapped: bool = False
 
     def open(self, streams: StreamDefs | None, ids: SequenceIds) -> Opened:
         """Return the corpus: local files are read sequence by sequence, others in chunks.
@@ -79,7 +82,7 @@ class TokenFiles:
 
     def _resident(self, column: ColumnData) -> _core.Deserializer:
         local = [file for file in self.files if isinstance(file, LocalFile)]
-        extents = join_pieces(local, self.pieces)
+        extents = join_pieces(local, self.pieces, mapped=self.mapped)
         return _core.ResidentDeserializer(
             make_chunk([replace(column, extents=extents)], owned=False)
         )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sweephand.errors import DataError
 from sweephand.tfds.json_fields import JsonFields
 
 BYTES = np.dtype(object)
 
 _ENCODINGS = {"": None, "none": None, "bytes": "bytes", "zlib": "zlib"}
-_IN_BYTES = ("text", "image", "labeledImage")
 
 
 @dataclass(frozen=True)
@@ -67,55 +67,56 @@ def read_features(file: Path, content: object) -> dict[str, Feature]:
     DataError
         If it is no tree of features.
     """
-    found = _Tree().walk(JsonFields(file, content), "", [])
+    try:
+        found = list(_walk(JsonFields(file, content), "", []))
+    except RecursionError:
+        raise DataError("the tree of features is too deep", str(file)) from None
     return {feature.name: feature for feature in found}
 
 
-class _Tree:
-    """Goes down a tree; `outer` are the lengths of the sequences that a feature is in."""
+def _walk(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+    """Go down the tree; `outer` are the lengths of the sequences that a feature is in."""
+    for content, visit in _CONTENTS.items():
+        if node.has(content):
+            yield from visit(node.nested(content), path, outer)
+            return
+    yield _refuse(path, f"is a {node.text('pythonClassName') or 'feature'}")
 
-    def walk(self, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-        for content in ("featuresDict", "sequence", "dataset", "optional", "translation"):
-            if node.has(content):
-                visit = getattr(self, f"_{content.lower()}")
-                yield from visit(node.nested(content), path, outer)
-                return
-        yield from self._leaf(node, path, outer)
 
-    def _featuresdict(self, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-        features = node.nested("features")
-        for name in features:
-            yield from self.walk(features.nested(name), _join(path, name), outer)
+def _features_dict(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+    features = node.nested("features")
+    for name in features:
+        yield from _walk(features.nested(name), _join(path, name), outer)
 
-    def _sequence(self, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-        length = node.signed("length", -1)
-        yield from self.walk(node.nested("feature"), path, [*outer, length])
 
-    _dataset = _sequence
+def _sequence(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+    yield from _walk(node.nested("feature"), path, [*outer, node.signed("length", -1)])
 
-    def _optional(self, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-        for feature in self.walk(node.nested("feature"), path, outer):
-            yield replace(feature, is_ragged=True)
 
-    def _translation(self, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-        for language in node.texts("languages"):
-            yield from _shaped(_join(path, language), BYTES, [], outer)
+def _optional(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+    for feature in _walk(node.nested("feature"), path, outer):
+        yield replace(feature, is_ragged=True)
 
-    def _leaf(self, node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-        if any(node.has(kind) for kind in _IN_BYTES):
-            yield from _shaped(path, BYTES, [], outer)
-        elif node.has("video"):
-            yield from _shaped(path, BYTES, [], [*outer, -1])
-        elif node.has("classLabel"):
-            yield from _shaped(path, np.dtype(np.int64), [], outer)
-        elif node.has("boundingBox"):
-            yield from _shaped(path, np.dtype(np.float32), [4], outer)
-        elif node.has("tensor"):
-            yield from _tensor(node.nested("tensor"), path, outer)
-        elif node.has("audio"):
-            yield from _audio(node.nested("audio"), path, outer)
-        else:
-            yield _refuse(path, f"is a {node.text('pythonClassName') or 'feature'}")
+
+def _translation(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+    for language in node.texts("languages"):
+        yield from _shaped(_join(path, language), BYTES, [], outer)
+
+
+def _in_bytes(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+    yield from _shaped(path, BYTES, [], outer)
+
+
+def _video(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+    yield from _shaped(path, BYTES, [], [*outer, -1])
+
+
+def _class_label(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+    yield from _shaped(path, np.dtype(np.int64), [], outer)
+
+
+def _bounding_box(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+    yield from _shaped(path, np.dtype(np.float32), [4], outer)
 
 
 def _tensor(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
@@ -141,6 +142,23 @@ def _audio(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
         return
     shape = list(node.nested("shape").signed_list("dimensions")) or [-1]
     yield from _shaped(path, dtype, shape, outer, _ENCODINGS.get(node.text("encoding")))
+
+
+_CONTENTS: dict[str, Callable[[JsonFields, str, list[int]], Iterator[Feature]]] = {
+    "featuresDict": _features_dict,
+    "sequence": _sequence,
+    "dataset": _sequence,
+    "optional": _optional,
+    "translation": _translation,
+    "text": _in_bytes,
+    "image": _in_bytes,
+    "labeledImage": _in_bytes,
+    "video": _video,
+    "classLabel": _class_label,
+    "boundingBox": _bounding_box,
+    "tensor": _tensor,
+    "audio": _audio,
+}
 
 
 def _shaped(

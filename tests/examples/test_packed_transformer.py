@@ -1,4 +1,4 @@
-"""What the examples say is true."""
+"""What the example of packed rows says is true."""
 
 import importlib.util
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 import torch
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(autouse=True)

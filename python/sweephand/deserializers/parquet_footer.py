@@ -1,0 +1,183 @@
+"""What the footer of a Parquet file says of its row groups.
+
+pyarrow has it too, but ends the process when a footer contradicts itself. The footer is a
+``FileMetaData`` in Thrift's compact protocol:
+
+::
+
+    field     | id delta: 4 bits, type: 4 bits | [id, where the delta is 0] | value |
+    struct    fields | 0
+    list      | size: 4 bits, type: 4 bits | [size, where it is 15] | values |
+    integers  zigzag, in sevens of bits, the lowest first;  bytes  | size | bytes |
+
+https://github.com/apache/parquet-format, https://github.com/apache/thrift (compact protocol)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sweephand.errors import DataError
+from sweephand.files import SourceFile
+
+_TAIL = 8  # the size of the footer, and the magic
+_DEEPEST = 32
+_TRUE, _FALSE, _BYTE, _DOUBLE = 1, 2, 3, 7
+_BINARY, _LIST, _SET, _MAP, _STRUCT = 8, 9, 10, 11, 12
+
+# Fields of FileMetaData, RowGroup, ColumnChunk, ColumnMetaData and Statistics.
+_ROW_GROUPS, _COLUMNS, _NUM_ROWS, _META_DATA = 4, 1, 3, 3
+_TYPE, _PATH, _NUM_VALUES, _UNCOMPRESSED_SIZE, _STATISTICS, _NULL_COUNT = 1, 3, 5, 6, 12, 3
+
+# Bytes of a value by its physical type: BOOLEAN, INT32, INT64, INT96, FLOAT, DOUBLE.
+_WIDTHS = (1, 4, 8, 12, 4, 8)
+
+
+@dataclass(frozen=True)
+class ColumnChunk:
+    """One column in one row group.
+
+    Attributes
+    ----------
+    path : str
+    num_values : int
+        Of all rows, with nulls; of lists, their elements.
+    num_bytes : int
+        What the values take in memory, at most.
+    may_have_nulls : bool
+        False if statistics say that there are none.
+    """
+
+    path: str
+    num_values: int
+    num_bytes: int
+    may_have_nulls: bool
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """One row group.
+
+    Attributes
+    ----------
+    num_rows : int
+    columns : list of ColumnChunk
+    """
+
+    num_rows: int
+    columns: list[ColumnChunk]
+
+
+def read_row_groups(file: SourceFile) -> list[RowGroup]:
+    """Read what the footer says of every row group.
+
+    Raises
+    ------
+    DataError
+        If it is damaged, or lacks what every footer has.
+    """
+    tail = file.read(file.size - _TAIL, _TAIL).tobytes()
+    size = int.from_bytes(tail[:4], "little")
+    if size > file.size - _TAIL - 4:
+        raise DataError(f"the footer has {size} bytes, more than the file", file.path)
+    begin = file.size - _TAIL - size
+    reader = _Reader(file.read(begin, size).tobytes())
+    try:
+        groups = reader.struct()[_ROW_GROUPS]
+        return [
+            RowGroup(int(group[_NUM_ROWS]), [_to_column(column) for column in group[_COLUMNS]])
+            for group in groups
+        ]
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"the footer is damaged: {error!r}", file.path, begin) from None
+
+
+def _to_column(column: dict[int, Any]) -> ColumnChunk:
+    data = column[_META_DATA]
+    num_values, size = int(data[_NUM_VALUES]), int(data[_UNCOMPRESSED_SIZE])
+    if num_values < 0 or size < 0:
+        raise ValueError(f"{num_values} values in {size} bytes")
+    physical = int(data[_TYPE])
+    is_fixed = 0 <= physical < len(_WIDTHS)
+    # Of bytes also where each begins.
+    num_bytes = _WIDTHS[physical] * num_values if is_fixed else size + 8 * num_values
+    return ColumnChunk(
+        path=".".join(part.decode() for part in data[_PATH]),
+        num_values=num_values,
+        num_bytes=num_bytes,
+        may_have_nulls=data.get(_STATISTICS, {}).get(_NULL_COUNT, 1) != 0,
+    )
+
+
+class _Reader:
+    """Reads values one after the other; beyond the end it raises IndexError."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._at = 0
+        self._depth = 0
+
+    def struct(self) -> dict[int, Any]:
+        """Return the fields of a struct by their ids."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise ValueError("it is too deep")
+        fields: dict[int, Any] = {}
+        number = 0
+        while head := self._byte():
+            delta, kind = head >> 4, head & 15
+            number = number + delta if delta else self._integer()
+            fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind)
+        self._depth -= 1
+        return fields
+
+    def _value(self, kind: int) -> Any:
+        if kind in (_TRUE, _FALSE, _BYTE):
+            return self._byte()
+        if kind < _DOUBLE:
+            return self._integer()
+        if kind == _DOUBLE:
+            return self._take(8)
+        if kind == _BINARY:
+            return self._take(self._varint())
+        if kind in (_LIST, _SET):
+            return self._list()
+        if kind == _MAP:
+            return self._map()
+        if kind == _STRUCT:
+            return self.struct()
+        raise ValueError(f"there is no type {kind}")
+
+    def _list(self) -> list[Any]:
+        head = self._byte()
+        size, kind = head >> 4, head & 15
+        return [self._value(kind) for _ in range(self._varint() if size == 15 else size)]
+
+    def _map(self) -> list[Any]:
+        size = self._varint()
+        kinds = self._byte() if size else 0
+        return [(self._value(kinds >> 4), self._value(kinds & 15)) for _ in range(size)]
+
+    def _byte(self) -> int:
+        self._at += 1
+        return self._content[self._at - 1]
+
+    def _take(self, size: int) -> bytes:
+        if size > len(self._content) - self._at:
+            raise IndexError("it ends within bytes")
+        self._at += size
+        return self._content[self._at - size : self._at]
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def _integer(self) -> int:
+        value = self._varint()
+        return value >> 1 ^ -(value & 1)

@@ -1,0 +1,124 @@
+"""What is whole but not what was asked for: columns, types, and files that disagree."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sweephand as sh
+
+
+def write_jsonl(path: Path, value: object) -> None:
+    path.write_text(json.dumps({"x": value}) + "\n")
+
+
+def write_tfrecord(path: Path, value: Any) -> None:
+    sh.tfrecord.write(path, [{"x": value}])
+
+
+def write_parquet(path: Path, value: object) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table({"x": [value]}), path)
+
+
+def write_arrow(path: Path, value: object) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import ipc
+
+    table = pa.table({"x": [value]})
+    with ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+
+
+Write = Callable[[Path, Any], None]
+
+FORMATS: dict[str, tuple[Write, Callable[..., sh.Deserializer]]] = {
+    "jsonl": (write_jsonl, sh.JSONLDeserializer),
+    "tfrecord": (write_tfrecord, sh.TFRecordDeserializer),
+    "parquet": (write_parquet, lambda *a: sh.ParquetDeserializer(*a)),
+    "arrow": (write_arrow, lambda *a: sh.ArrowDeserializer(*a)),
+}
+
+
+@pytest.fixture(params=FORMATS)
+def form(request: pytest.FixtureRequest) -> tuple[Write, Callable[..., sh.Deserializer]]:
+    return FORMATS[str(request.param)]
+
+
+def test_a_column_that_is_not_there_is_named(form: Any, tmp_path: Path) -> None:
+    write, make = form
+    write(tmp_path / "a", 1)
+    streams = sh.StreamDefs(mine=sh.StreamDef(field="theirs"))
+    with pytest.raises(sh.DataError, match="field 'theirs'") as caught:
+        sh.MinibatchSource(make(str(tmp_path / "a"), streams))
+    assert caught.value.stream == "mine"
+
+
+def test_shards_whose_types_differ_are_named(form: Any, tmp_path: Path) -> None:
+    write, make = form
+    write(tmp_path / "a", 1)
+    write(tmp_path / "b", "text")
+    streams = sh.StreamDefs(x=sh.StreamDef())
+    with pytest.raises(sh.DataError, match="all files of a corpus must agree") as caught:
+        sh.MinibatchSource(make(str(tmp_path / "[ab]"), streams))
+    assert caught.value.file == str(tmp_path / "b")
+    assert str(tmp_path / "a") in caught.value.reason
+
+
+def test_a_value_that_does_not_fit_the_dtype_is_an_error(form: Any, tmp_path: Path) -> None:
+    write, make = form
+    write(tmp_path / "a", 300)
+    streams = sh.StreamDefs(x=sh.StreamDef(dtype="uint8"))
+    with pytest.raises(sh.DataError, match="does not fit the dtype") as caught:
+        sh.MinibatchSource(make(str(tmp_path / "a"), streams)).next_minibatch(1)
+    assert caught.value.stream == "x"
+
+
+def test_text_cannot_become_numbers(form: Any, tmp_path: Path) -> None:
+    write, make = form
+    write(tmp_path / "a", "7")
+    streams = sh.StreamDefs(x=sh.StreamDef(dtype="int32"))
+    with pytest.raises(ValueError, match="there is no cast from bytes to int32"):
+        sh.MinibatchSource(make(str(tmp_path / "a"), streams))
+
+
+def test_names_may_hold_any_bytes(form: Any, tmp_path: Path) -> None:
+    write, make = form
+    odd = tmp_path / os.fsdecode(b"odd \xff\n name")
+    write(tmp_path / "even", 5)
+    (tmp_path / "even").rename(odd)
+    for _ in range(2):  # without an index, and with one
+        source = sh.MinibatchSource(
+            make(str(odd), sh.StreamDefs(x=sh.StreamDef())), randomize=False
+        )
+        minibatch = source.next_minibatch(1)
+        assert minibatch["x"].values.tolist() == [5]
+        assert minibatch.ids == [f"{odd.name}__0"]
+
+
+def test_a_ctf_stream_that_never_appears_is_an_error_at_its_first_sequence(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.ctf").write_text("5 |A 1\n6 |A 2\n")
+    streams = sh.StreamDefs(
+        a=sh.StreamDef(field="A", shape=1), b=sh.StreamDef(field="B", shape=1)
+    )
+    corpus = sh.CTFDeserializer(tmp_path / "a.ctf", streams)
+    with pytest.raises(sh.DataError, match="the sequence") as caught:
+        sh.MinibatchSource(corpus)
+    assert (caught.value.stream, caught.value.sequence, caught.value.line) == ("B", 5, 1)
+
+
+def test_a_file_given_twice_is_refused(form: Any, tmp_path: Path) -> None:
+    write, make = form
+    write(tmp_path / "a", 1)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    with pytest.raises(ValueError, match="given twice"):
+        make([str(tmp_path / "a"), str(tmp_path / "link")], sh.StreamDefs(x=sh.StreamDef()))

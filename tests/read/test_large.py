@@ -1,0 +1,121 @@
+"""Files beyond 4 GiB, most of which are holes, and memory that does not grow with the data."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.read.format_corpora import write_megatron
+from tests.tfds.folders import NUMBERED, write_folder
+
+import sweephand as sh
+
+FAR = 5 << 30  # bytes
+
+
+def put(path: Path, offset: int, content: bytes) -> None:
+    """Write at an offset; what lies before it takes no room on the disk."""
+    with path.open("r+b" if path.exists() else "wb") as file:
+        file.seek(offset)
+        file.write(content)
+
+
+def last_tokens(deserializer: sh.Deserializer) -> list[int]:
+    source = sh.MinibatchSource(deserializer, randomize=False, max_sweeps=1, num_threads=0)
+    length = source.num_samples_per_sweep
+    last = source.sequence_ids(length - 4, length)[-1]
+    source.current_position = source.find(last)
+    return [int(n) for n in source.next_minibatch(4)["tokens"].values]
+
+
+def test_bare_tokens_beyond_4_gib_are_read(tmp_path: Path) -> None:
+    put(tmp_path / "x.bin", FAR, np.array([1, 2, 3, 60000], np.uint16).tobytes())
+    assert last_tokens(sh.RawTokensDeserializer(tmp_path / "x.bin", "uint16", 1 << 20)) == [
+        1,
+        2,
+        3,
+        60000,
+    ]
+
+
+def test_an_array_beyond_4_gib_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.zeros(1, np.int32))
+    head = path.read_bytes()[:-4]
+    count = FAR // 4
+    padded = head.replace(b"(1,), }", f"({count},), }}".encode())[: len(head) - 1] + b"\n"
+    put(path, 0, padded)
+    put(path, len(head) + 4 * (count - 4), np.array([4, 5, 6, 7], np.int32).tobytes())
+    (tmp_path / "offsets.npy").touch()
+    np.save(tmp_path / "offsets.npy", [0, count - 4, count])
+    tokens = sh.NpyDeserializer({"tokens": (path, tmp_path / "offsets.npy")})
+    assert last_tokens(tokens) == [4, 5, 6, 7]
+
+
+def test_offsets_of_megatron_beyond_4_gib_are_followed(tmp_path: Path) -> None:
+    prefix = tmp_path / "x"
+    write_megatron(prefix, [np.zeros(1), np.array([7, 8, 9, 10])], dtype="i4")
+    index = prefix.with_suffix(".idx")
+    content = bytearray(index.read_bytes())
+    offsets_at = 34 + 2 * 4
+    content[offsets_at + 8 : offsets_at + 16] = FAR.to_bytes(8, "little")
+    index.write_bytes(content)
+    tokens = prefix.with_suffix(".bin").read_bytes()[4:]
+    put(prefix.with_suffix(".bin"), FAR, tokens)
+    with pytest.warns(UserWarning, match="belong to no sequence"):
+        assert last_tokens(sh.MegatronDeserializer(prefix)) == [7, 8, 9, 10]
+
+
+def test_records_beyond_4_gib_are_found_without_reading_what_lies_before(
+    tmp_path: Path,
+) -> None:
+    from sweephand import _core
+
+    examples = [{"x": n} for n in range(3)]
+    folder = write_folder(tmp_path, {"s": [examples]}, NUMBERED)
+    shard = folder / "demo-s.tfrecord-00000-of-00001"
+    good = shard.read_bytes()
+    hole = (FAR - 16).to_bytes(8, "little")
+    checksum = _core.mask_crc(_core.crc32c(hole)).to_bytes(4, "little")
+    shard.unlink()
+    put(shard, 0, hole + checksum)  # one record of 5 GiB, whose data are never asked for
+    put(shard, FAR, good)
+    info = folder / "dataset_info.json"
+    info.write_text(info.read_text().replace('["3"]', '["4"]'))
+    source = sh.MinibatchSource(sh.tfds.load(folder, "s[1:]"), randomize=False, max_sweeps=1)
+    assert source.next_minibatch(3)["x"].values.tolist() == [0, 1, 2]
+
+
+# -- memory --
+PROGRAM = """
+import resource, sys
+import sweephand as sh
+from sweephand.deserializers import rows
+rows.CHUNK_BYTES = 1 << 20
+source = sh.MinibatchSource(
+    sh.TFRecordDeserializer(sys.argv[1], sh.StreamDefs(n=sh.StreamDef(), x=sh.StreamDef())),
+    randomization_window_in_chunks=2, num_lanes=2, max_sweeps=1, num_threads=1)
+assert sum(batch.num_sequences for batch in source.minibatches(4)) == int(sys.argv[2])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peak_kib(path: Path, num_records: int) -> int:
+    command = [sys.executable, "-c", PROGRAM, str(path), str(num_records)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_memory_is_the_window_and_not_the_corpus(tmp_path: Path, compression: None) -> None:
+    block = np.random.default_rng(0).bytes(500_000)
+    peaks = []
+    for count in (40, 240):  # 20 MB and 120 MB
+        path = tmp_path / f"{count}.tfrecord"
+        examples = ({"n": n, "x": block} for n in range(count))
+        sh.tfrecord.write(path, examples, compression=compression)
+        peaks.append(peak_kib(path, count))
+    assert peaks[1] - peaks[0] < 30_000  # KiB; the difference of the files is 100 MB
