@@ -102,6 +102,8 @@ def load_index(
     files: Sequence[SourceFile],
     meaning: Mapping[str, Any],
     scan: Callable[[SourceFile, Advance], Scan],
+    *,
+    is_kept: bool = True,
 ) -> Index:
     """Return the index of a corpus: the one that is kept, or a new one.
 
@@ -120,6 +122,8 @@ def load_index(
     scan : callable
         ``scan(file, advance)`` reads a file once; it is called on several threads, and calls
         ``advance(bytes)`` as it gets on.
+    is_kept : bool
+        False: all files are scanned, and nothing is written.
 
     Raises
     ------
@@ -127,7 +131,7 @@ def load_index(
         What the scan of the first file that fails raises.
     """
     meaning = json.loads(json.dumps(meaning))
-    places = index_places(files, meaning)
+    places = index_places(files, meaning) if is_kept else []
     wanted = _describe(files)
     known: dict[_Described, Scan] = {}
     found: Path | None = None
@@ -140,7 +144,7 @@ def load_index(
             known |= {one: kept.index.scan(i) for i, one in enumerate(kept.described)}
     scans = _scan_all(files, [known.get(one) for one in wanted], scan)
     index = join_scans(files, scans)
-    if not all(one in known for one in wanted):
+    if places and not all(one in known for one in wanted):
         others = _still_there(files, known)
         described = [*wanted, *others]
         kept = _Kept(described, join_scans([], [*scans, *others.values()]))

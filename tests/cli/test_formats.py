@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -134,3 +135,16 @@ def test_what_the_files_do_not_say_is_asked_for(tmp_path: Path, call: Call) -> N
     assert (
         "a chunk size is for arrays" in call("info", tmp_path / "y.ctf", "--chunk-size", 3).err
     )
+
+
+def test_without_pyarrow_the_error_says_how_to_get_it(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    format_corpora.parquet(tmp_path, corpus_for(format_corpora.parquet))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "sweephand.deserializers.parquet", raising=False)
+    monkeypatch.delitem(sys.modules, "sweephand.deserializers.arrow_units", raising=False)
+    monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
+    outcome = call("info", tmp_path / "a.parquet")
+    assert outcome.code == 1
+    assert "pip install 'sweephand[parquet]'" in outcome.err

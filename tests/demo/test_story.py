@@ -57,6 +57,8 @@ def test_the_demonstration_succeeds(tmp_path: Path, capsys: pytest.CaptureFixtur
     facts = json.loads(capsys.readouterr().out)
     assert facts["ok"]
     assert facts["seed"] == facts["state"]["seed"] == 5
+    assert facts["records"]["same"]
+    assert all(0 < fill <= 1 for fill in facts["records"]["fills"].values())
     assert facts["resumed_at_step"] <= facts["killed_after_step"] < STEPS - 1
     killed, resumed = facts["checks"]
     assert (killed["first_step"], killed["last_step"]) == (0, facts["killed_after_step"])

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.train.small import (
+    CNTK_LENGTHS,
     Heard,
     in_order,
     line_trainer,
@@ -53,6 +54,34 @@ class TestLimits:
         sh.training_session(trainer, source, 12, max_samples=20).train()
         assert trainer.total_number_of_samples_seen == 20
         assert source.current_position == 80
+
+    @pytest.mark.parametrize("restored_after", [None, 6])
+    def test_with_one_label_a_sequence_the_last_minibatch_is_cut_by_sequences(
+        self, tmp_path: Path, restored_after: int | None
+    ) -> None:
+        offsets = np.cumsum([0, *CNTK_LENGTHS])
+        corpus = sh.ArrayDeserializer(
+            {
+                "x": (np.ones((25, 2), np.float32), offsets),
+                "labels": (np.zeros(10, np.float32), np.arange(11)),
+            }
+        )
+        heard = Heard()
+
+        def train(max_samples: int) -> None:
+            sh.training_session(
+                line_trainer([heard], criterion=lambda model, minibatch: (1.0, [np.zeros(2)])),
+                sh.MinibatchSource(corpus, randomize=False),
+                8,
+                max_samples=max_samples,
+                checkpoint_config=sh.CheckpointConfig(tmp_path),
+            ).train()
+
+        if restored_after:
+            train(15)
+            assert len(heard.steps) == restored_after
+        train(18)
+        assert sizes_of(heard) == [1, 4, 4, 1, 1, 4, 3]
 
     def test_a_full_data_sweep_ends_with_the_sweep(self) -> None:
         trainer, source = line_trainer(), in_order()

@@ -121,6 +121,27 @@ class TestCheckpoints:
         with pytest.raises(sh.StateError, match="seed is 1 here and 0 in the state"):
             run(source_of_lengths(CNTK_LENGTHS, randomization_seed=1))
 
+    def test_a_refused_checkpoint_changes_neither_model_nor_source(
+        self, tmp_path: Path
+    ) -> None:
+        def session(trainer: sh.Trainer, source: sh.MinibatchSource) -> sh.TrainingSession:
+            config = sh.CheckpointConfig(tmp_path)
+            return sh.training_session(
+                trainer, source, 4, max_samples=30, checkpoint_config=config
+            )
+
+        session(line_trainer(), in_order()).train()
+        drawing = line_trainer(stateful={"rng": np.random.default_rng(0)})
+        for trainer, source, text in (
+            (drawing, in_order(), r"here are \['rng'\]"),
+            (line_trainer(), in_order([1, 2]), "another corpus or order: sizes"),
+        ):
+            with pytest.raises(sh.StateError, match=text):
+                session(trainer, source).train()
+            assert source.current_position == 0
+            assert trainer.total_number_of_samples_seen == 0
+            assert not weights(trainer).any()
+
     def test_what_a_trainer_saved_has_no_position(self, tmp_path: Path) -> None:
         line_trainer().save_checkpoint(tmp_path)
         session = sh.training_session(

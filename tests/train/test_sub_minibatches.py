@@ -19,7 +19,10 @@ from sweephand.train.sub_minibatches import split
 
 class TestSubMinibatches:
     @pytest.mark.parametrize("parts", [1, 2, 3, 8, 11])
-    @pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded(side="left", multiple_of=4)])
+    @pytest.mark.parametrize(
+        "layout",
+        [sh.Ragged(), sh.Padded(side="left", multiple_of=4), sh.Bucketed([4, 10])],
+    )
     def test_parts_add_up_to_the_whole(self, parts: int, layout: sh.Layout) -> None:
         whole = minibatch(layout=layout)
         pieces = split(whole, parts)
@@ -41,6 +44,67 @@ class TestSubMinibatches:
                 assert part.asarray().shape[:2] == part.mask.shape
                 assert (part.mask != 0).sum() == part.num_samples
                 assert part.lengths.tolist() == [len(one) for one in part.as_sequences()]
+
+    @pytest.mark.parametrize("parts", [2, 3, 7])
+    def test_packed_rows_stay_whole(self, parts: int) -> None:
+        rng = np.random.default_rng(0)
+        tokens = [rng.integers(1, 50, n) for n in rng.integers(1, 9, 40)]
+        corpus = sh.ArrayDeserializer({"tokens": tokens})
+        source = sh.MinibatchSource(corpus, layout=sh.Packed(12))
+        whole = source.next_minibatch(60)
+        pieces = split(whole, parts)
+        assert [name for piece in pieces for name in piece.ids] == whole.ids
+        assert sum(piece.num_samples for piece in pieces) == whole.num_samples
+        for get in (
+            lambda one: one.segment_ids,
+            lambda one: one.position_ids,
+            lambda one: one.row_costs,
+            lambda one: one["tokens"].asarray(),
+            lambda one: one["tokens"].mask,
+            lambda one: one["tokens"].labels(),
+            lambda one: one["tokens"].loss_mask(),
+            lambda one: one["tokens"].values,
+            lambda one: one["tokens"].lengths,
+            lambda one: one["tokens"].starts,
+        ):
+            assert np.array_equal(np.concatenate([get(one) for one in pieces]), get(whole))
+        for piece in pieces:
+            data = piece["tokens"]
+            assert data.asarray().shape == data.dense_shape == piece.segment_ids.shape
+            counts = [len(set(row) - {0}) for row in piece.segment_ids]
+            for bounds, segments, count in zip(
+                data.row_cu_seqlens, piece.segment_ids, counts, strict=True
+            ):
+                assert bounds[count] == (segments > 0).sum()
+
+    def test_gradients_of_packed_parts_are_those_of_the_whole(self) -> None:
+        def train(parts: int) -> torch.Tensor:
+            model = nn.Embedding(50, 50)
+            nn.init.zeros_(model.weight)
+
+            def criterion(model: nn.Module, one: sh.Minibatch) -> torch.Tensor:
+                data = one["labels"]
+                logits = model(torch.from_numpy(data.asarray()))
+                truth = torch.from_numpy(data.labels())
+                return nn.functional.cross_entropy(
+                    logits.flatten(0, 1), truth.flatten(), reduction="sum"
+                )
+
+            learner = sh.torch.Learner(torch.optim.SGD(model.parameters(), 1.0), 1.0)
+            trainer = sh.Trainer(model, criterion, learner, sub_minibatches=parts)
+            tokens = [np.arange(1, n + 2) for n in range(40)]
+            source = sh.MinibatchSource(
+                sh.ArrayDeserializer({"labels": tokens}), layout=sh.Packed(45)
+            )
+            for _ in range(3):
+                trainer.train_minibatch(source.next_minibatch(200))
+            return model.weight.detach()
+
+        assert torch.allclose(train(1), train(3), atol=1e-5)
+
+    def test_rows_that_go_on_are_not_cut(self) -> None:
+        with pytest.raises(TypeError, match="TruncatedBPTT"):
+            split(minibatch(layout=sh.TruncatedBPTT(4)), 2)
 
     def test_sparse_parts_are_rows_of_the_whole(self) -> None:
         scipy_sparse = pytest.importorskip("scipy.sparse")

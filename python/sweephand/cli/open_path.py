@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -216,20 +217,18 @@ def _open_jsonl(path: Path, wanted: Wanted) -> Deserializer:
 
 
 def _open_parquet(path: Path, wanted: Wanted) -> Deserializer:
-    from pyarrow import parquet
+    from sweephand import ParquetDeserializer  # says what to install
 
-    from sweephand.deserializers.parquet import ParquetDeserializer
-
+    parquet = import_module("pyarrow.parquet")
     files = _files_at(path)
     schema = _read_schema(parquet.read_schema, files[0])
     return ParquetDeserializer(files, wanted.choose(guess.schema_streams(schema)))
 
 
 def _open_arrow(path: Path, wanted: Wanted) -> Deserializer:
-    from pyarrow import ipc
+    from sweephand import ArrowDeserializer  # says what to install
 
-    from sweephand.deserializers.arrow import ArrowDeserializer
-
+    ipc = import_module("pyarrow.ipc")
     is_saved = _is_saved_dataset(path)
     files = sorted(path.glob("*.arrow")) if is_saved else _files_at(path)
     is_file = _begins_with(files[0], _ARROW)

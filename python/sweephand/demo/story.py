@@ -12,6 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from sweephand.demo.corpus import Corpus, read_corpus
+from sweephand.demo.second_kind import (
+    fills,
+    first_functions,
+    same_minibatches,
+    write_records,
+)
 from sweephand.demo.training import Resumed, Settings, Step, follow, train
 from sweephand.terminal import figures
 from sweephand.terminal.charts import bars, by_powers_of_two, curve
@@ -19,6 +25,7 @@ from sweephand.terminal.screen import Screen
 from sweephand.terminal.units import in_count, in_seconds
 
 LEAST_STEPS = 20
+RECORDS = 5000  # functions that are written as records too
 
 
 @dataclass(frozen=True)
@@ -99,10 +106,11 @@ def tell(
     place, resumed = _tell_resume(saving, replace(saving, num_threads=3, prefetch=7), screen)
     runs = Runs(whole, killed, place, resumed)
     ok = _tell_comparison(runs.checks(), screen)
+    others = _tell_other_kinds(corpus, folder / "corpus.tfrecord", settings, screen)
     png = _tell_curve(corpus, runs, folder / "demo.png", screen)
     _tell_what_next(settings, corpus, killed[-1].number, screen)
     return {
-        "ok": ok,
+        "ok": ok and others["same"],
         "corpus": str(settings.corpus),
         "num_sequences": len(corpus.names),
         "num_samples": len(corpus.tokens),
@@ -114,6 +122,7 @@ def tell(
         "restore_to_first_minibatch_seconds": place.place_seconds,
         "state": place.state,
         "checks": runs.checks(),
+        "records": others,
         "losses": [step.loss for step in whole],
         "scales": [step.scale for step in whole],
         "skipped_steps": [step.number for step in whole if not step.applied],
@@ -225,6 +234,25 @@ def _tell_comparison(checks: Sequence[dict[str, Any]], screen: Screen) -> bool:
     if not ok:
         screen.text("The runs differ, which they must not: please report it.", style="bold red")
     return ok
+
+
+def _tell_other_kinds(
+    corpus: Corpus, path: Path, settings: Settings, screen: Screen
+) -> dict[str, Any]:
+    screen.heading("6. The same functions in a TFRecord file, and in rows without padding")
+    part = first_functions(corpus, RECORDS)
+    count = write_records(part, path)
+    minibatches, same = same_minibatches(part, path, size=settings.size, seed=settings.seed)
+    filled = fills(corpus, seed=settings.seed)
+    screen.facts(
+        {
+            "records": f"{in_count(count)}, checksums verified, in {path}",
+            "same order": f"{'yes' if same else 'NO'}: {in_count(minibatches)} minibatches "
+            "against those from memory, bit for bit",
+            **{name: f"{fill:.1%} of all cells hold a byte" for name, fill in filled.items()},
+        }
+    )
+    return {"path": str(path), "count": count, "same": same, "fills": filled}
 
 
 def _tell_curve(corpus: Corpus, runs: Runs, path: Path, screen: Screen) -> Path | None:

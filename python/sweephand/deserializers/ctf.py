@@ -9,6 +9,7 @@ from functools import partial
 from glob import glob
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,9 @@ class CTFDeserializer(Deserializer):
     chunk_size_in_bytes : int
         Bytes of text in a chunk, the unit that a window shuffles; a longer sequence is a chunk
         alone.
+    index : {"auto", None}
+        Whether an index is kept beside the files, or in a cache folder; None: it is built
+        anew.
     allow_blank_lines, allow_nonfinite : bool
         Accept lines without a sample; accept ``inf`` and ``nan``.
 
@@ -66,11 +70,15 @@ class CTFDeserializer(Deserializer):
         streams: StreamDefs,
         skip_sequence_ids: bool = False,
         chunk_size_in_bytes: int = _CHUNK_BYTES,
+        index: Literal["auto"] | None = "auto",
         *,
         allow_blank_lines: bool = False,
         allow_nonfinite: bool = False,
     ) -> None:
         check_int("chunk_size_in_bytes", chunk_size_in_bytes, 1, 2**63)
+        if index not in ("auto", None):
+            raise ValueError(f"index must be 'auto' or None, got {index!r}")
+        self._keeps_index = index == "auto"
         self._paths = _paths_of(filename)
         self._chunk_bytes = chunk_size_in_bytes
         self._infos = [_describe(name, streams) for name in streams]
@@ -101,7 +109,12 @@ class CTFDeserializer(Deserializer):
     def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         listed = [stat_file(path) for path in self._paths]
-        index = load_index(listed, self._meaning, partial(self._scan, max_errors=max_errors))
+        index = load_index(
+            listed,
+            self._meaning,
+            partial(self._scan, max_errors=max_errors),
+            is_kept=self._keeps_index,
+        )
         errors, num_charged = _list_errors(index, max_errors)
         files = [_IndexedFile(file, index.scan(n)) for n, file in enumerate(listed)]
         chunks, chunk_sequences = [], []

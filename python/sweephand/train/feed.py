@@ -30,6 +30,7 @@ class Feed:
         self._preemption = preemption
         self._watch = watch
         self._is_preempted = False
+        self.num_sequences = 0  # of the last minibatch, over all workers
         self._started = time.monotonic()
         self.seconds = 0  # since the start of training, those before a restore included
 
@@ -60,9 +61,10 @@ class Feed:
         except Exception as caught:
             error = caught
         is_first = self._workers.index == 0
-        num_samples, preempted, failed, seconds = self._workers.sum(
+        num_samples, num_sequences, preempted, failed, seconds = self._workers.sum(
             [
                 num_samples,
+                getattr(minibatch, "num_sequences", 0),
                 self._preemption.is_requested,
                 error is not None,
                 int(time.monotonic() - self._started) if is_first else 0,
@@ -73,6 +75,7 @@ class Feed:
         if failed:
             raise RuntimeError(f"{failed} of the other workers could not go on")
         self._is_preempted = preempted > 0
+        self.num_sequences = num_sequences
         self.seconds = seconds
         return minibatch, num_samples
 

@@ -25,6 +25,8 @@ class Run:
         Averages since the last epoch and the last summary.
     size : int or None
         Samples of a minibatch, once scaling has chosen it.
+    has_label_per_sequence : bool
+        Whether the last minibatch had as many label samples as sequences.
     validated : (int, float) or None
         The step after which was validated last, and the loss.
     """
@@ -43,6 +45,7 @@ class Run:
         self.actions = actions
         self.figures = Figures()
         self.size: int | None = None
+        self.has_label_per_sequence = False
         self.validated: tuple[int, float] | None = None
         self._epoch = epoch
 
@@ -85,6 +88,7 @@ class Run:
             "actions": {name: action.state_dict() for name, action in self.actions.items()},
             "figures": self.figures.state_dict(),
             "size": self.size,
+            "has_label_per_sequence": self.has_label_per_sequence,
             "validated": self.validated,
         }
         return snapshot
@@ -104,15 +108,25 @@ class Run:
             )
         try:
             run = state["run"]
-            self.source.restore_from_checkpoint(state["source"])
-            self.trainer.restore(snapshot)
+            self._restore_source_and_trainer(snapshot)
             for name, action in self.actions.items():
                 action.load_state_dict(run["actions"][name], self)
             self.figures.load_state_dict(run["figures"])
             self.size = run["size"]
+            self.has_label_per_sequence = run["has_label_per_sequence"]
             self.validated = tuple(run["validated"]) if run["validated"] else None
         except (KeyError, TypeError) as error:
             raise StateError(f"this is no state of a run: {error!r}") from error
+
+    def _restore_source_and_trainer(self, snapshot: Snapshot) -> None:
+        """Restore both, or none if one of them refuses."""
+        stood = self.source.get_checkpoint_state()
+        self.source.restore_from_checkpoint(snapshot.state["source"])
+        try:
+            self.trainer.restore(snapshot)
+        except StateError:
+            self.source.restore_from_checkpoint(stood)
+            raise
 
     @contextmanager
     def without_trace(self) -> Iterator[None]:

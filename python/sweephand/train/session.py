@@ -55,9 +55,9 @@ class TrainingSession:
         Samples of a minibatch over all workers, as for `minibatch_size_schedule`. A schedule is
         looked up at the label samples seen.
     max_samples : int
-        Label samples after which training ends. The last minibatches are asked to have as many
-        samples as label samples are left; a sequence is never cut. ``FULL_DATA_SWEEP``: the
-        first sweep.
+        Label samples after which training ends. The last minibatches are asked to have no
+        more samples than label samples are left, or where there is one label a sequence no
+        more sequences; a sequence is never cut. ``FULL_DATA_SWEEP``: the first sweep.
     epoch_size : int
         Label samples of an epoch. ``FULL_DATA_SWEEP``: an epoch is a sweep.
         ``INFINITELY_REPEAT``: one epoch.
@@ -218,6 +218,7 @@ class TrainingSession:
         minibatch, num_samples = self._run.feed.next(self._source, self._request())
         if not minibatch:
             return False
+        self._run.has_label_per_sequence = num_samples == self._run.feed.num_sequences
         self._is_tested = False
         try:
             self._trainer.train_minibatch(minibatch, num_samples)
@@ -233,8 +234,24 @@ class TrainingSession:
             sweep = self._source.num_samples_per_sweep
             size = min(size, sweep - self._source.current_position % sweep)
         else:
-            size = min(size, self._max_samples - seen)
-        return size if self._cut is None else min(size, self._cut - seen % self._cut)
+            size = self._up_to(self._max_samples - seen, size)
+        return size if self._cut is None else self._up_to(self._cut - seen % self._cut, size)
+
+    def _up_to(self, num_labels: int, size: int) -> int:
+        """Return the size of a minibatch that has so many label samples at most.
+
+        With one label a sequence the plan tells; else there is about one a sample.
+        """
+        if size <= num_labels or not self._run.has_label_per_sequence:
+            return min(size, num_labels)
+        planned = next(self._source.plan(size), None)
+        if planned is None or planned.shape is not None:
+            return num_labels
+        return (
+            size
+            if planned.num_sequences <= num_labels
+            else int(planned.sizes[:num_labels].sum())
+        )
 
     def _act(self) -> None:
         """Do what is due between two minibatches."""

@@ -1,12 +1,13 @@
 """What a training session does beside training: saving, validating, testing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from sweephand.checks import check_flag, check_function, check_int
 from sweephand.minibatch import Minibatch
+from sweephand.planned import PlannedMinibatch
 from sweephand.train.frequency import Frequency, FrequencySpec
 
 Restore: TypeAlias = Literal["auto"] | bool | str | Path
@@ -28,6 +29,9 @@ class Source(Protocol):
     @property
     def current_position(self) -> int:
         """Where the next minibatch begins, in samples."""
+
+    def plan(self, size: int) -> Iterator[PlannedMinibatch]:
+        """Tell what minibatches of a size would hold from here on, over all workers."""
 
     def next_minibatch(
         self,

@@ -8,30 +8,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from sweephand.layouts import Frames, Padded, Ragged
+from sweephand.cells import Pieces
+from sweephand.layouts import TruncatedBPTT
 from sweephand.minibatch import Minibatch
 from sweephand.minibatch_data import MinibatchData
 
 
 def split(minibatch: Mapping[Any, Any], num_parts: int) -> Sequence[Mapping[Any, Any]]:
-    """Cut a minibatch of a source into parts with equal numbers of sequences, up to one.
+    """Cut a minibatch of a source into parts with equal numbers of rows, up to one.
 
     Parameters
     ----------
     minibatch : Minibatch
-        A ragged or padded one.
+        Packed rows stay whole; in other layouts each sequence is a row.
     num_parts : int
-        Where there are fewer sequences, the first parts are empty.
+        Where there are fewer rows, the first parts are empty.
 
     Returns
     -------
-    list of Mapping
+    list of Minibatch
         Each has the streams and ``num_sequences``, ``num_samples``, ``ids`` of its part.
 
     Raises
     ------
     TypeError
-        If it is no minibatch of a source, or of another layout.
+        If it is no minibatch of a source, or its rows go on in the next minibatch, in which
+        they must stand where they stood.
     """
     if num_parts == 1:
         return [minibatch]
@@ -39,23 +41,34 @@ def split(minibatch: Mapping[Any, Any], num_parts: int) -> Sequence[Mapping[Any,
         raise TypeError(
             f"only minibatches of a source can be cut, this is a {type(minibatch).__name__}"
         )
-    if not isinstance(minibatch._layout, Ragged | Frames | Padded):
+    if isinstance(minibatch._layout, TruncatedBPTT):
         raise TypeError(f"minibatches of the layout {minibatch._layout} cannot be cut")
-    count = minibatch.num_sequences
+    if not minibatch._layout.has_rows:
+        borders = _borders(minibatch.num_sequences, num_parts)
+        return [Part(minibatch, rows, rows) for rows in borders]
+    row_of_sequence = minibatch._batch.cells().reshape(-1, 4)[:, 0]
+    return [
+        Part(minibatch, slice(*np.searchsorted(row_of_sequence, [rows.start, rows.stop])), rows)
+        for rows in _borders(minibatch._batch.num_rows, num_parts)
+    ]
+
+
+def _borders(count: int, num_parts: int) -> list[slice]:
     borders = [i * count // num_parts for i in range(num_parts + 1)]
-    return [Part(minibatch, begin, end) for begin, end in pairwise(borders)]
+    return [slice(begin, end) for begin, end in pairwise(borders)]
 
 
 class Part(Minibatch):
-    """Some sequences of a minibatch; what is said of the global minibatch stays that."""
+    """Some rows of a minibatch; what is said of the global minibatch stays that."""
 
-    __slots__ = ("_begin", "_end", "_streams")
+    __slots__ = ("_rows", "_sequences", "_streams", "_whole")
 
-    def __init__(self, whole: Minibatch, begin: int, end: int) -> None:
+    def __init__(self, whole: Minibatch, sequences: slice, rows: slice) -> None:
         super().__init__(whole._batch, whole._keys, whole._layout, whole._ids, whole._device)
-        self._streams = {key: PartData(whole[key], begin, end) for key in whole}
-        self._begin = begin
-        self._end = end
+        self._streams = {key: PartData(whole[key], sequences, rows) for key in whole}
+        self._sequences = sequences
+        self._rows = rows
+        self._whole = whole
 
     def __getitem__(self, key: Any) -> MinibatchData:
         return self._streams[key]
@@ -63,7 +76,7 @@ class Part(Minibatch):
     @property
     def num_sequences(self) -> int:
         """Sequences in this part."""
-        return self._end - self._begin
+        return int(self._sequences.stop - self._sequences.start)
 
     @property
     def num_samples(self) -> int:
@@ -76,22 +89,47 @@ class Part(Minibatch):
     @property
     def ids(self) -> list[str]:
         """The id of every sequence of the part."""
-        return super().ids[self._begin : self._end]
+        return super().ids[self._sequences]
+
+    @property
+    def fill_ratio(self) -> float:
+        """That of the whole."""
+        return self._whole.fill_ratio
+
+    @property
+    def segment_ids(self) -> NDArray[np.int32]:
+        """Which sequence of its row every cell holds, as `Minibatch.segment_ids`."""
+        return self._whole.segment_ids[self._rows]
+
+    @property
+    def position_ids(self) -> NDArray[np.int32]:
+        """Where in its sequence every cell is, as `Minibatch.position_ids`."""
+        return self._whole.position_ids[self._rows]
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where sequences begin in rows, as `Minibatch.starts`."""
+        return self._whole.starts[self._sequences]
+
+    @property
+    def row_costs(self) -> NDArray[np.int64]:
+        """What attention costs in each row, as `Minibatch.row_costs`."""
+        return self._whole.row_costs[self._rows]
 
 
 class PartData(MinibatchData):
-    """One stream of some sequences of a minibatch: views of the whole."""
+    """One stream of some rows of a minibatch: views of the whole."""
 
-    def __init__(self, whole: MinibatchData, begin: int, end: int) -> None:
+    def __init__(self, whole: MinibatchData, sequences: slice, rows: slice) -> None:
         super().__init__(whole.info, whole._batch, whole._stream, whole._layout, whole._device)
         self._whole = whole
-        self._begin = begin
-        self._end = end
+        self._sequences = sequences
+        self._rows = rows
 
     @property
     def num_sequences(self) -> int:
         """Sequences in this part."""
-        return self._end - self._begin
+        return int(self._sequences.stop - self._sequences.start)
 
     @property
     def num_samples(self) -> int:
@@ -103,28 +141,66 @@ class PartData(MinibatchData):
         """Samples of the longest sequence; 0 in an empty part."""
         return int(self.lengths.max(initial=0))
 
+    @property
+    def dense_shape(self) -> tuple[int, ...]:
+        """The shape of `asarray`."""
+        return (*self.mask.shape, *self.info.shape)
+
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """Where sequences begin in `values`, and the end: int64, shape (sequences + 1,)."""
-        absolute = self._whole.offsets[self._begin : self._end + 1]
+        absolute = self._whole.offsets[self._sequences.start : self._sequences.stop + 1]
         offsets: NDArray[np.int64] = absolute - absolute[0]
         return offsets
 
     @cached_property
     def values(self) -> Any:
         """All samples of the part one behind the other, as `MinibatchData.values`."""
-        begin, end = self._whole.offsets[[self._begin, self._end]]
-        return self._whole.values[begin:end]
+        return self._of_samples(self._whole.values)
 
     def asarray(
         self, pad_value: float | None = None, dtype: DTypeLike | None = None
     ) -> NDArray[Any]:
-        """Return all sequences as one dense array; of a padded layout it keeps its width."""
-        dense = self._whole.asarray(pad_value, dtype)[self._begin : self._end]
-        return dense if self._is_grid else dense[:, : self.max_seqlen]
+        """Return the rows as one dense array; a layout that pads keeps its width."""
+        return self._of_rows(self._whole.asarray(pad_value, dtype))
 
     @cached_property
     def mask(self) -> NDArray[np.uint8]:
         """Which cells of `asarray` hold data: uint8; 2 start of a sequence, 1 valid, 0 gap."""
-        mask = self._whole.mask[self._begin : self._end]
-        return mask if self._is_grid else mask[:, : self.max_seqlen]
+        return self._of_rows(self._whole.mask)
+
+    @property
+    def segment_ids(self) -> NDArray[np.int32]:
+        """Which sequence of its row every cell holds."""
+        return self._whole.segment_ids[self._rows]
+
+    @property
+    def position_ids(self) -> NDArray[np.int32]:
+        """Where in its sequence every cell is."""
+        return self._whole.position_ids[self._rows]
+
+    def labels(self, ignore_index: int = -100, shifted: bool = True) -> NDArray[np.int64]:
+        """Return what a model is to predict, as `MinibatchData.labels`."""
+        labels = self._whole.labels(ignore_index, shifted)
+        return labels[self._rows] if self._is_grid else self._of_samples(labels)
+
+    def loss_mask(self, shifted: bool = True) -> NDArray[np.bool_]:
+        """Return where `labels` are something to predict: bool, in the same shape."""
+        mask = self._whole.loss_mask(shifted)
+        return mask[self._rows] if self._is_grid else self._of_samples(mask)
+
+    @property
+    def _pieces(self) -> Pieces:
+        whole = self._whole._pieces
+        cells = whole.cells[self._sequences].copy()
+        cells[:, 0] -= np.uint32(self._rows.start)
+        num_rows = self._rows.stop - self._rows.start
+        return Pieces(cells, whole.sizes[self._sequences], num_rows)
+
+    def _of_samples(self, found: Any) -> Any:
+        begin, end = self._whole.offsets[[self._sequences.start, self._sequences.stop]]
+        return found[begin:end]
+
+    def _of_rows(self, found: NDArray[Any]) -> NDArray[Any]:
+        keeps_width = self._is_grid or self._batch.row_length  # a bucket's
+        return found[self._rows] if keeps_width else found[self._rows, : self.max_seqlen]
