@@ -35,11 +35,8 @@ constexpr auto kPatience = std::chrono::milliseconds(100);
 
 struct EngineDeleter {
   void operator()(Engine* engine) const {
+    if (engine->forked()) return;
     std::unique_ptr<Engine> dropped(engine);
-    if (dropped->forked()) {
-      static_cast<void>(dropped.release());
-      return;
-    }
     const py::gil_scoped_release nogil;
     if (dropped->close(kPatience) && !dropped->runs_here()) {
       dropped.reset();

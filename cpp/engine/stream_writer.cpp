@@ -32,7 +32,7 @@ void copy(const std::byte* from, std::byte* to, std::uint64_t bytes) {
     std::memcpy(to, from, 8);
   } else if (bytes == 4) {
     std::memcpy(to, from, 4);
-  } else {
+  } else if (bytes != 0) {  // else there may be no place
     std::memcpy(to, from, bytes);
   }
 }

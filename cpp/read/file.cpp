@@ -70,7 +70,6 @@ File::File(std::string path, const FileTag& tag) : File(std::move(path)) {
 }
 
 File::~File() {
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): what mmap gave
   if (mapped_ != nullptr) ::munmap(const_cast<std::byte*>(mapped_), size());
   ::close(descriptor_);
 }

@@ -203,29 +203,27 @@ void what_is_held_stays_as_it_was() {
   for (std::size_t i = 0; i < held.size(); ++i) CHECK(values_of(*held[i]) == copies[i]);
 }
 
-void closing_ends_callers_and_threads() {
-  for (const std::uint32_t num_threads : {0U, 2U}) {
-    const auto engine = make_engine(
-        {.num_threads = num_threads, .prefetch = 2, .load_threads = 1, .limit = ~0ULL});
-    std::atomic<int> ended = 0;
-    {
-      std::vector<std::jthread> callers;
-      callers.reserve(3);
-      for (int i = 0; i < 3; ++i) {
-        callers.emplace_back([&] {
-          try {
-            while (true) engine->next({.num_samples = 30}, kPatient);
-          } catch (const std::runtime_error&) {
-            ++ended;
-          }
-        });
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      CHECK(engine->close(std::chrono::seconds(10)));
+void closing_ends_callers_and_threads(std::uint32_t num_threads) {
+  const auto engine = make_engine(
+      {.num_threads = num_threads, .prefetch = 2, .load_threads = 1, .limit = ~0ULL});
+  std::atomic<int> ended = 0;
+  {
+    std::vector<std::jthread> callers;
+    callers.reserve(3);
+    for (int i = 0; i < 3; ++i) {
+      callers.emplace_back([&] {
+        try {
+          while (true) engine->next({.num_samples = 30}, kPatient);
+        } catch (const std::runtime_error&) {
+          ++ended;
+        }
+      });
     }
-    CHECK(ended == 3);
-    CHECK(engine->close(std::chrono::seconds(0)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    CHECK(engine->close(std::chrono::seconds(10)));
   }
+  CHECK(ended == 3);
+  CHECK(engine->close(std::chrono::seconds(0)));
 }
 
 void dropping_it_with_work_on_the_way_is_clean() {
@@ -243,6 +241,8 @@ int main() {
   sweephand::seeking_in_between_finds_the_same();
   sweephand::several_callers_get_every_minibatch_once();
   sweephand::what_is_held_stays_as_it_was();
-  sweephand::closing_ends_callers_and_threads();
+  for (const std::uint32_t num_threads : {0U, 2U}) {
+    sweephand::closing_ends_callers_and_threads(num_threads);
+  }
   sweephand::dropping_it_with_work_on_the_way_is_clean();
 }

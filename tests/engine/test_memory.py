@@ -9,6 +9,7 @@ import textwrap
 import numpy as np
 import pytest
 from tests.model import ModelCorpus
+from tests.sanitized import unmeasured
 from tests.sources import Chunks
 
 import sweephand as sh
@@ -55,6 +56,7 @@ def told(code: str) -> list[float]:
     return [float(word) for word in done.stdout.split()]
 
 
+@unmeasured
 @pytest.mark.parametrize("num_threads", [0, 1])
 def test_chunks_and_minibatches_need_what_is_stated(num_threads: int) -> None:
     before, peak, bound = told(f"""
@@ -68,6 +70,7 @@ def test_chunks_and_minibatches_need_what_is_stated(num_threads: int) -> None:
     assert 0.5 * bound < peak - before < 1.1 * bound + 4 * 2**21
 
 
+@unmeasured
 def test_memory_does_not_grow_over_many_minibatches() -> None:
     first, last = told("""
     x = np.zeros((4096, 64), np.float32)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.read.format_corpora import write_megatron
+from tests.sanitized import unmeasured
 from tests.tfds.folders import NUMBERED, write_folder
 
 import sweephand as sh
@@ -109,6 +110,7 @@ def peak_kib(path: Path, num_records: int) -> int:
     return int(done.stdout)
 
 
+@unmeasured
 @pytest.mark.parametrize("compression", [None, "gzip"])
 def test_memory_is_the_window_and_not_the_corpus(tmp_path: Path, compression: None) -> None:
     block = np.random.default_rng(0).bytes(500_000)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.sanitized import unmeasured
 
 from sweephand.tfds.interleave import Interleave
 
@@ -77,6 +78,7 @@ def test_the_order_is_that_of_single_visits(
     )
 
 
+@unmeasured
 def test_a_place_in_a_hundred_million_examples_is_found_at_once() -> None:
     lengths = np.random.default_rng(0).integers(90_000, 105_000, 1024).tolist()
     begin = time.perf_counter()

@@ -1,0 +1,9 @@
+"""What a core with sanitizers can't be asked."""
+
+import pytest
+
+from sweephand import _core
+
+unmeasured = pytest.mark.skipif(
+    _core.sanitizers() != "", reason="sanitizers keep freed memory and take their time"
+)
