@@ -69,3 +69,14 @@ def test_importing_the_package_imports_nothing_heavy_but_numpy() -> None:
     modules = {name.split(".")[0] for name in run.stdout.split()}
     assert "sweephand" in modules
     assert not modules & heavy
+
+
+def test_no_two_headers_define_a_type_of_one_name() -> None:
+    """The linker would take one of both for all, in templates over them too."""
+    definition = re.compile(r"^(?:struct|class|enum class) (\w+)[^;]*?\{", re.MULTILINE)
+    where: dict[str, list[str]] = {}
+    for path in sorted(CPP.rglob("*.hpp")):
+        for name in definition.findall(path.read_text()):
+            where.setdefault(name, []).append(str(path.relative_to(CPP)))
+    assert where, "definitions are found at all"
+    assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}

@@ -48,7 +48,7 @@ struct Tensor {
 
 // A run of elements of one tensor. Results are gathered by piece, in order, so that they do not
 // depend on the number of threads.
-struct Piece {
+struct TensorPiece {
   std::size_t tensor;
   std::size_t begin;
   std::size_t size;
@@ -57,8 +57,8 @@ struct Piece {
 inline constexpr std::size_t kPieceElements = 65536;
 
 // All elements of `tensors`, none longer than kPieceElements; an empty tensor has no piece.
-inline std::vector<Piece> cut(std::span<const Tensor> tensors) {
-  std::vector<Piece> pieces;
+inline std::vector<TensorPiece> cut(std::span<const Tensor> tensors) {
+  std::vector<TensorPiece> pieces;
   for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
     const std::size_t size = tensors[tensor].size;
     for (std::size_t begin = 0; begin < size; begin += kPieceElements) {

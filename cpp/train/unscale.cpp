@@ -74,7 +74,7 @@ void count_nonfinite(const Tensor& run, const ScanRule& division, bool in_place,
   }
 }
 
-Findings gather(std::span<const Tensor> gradients, std::span<const Piece> pieces,
+Findings gather(std::span<const Tensor> gradients, std::span<const TensorPiece> pieces,
                 std::span<const PieceFindings> by_piece, double scale) {
   const std::size_t count = gradients.size();
   Findings findings{.num_nan = std::vector<std::uint64_t>(count),
@@ -95,10 +95,10 @@ Findings gather(std::span<const Tensor> gradients, std::span<const Piece> pieces
 Findings look(std::span<const Tensor> gradients, const UnscaleOptions& options, bool in_place) {
   const ScanRule division = division_by(options.scale);
   const Scan scan = options.portable ? scan_portable : fastest_scan();
-  const std::vector<Piece> pieces = cut(gradients);
+  const std::vector<TensorPiece> pieces = cut(gradients);
   std::vector<PieceFindings> by_piece(pieces.size());
   share_out(pieces.size(), options.num_threads, [&](std::size_t i) {
-    const Piece& piece = pieces[i];
+    const TensorPiece& piece = pieces[i];
     const Tensor run = gradients[piece.tensor].part(piece.begin, piece.size);
     with_element(run.type, [&]<class Element>(Element /*element*/) {
       const ScanRule rule{.change = in_place ? division.change : Change::kNone,

@@ -158,7 +158,8 @@ void write(std::span<const float> values, const Tensor& run) {
 }
 
 template <class T, class Rule>
-void update_piece(const Slot& slot, const Piece& piece, const Step& step, const Rule& rule) {
+void update_piece(const Slot& slot, const TensorPiece& piece, const Step& step,
+                  const Rule& rule) {
   const Direction<T, Rule> direction(rule);
   std::array<T, kChunk> buffer;
   const std::size_t end = piece.begin + piece.size;
@@ -183,7 +184,7 @@ void update_all(std::span<const Slot> slots, const Step& step, const Rule& rule)
   std::vector<Tensor> weights;
   weights.reserve(slots.size());
   for (const Slot& slot : slots) weights.push_back(slot.weights);
-  const std::vector<Piece> pieces = cut(weights);
+  const std::vector<TensorPiece> pieces = cut(weights);
   share_out(pieces.size(), step.num_threads, [&](std::size_t i) {
     const Slot& slot = slots[pieces[i].tensor];
     if (slot.weights.type == FloatType::kFloat64) {
