@@ -12,6 +12,7 @@ import numpy as np
 from sweephand.streams import StreamDef, StreamDefs
 from sweephand.tfds.builder_info import BuilderInfo, builder_info
 from sweephand.tfds.dataset import Dataset
+from sweephand.tfds.decoders import Decoders, decode_feature
 from sweephand.tfds.features import Feature, read_features
 from sweephand.tfds.read_config import ReadConfig
 from sweephand.tfds.read_order import ReadOrder
@@ -52,6 +53,7 @@ class Builder:
         shuffle_files: bool = False,
         read_config: ReadConfig | None = None,
         streams: StreamDefs | None = None,
+        decoders: Decoders | None = None,
     ) -> Dataset: ...
 
     @overload
@@ -62,6 +64,7 @@ class Builder:
         shuffle_files: bool = False,
         read_config: ReadConfig | None = None,
         streams: StreamDefs | None = None,
+        decoders: Decoders | None = None,
     ) -> DatasetTree: ...
 
     def as_dataset(
@@ -71,10 +74,11 @@ class Builder:
         shuffle_files: bool = False,
         read_config: ReadConfig | None = None,
         streams: StreamDefs | None = None,
+        decoders: Decoders | None = None,
     ) -> DatasetTree:
         """Return a selection as a corpus; the parameters are those of `load`."""
         config = read_config or ReadConfig()
-        definitions, features = self._define(streams)
+        definitions, features = self._define(streams, decoders or {})
         if config.add_tfds_id:
             definitions = StreamDefs(**definitions, **{_ID_STREAM: StreamDef()})
 
@@ -98,7 +102,9 @@ class Builder:
         every = {name: name for name in self.info.splits}
         return _map(every if split is None else split, select)
 
-    def _define(self, streams: StreamDefs | None) -> tuple[StreamDefs, dict[str, Feature]]:
+    def _define(
+        self, streams: StreamDefs | None, decoders: Decoders
+    ) -> tuple[StreamDefs, dict[str, Feature]]:
         """Return the wanted streams with their dtypes, and what each is read from."""
         if streams is None and not self.features:
             raise ValueError(
@@ -106,6 +112,15 @@ class Builder:
             )
         wanted = streams or StreamDefs(**{name: StreamDef() for name in self.features})
         features = {name: self._find(name, one) for name, one in wanted.items()}
+        unused = set(decoders) - {feature.name for feature in features.values()}
+        if unused:
+            raise ValueError(
+                f"there are decoders for {', '.join(sorted(unused))}, which is not read; "
+                f"features that are: {', '.join(one.name for one in features.values())}"
+            )
+        for name, feature in features.items():
+            if feature.name in decoders:
+                features[name] = decode_feature(feature, decoders[feature.name])
         definitions = {}
         for name, one in wanted.items():
             dtype = one.dtype
@@ -168,6 +183,7 @@ def load(
     read_config: ReadConfig | None = None,
     *,
     streams: StreamDefs | None = None,
+    decoders: Decoders | None = None,
 ) -> Dataset: ...
 
 
@@ -179,6 +195,7 @@ def load(
     read_config: ReadConfig | None = None,
     *,
     streams: StreamDefs | None = None,
+    decoders: Decoders | None = None,
 ) -> DatasetTree: ...
 
 
@@ -189,6 +206,7 @@ def load(
     read_config: ReadConfig | None = None,
     *,
     streams: StreamDefs | None = None,
+    decoders: Decoders | None = None,
 ) -> DatasetTree:
     """Select examples of a prepared folder.
 
@@ -206,6 +224,12 @@ def load(
         Those that are wanted, with the names of features as fields; all by default. For a
         folder without ``features.json`` it says what there is: numbers by their ``dtype``,
         without one bytes; with a ``shape`` one sample of it, without any number of values.
+    decoders : dict of callable or True, optional
+        By the names of features: what makes arrays of stored images and sounds, which are bytes
+        otherwise. A callable takes ``bytes`` and returns the array of the dtype and shape that
+        ``features.json`` declares, which must be known in full; several threads may call it.
+        True is Pillow, for images of 8 bits a channel. What it raises, or another dtype or
+        shape, is an error with the place of the example, and counts in `max_errors`.
 
     Returns
     -------
@@ -217,9 +241,15 @@ def load(
         If a folder has no ``dataset_info.json``.
     DataError
         If a JSON file is damaged, with its name.
+    ImportError
+        If a decoder is Pillow, and it is not installed.
     ValueError
-        If the split, an option or a stream cannot be had.
+        If the split, an option, a stream or a decoder cannot be had.
     """
     return builder_from_directory(data_dir).as_dataset(
-        split, shuffle_files=shuffle_files, read_config=read_config, streams=streams
+        split,
+        shuffle_files=shuffle_files,
+        read_config=read_config,
+        streams=streams,
+        decoders=decoders,
     )

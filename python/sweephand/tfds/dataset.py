@@ -34,7 +34,7 @@ class Dataset(Deserializer):
 
     Streams have the names of the features, nested ones joined by ``/``. A feature of unknown
     length is a stream with any number of samples for an example, of which an example still
-    counts as one. Images and encoded sounds are ``bytes``.
+    counts as one. Images and encoded sounds are ``bytes`` unless they have a decoder.
 
     Attributes
     ----------
@@ -149,7 +149,8 @@ class Dataset(Deserializer):
             ids=_Ids(self._ids, self._row_starts),
             names=[*names, str(self._order)],
             resident=True,
-            sample_bytes=files.mean_bytes,
+            sample_bytes=files.mean_bytes
+            + sum(feature.decoded_bytes for feature in self._features.values()),
             errors=ledger.errors,
             index=files.index_path,
             order=_Order(self._order, self._row_starts),

@@ -18,6 +18,7 @@ from sweephand.deserializers.base import make_chunk
 from sweephand.errors import DataError
 from sweephand.examples import ExampleField, decode_examples
 from sweephand.ledger import Ledger
+from sweephand.tfds.decoders import Decoder
 from sweephand.tfds.features import Feature
 from sweephand.tfds.file_instructions import FileInstruction
 from sweephand.tfds.read_order import ExampleIds
@@ -110,7 +111,7 @@ def _to_bytes(texts: Sequence[str]) -> ColumnData:
 
 
 def _to_field(name: str, feature: Feature) -> ExampleField:
-    if feature.encoding is not None:
+    if feature.is_packed:
         return ExampleField(name, feature.name, "bytes", is_ragged=False)
     return ExampleField(name, feature.name, feature.stored, feature.shape, feature.is_ragged)
 
@@ -118,8 +119,8 @@ def _to_field(name: str, feature: Feature) -> ExampleField:
 def _unpack(
     name: str, feature: Feature, column: ColumnData, wrong: dict[int, DataError]
 ) -> ColumnData:
-    """Return a column as its feature says: unsigned again, or out of its encoding."""
-    if feature.encoding is None:
+    """Return a column as its feature says: unsigned again, or out of its bytes."""
+    if not feature.is_packed:
         if feature.dtype == np.uint64 and column.values is not None:
             values = column.values.view(np.uint64)
             return replace(column, values=values, dtype=values.dtype)
@@ -147,6 +148,8 @@ def _unpack(
 
 def _decode(feature: Feature, content: bytes) -> NDArray[np.generic]:
     """Return the tensor in one value: its samples."""
+    if feature.decoder is not None:
+        return _call_decoder(feature, feature.decoder, content)[np.newaxis]
     sample = math.prod(feature.shape) * feature.dtype.itemsize
     if feature.encoding == "zlib":
         content = _unzip(content, _MOST_TENSOR_BYTES if feature.is_ragged else sample)
@@ -158,6 +161,20 @@ def _decode(feature: Feature, content: bytes) -> NDArray[np.generic]:
         )
     stored = np.frombuffer(content, feature.dtype.newbyteorder("<"))
     return stored.astype(feature.dtype).reshape(-1, *feature.shape)
+
+
+def _call_decoder(feature: Feature, decoder: Decoder, content: bytes) -> NDArray[np.generic]:
+    """Return what the user's decoder makes of a value; an error if it is not as declared."""
+    try:
+        found = np.asarray(decoder(content))
+    except Exception as error:  # whatever it raises: where it happened is what is known here
+        raise ValueError(f"the decoder failed: {type(error).__name__}: {error}") from error
+    if (found.dtype, found.shape) != (feature.dtype, feature.shape):
+        raise ValueError(
+            f"the decoder gave {found.dtype} of shape {found.shape}, features.json says "
+            f"{feature.dtype} of shape {feature.shape}"
+        )
+    return found
 
 
 def _unzip(content: bytes, most_bytes: int) -> bytes:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand.errors import DataError
 from sweephand.tfds.json_fields import JsonFields
@@ -33,6 +35,10 @@ class Feature:
         Whether an example has any number of samples.
     encoding : {None, "bytes", "zlib"}
         How a whole tensor lies in one value of bytes.
+    decoded : (dtype, shape) or None
+        The array that a stored image or sound stands for; unknown extents are -1.
+    decoder : callable or None
+        Makes that array of the bytes.
     refusal : str
         Why it cannot be read; empty if it can.
     """
@@ -42,12 +48,24 @@ class Feature:
     shape: tuple[int, ...] = ()
     is_ragged: bool = False
     encoding: str | None = None
+    decoded: tuple[np.dtype[Any], tuple[int, ...]] | None = None
+    decoder: Callable[[bytes], NDArray[Any]] | None = None
     refusal: str = ""
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether one value of bytes holds the whole tensor."""
+        return self.encoding is not None or self.decoder is not None
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Bytes of the array that a decoder makes; 0 without one."""
+        return math.prod(self.shape) * self.dtype.itemsize if self.decoder else 0
 
     @property
     def stored(self) -> str:
         """What the examples hold: "int64", "float32" or "bytes"."""
-        if self.dtype.hasobject or self.encoding is not None:
+        if self.dtype.hasobject or self.is_packed:
             return "bytes"
         return "float32" if self.dtype.kind == "f" else "int64"
 
@@ -107,6 +125,19 @@ def _in_bytes(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature
     yield from _shaped(path, BYTES, [], outer)
 
 
+def _image(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+    yield from _file(node, path, outer, "uint8")
+
+
+def _file(node: JsonFields, path: str, outer: list[int], dtype: str) -> Iterator[Feature]:
+    """Yield a file in one value of bytes, and the array that it stands for."""
+    declared = _dtype_of(node.text("dtype") or dtype)
+    shape = tuple(node.nested("shape").signed_list("dimensions"))
+    decoded = (declared, shape) if declared is not None and shape else None
+    for feature in _shaped(path, BYTES, [], outer):
+        yield replace(feature, decoded=decoded)
+
+
 def _video(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
     yield from _shaped(path, BYTES, [], [*outer, -1])
 
@@ -134,7 +165,7 @@ def _tensor(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
 
 def _audio(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
     if node.text("fileFormat") or node.flag("lazyDecode"):
-        yield from _shaped(path, BYTES, [], outer)  # a file of sound as it was
+        yield from _file(node, path, outer, "int64")  # a file of sound as it was
         return
     dtype = _dtype_of(node.text("dtype") or "int64")
     if dtype is None:
@@ -151,8 +182,8 @@ _CONTENTS: dict[str, Callable[[JsonFields, str, list[int]], Iterator[Feature]]] 
     "optional": _optional,
     "translation": _translation,
     "text": _in_bytes,
-    "image": _in_bytes,
-    "labeledImage": _in_bytes,
+    "image": _image,
+    "labeledImage": _image,
     "video": _video,
     "classLabel": _class_label,
     "boundingBox": _bounding_box,
