@@ -72,8 +72,11 @@ def test_importing_the_package_imports_nothing_heavy_but_numpy() -> None:
 
 
 def test_no_two_headers_define_a_type_of_one_name() -> None:
-    """The linker would take one of both for all, in templates over them too."""
-    definition = re.compile(r"^(?:struct|class|enum class) (\w+)[^;]*?\{", re.MULTILINE)
+    """The linker would take one of both for all, in templates over them too.
+
+    Specializations of a template have its name, and arguments behind it.
+    """
+    definition = re.compile(r"^(?:struct|class|enum class) (\w+)(?!<)[^;<]*?\{", re.MULTILINE)
     where: dict[str, list[str]] = {}
     for path in sorted(CPP.rglob("*.hpp")):
         for name in definition.findall(path.read_text()):
