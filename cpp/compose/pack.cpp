@@ -32,7 +32,8 @@ class BitTree {
     }
   }
 
-  // Does nothing but take as long if `item` stays.
+  // If `item` stays, nothing changes: the tree is told all the same, as a branch would be
+  // mispredicted.
   void erase(std::uint32_t item, bool stays) {
     for (auto& level : levels_) {
       std::uint64_t& word = level[item / 64];
@@ -109,10 +110,9 @@ class Sight {
     in_sight_.resize(sizes_.size());
     tree_ = BitTree(sizes_.size() + 1);
     while (row_length >> shift_ > 4 * sizes_.size()) ++shift_;
-    for (std::uint32_t rank = 0, part = 0; part <= (row_length >> shift_) + 1; ++part) {
-      while (rank < sizes_.size() && sizes_[rank] >> shift_ < part) ++rank;
-      ranks_below_.push_back(rank);
-    }
+    ranks_below_.resize((row_length >> shift_) + 2);
+    for (const std::uint32_t size : sizes_) ++ranks_below_[(size >> shift_) + 1];
+    std::partial_sum(ranks_below_.begin(), ranks_below_.end(), ranks_below_.begin());
   }
 
   std::uint64_t count() const { return count_; }
