@@ -32,10 +32,12 @@ class BitTree {
     }
   }
 
-  void erase(std::uint32_t item) {
+  // If `item` stays, nothing changes: the tree is told all the same, as a branch would be
+  // mispredicted.
+  void erase(std::uint32_t item, bool stays) {
     for (auto& level : levels_) {
       std::uint64_t& word = level[item / 64];
-      word &= ~(std::uint64_t{1} << item % 64);
+      word &= ~(std::uint64_t{!stays} << item % 64);
       if (word != 0) return;
       item /= 64;
     }
@@ -91,22 +93,26 @@ std::vector<std::uint32_t> by_size(std::span<const std::uint32_t> sizes) {
 class Sight {
  public:
   Sight(std::span<const std::uint32_t> sizes, std::uint32_t row_length)
-      : places_(by_size(sizes)), ranks_(sizes.size()), taken_(sizes.size()) {
+      : places_(by_size(sizes)),
+        ranks_(sizes.size()),
+        taken_(sizes.size()),
+        sizes_(std::min<std::size_t>(sizes.size(), row_length)),
+        next_(sizes_.size() + 1) {
+    std::uint32_t rank = 0;
     for (std::uint32_t i = 0; i < places_.size(); ++i) {
       const std::uint32_t size = sizes[places_[i]];
-      if (sizes_.empty() || size != sizes_.back()) {
-        sizes_.push_back(size);
-        next_.push_back(i);
-      }
-      ranks_[places_[i]] = static_cast<std::uint32_t>(sizes_.size() - 1);
+      rank += i > 0 && size != sizes_[rank];
+      sizes_[rank] = size;
+      next_[rank + 1] = i + 1;  // until the rank's last sequence is met
+      ranks_[places_[i]] = rank;
     }
+    sizes_.resize(rank + 1);
     in_sight_.resize(sizes_.size());
     tree_ = BitTree(sizes_.size() + 1);
-    while (row_length >> shift_ > 2 * sizes_.size()) ++shift_;
-    for (std::uint32_t rank = 0, part = 0; part <= (row_length >> shift_) + 1; ++part) {
-      while (rank < sizes_.size() && sizes_[rank] >> shift_ < part) ++rank;
-      ranks_below_.push_back(rank);
-    }
+    while (row_length >> shift_ > 4 * sizes_.size()) ++shift_;
+    ranks_below_.resize((row_length >> shift_) + 2);
+    for (const std::uint32_t size : sizes_) ++ranks_below_[(size >> shift_) + 1];
+    std::partial_sum(ranks_below_.begin(), ranks_below_.end(), ranks_below_.begin());
   }
 
   std::uint64_t count() const { return count_; }
@@ -114,7 +120,8 @@ class Sight {
 
   void add(std::uint32_t place) {
     const std::uint32_t rank = ranks_[place];
-    if (in_sight_[rank]++ == 0) tree_.insert(rank);
+    ++in_sight_[rank];
+    tree_.insert(rank);
     ++count_;
   }
 
@@ -128,6 +135,7 @@ class Sight {
   // <= row_length
   std::uint32_t longest(std::uint32_t room) const {
     const std::uint32_t part = room >> shift_;
+    if (shift_ == 0) return tree_.largest_below(ranks_below_[part + 1]);
     const auto too_long = std::upper_bound(sizes_.begin() + ranks_below_[part],
                                            sizes_.begin() + ranks_below_[part + 1], room);
     return tree_.largest_below(static_cast<std::uint32_t>(too_long - sizes_.begin()));
@@ -136,7 +144,7 @@ class Sight {
   // Takes the oldest sequence of a rank.
   std::uint32_t take(std::uint32_t rank) {
     const std::uint32_t place = places_[next_[rank]++];
-    if (--in_sight_[rank] == 0) tree_.erase(rank);
+    tree_.erase(rank, --in_sight_[rank] != 0);
     --count_;
     taken_[place] = 1;
     return place;

@@ -43,8 +43,10 @@ class Pieces {
     }
   }
 
-  // The pieces after this come from `block`.
-  void add(std::shared_ptr<const Block> block) {
+  // The pieces after this are of `num_sequences` sequences of `block`.
+  void add(std::shared_ptr<const Block> block, std::uint64_t num_sequences) {
+    pieces_.reserve(pieces_.size() + num_sequences);
+    sizes_.reserve(sizes_.size() + num_sequences);
     blocks_.push_back(std::move(block));
     block_begins_.push_back(pieces_.size());
   }
@@ -57,6 +59,8 @@ class Pieces {
     auto pack = std::make_unique<Pack>();
     for (auto& block : blocks_) pack->blocks.add(std::move(block));
     pack->pieces.reserve(pieces_.size());
+    pack->ends.reserve(order.size() + 1);
+    pack->starts.reserve(order.size() + 1);
     pack->ends.push_back(0);
     pack->starts.push_back(start);
     for (std::uint64_t q = 0; q < order.size(); ++q) {
@@ -130,16 +134,16 @@ std::unique_ptr<Pack> PackedSweep::plan(PackRange range) {
   std::array<PlannedSequence, 64> buffer{};
   for (; at.start < range.end; ++at.block, at.place = 0) {
     const std::shared_ptr<const Block> block = sweep_.block(at.block);
-    if (at.place < block->num_sequences()) pieces.add(block);
-    while (at.start < range.end && at.place < block->num_sequences()) {
+    const BlockPlace stop = block->first_at_or_after(range.end - sweep_.block_begin(at.block));
+    if (at.place < stop.place) pieces.add(block, stop.place - at.place);
+    while (at.place < stop.place) {
       const std::span part = std::span(buffer).first(
-          std::min<std::uint64_t>(buffer.size(), block->num_sequences() - at.place));
+          std::min<std::uint64_t>(buffer.size(), stop.place - at.place));
       block->fill(at.place, part);
-      for (std::size_t i = 0; i < part.size() && at.start < range.end; ++i, ++at.place) {
-        pieces.add(part[i]);
-        at.start += part[i].size;
-      }
+      for (const PlannedSequence& planned : part) pieces.add(planned);
+      at.place += part.size();
     }
+    at.start = sweep_.block_begin(at.block) + stop.start;
   }
   if (!randomize_) {
     const Rows rows = pack_in_order(pieces.sizes(), packing_.row_length, packing_.look_ahead);

@@ -1,5 +1,7 @@
 #include "order/block.hpp"
 
+#include "order/search.hpp"
+
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -66,8 +68,7 @@ std::uint64_t Block::to_sequence(std::uint64_t base_rank) const {
   if (chunks_.empty()) return base_rank;
   // The last chunk that begins at or before the rank: empty chunks share a beginning and are
   // passed.
-  const auto after = std::upper_bound(first_rank_.begin(), first_rank_.end(), base_rank);
-  const auto c = static_cast<std::size_t>(after - first_rank_.begin()) - 1;
+  const std::size_t c = last_at_or_before(first_rank_, base_rank);
   return corpus_->chunks.first_sequence(chunks_[c]) + (base_rank - first_rank_[c]);
 }
 
@@ -131,8 +132,7 @@ BlockPlace Block::first_at_or_after(std::uint64_t sample) const {
     return {.place = place, .start = place * common_size_};
   }
   if (sample >= starts_.back()) return {.place = num_sequences_, .start = starts_.back()};
-  const auto after = std::upper_bound(starts_.begin(), starts_.end(), sample);
-  const auto stride = static_cast<std::uint64_t>(after - starts_.begin()) - 1;
+  const std::size_t stride = last_at_or_before(starts_, sample);
   BlockPlace found{.place = stride * kStride, .start = starts_[stride]};
   std::array<std::uint32_t, kStride> sizes{};
   const std::span part =
