@@ -41,7 +41,7 @@ pyasan() {
   for library in libasan.so libubsan.so libstdc++.so; do
     preload+="$(g++ -print-file-name=$library) "
   done
-  LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+  LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
     $venv/bin/python -m pytest
 }
 
