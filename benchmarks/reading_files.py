@@ -12,32 +12,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from benchmarks.reading import best_seconds
 
 import sweephand as sh
 from sweephand.tfds.read_order import ReadOrder
 
 _TOKENS = 1 << 25
 _MINIBATCH = 1 << 16
-
-
-def processor_seconds(work: Callable[[], object], repeats: int = 5) -> float:
-    """Return the least processor time of several runs."""
-    times = []
-    for _ in range(repeats):
-        begin = time.process_time()
-        work()
-        times.append(time.process_time() - begin)
-    return min(times)
-
-
-def seconds(work: Callable[[], object], repeats: int = 5) -> float:
-    """Return the least wall time of several runs."""
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - begin)
-    return min(times)
 
 
 def drain(corpus: sh.Deserializer, randomize: bool = True) -> Callable[[], object]:
@@ -59,10 +40,10 @@ def tokens(folder: Path) -> None:
     values.tofile(folder / "x.bin")
     for length in (128, 1024, 4096):
         arrays = sh.ArrayDeserializer({"tokens": (values, np.arange(0, _TOKENS + 1, length))})
-        wanted = processor_seconds(drain(arrays))
+        wanted = best_seconds(drain(arrays))
         for mapped in (False, True):
             corpus = sh.RawTokensDeserializer(folder / "x.bin", "uint16", length, mapped=mapped)
-            ratio = wanted / processor_seconds(drain(corpus))
+            ratio = wanted / best_seconds(drain(corpus))
             how = "mapped" if mapped else "read"
             print(f"sequences of {length} tokens, {how}: {ratio:.2f} of arrays in memory")
 
@@ -88,7 +69,7 @@ def parquet(folder: Path) -> None:
         tokens=sh.StreamDef(dtype="int32", defines_mb_size=True), label=sh.StreamDef()
     )
     corpus = sh.ParquetDeserializer(path, streams)
-    ratio = processor_seconds(alone) / processor_seconds(drain(corpus, randomize=False))
+    ratio = best_seconds(alone) / best_seconds(drain(corpus, randomize=False))
     print(f"Parquet, whole minibatches: {ratio:.2f} of pyarrow reading row groups alone")
 
 
@@ -111,7 +92,9 @@ def opening(folder: Path) -> None:
     }
     for name, make in makers.items():
         sh.MinibatchSource(make()).close()  # builds the index
-        took = seconds(lambda make=make: sh.MinibatchSource(make()).close())
+        took = best_seconds(
+            lambda make=make: sh.MinibatchSource(make()).close(), clock=time.perf_counter
+        )
         print(f"opening 1,000 {name}: {took * 1e3:.0f} ms")
 
 
@@ -126,7 +109,7 @@ def resuming() -> None:
             order = ReadOrder(rows, config, shuffle_files=True)
             order.take(len(order) * percent // 100, 64)
 
-        took = seconds(go)
+        took = best_seconds(go, clock=time.perf_counter)
         print(f"the order at {percent} % of {sum(takes) / 1e6:.0f} M: {took * 1e3:.1f} ms")
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from benchmarks.corpora import (
@@ -44,6 +45,21 @@ def rate(count: float, work: Callable[[], object]) -> float:
     return count / (time.perf_counter() - begin)
 
 
+def beside_c(
+    unit: str,
+    count: float,
+    ours: Callable[[], object],
+    gather: Callable[[], object],
+    numpy: Callable[[], object],
+) -> Figure:
+    """Compare ours with a C loop, the limit, and with NumPy; each call makes `count` units."""
+    works = {"sweephand": ours, "C gather": gather, "NumPy by hand": numpy}
+    rates: dict[str, Contender] = {
+        name: partial(rate, count, work) for name, work in works.items()
+    }
+    return Figure(unit, "C gather", rates)
+
+
 def order_of(source: sh.MinibatchSource, size: int) -> Order:
     """What the source will deliver in its first sweep."""
     plans = [plan.sequences for plan in source.plan(size)]
@@ -70,15 +86,7 @@ def fixed_rows() -> Figure:
             picked = order.sequences[begin : begin + ROW_MINIBATCH]
             _ = corpus.rows[picked], corpus.labels[picked]
 
-    return Figure(
-        "M rows/s",
-        "C gather",
-        {
-            "sweephand": lambda: rate(count, ours) / 1e6,
-            "C gather": lambda: rate(count, lambda: gather(order)) / 1e6,
-            "NumPy by hand": lambda: rate(count, numpy) / 1e6,
-        },
-    )
+    return beside_c("M rows/s", count / 1e6, ours, lambda: gather(order), numpy)
 
 
 def ragged_tokens() -> Figure:
@@ -101,15 +109,7 @@ def ragged_tokens() -> Figure:
             parts = [corpus.tokens[corpus.offsets[s] : corpus.offsets[s + 1]] for s in picked]
             _ = np.concatenate(parts), np.cumsum([len(part) for part in parts])
 
-    return Figure(
-        "G tokens/s",
-        "C gather",
-        {
-            "sweephand": lambda: rate(count, ours) / 1e9,
-            "C gather": lambda: rate(count, lambda: gather(order)) / 1e9,
-            "NumPy by hand": lambda: rate(count, numpy) / 1e9,
-        },
-    )
+    return beside_c("G tokens/s", count / 1e9, ours, lambda: gather(order), numpy)
 
 
 def padded_tokens() -> Figure:
@@ -146,15 +146,7 @@ def padded_tokens() -> Figure:
                 mask[row, : last - first] = 1
                 mask[row, 0] = 2
 
-    return Figure(
-        "G tokens/s",
-        "C gather",
-        {
-            "sweephand": lambda: rate(count, ours) / 1e9,
-            "C gather": lambda: rate(count, lambda: gather(order)) / 1e9,
-            "NumPy by hand": lambda: rate(count, numpy) / 1e9,
-        },
-    )
+    return beside_c("G tokens/s", count / 1e9, ours, lambda: gather(order), numpy)
 
 
 def ready_call() -> Figure:

@@ -499,7 +499,7 @@ class MinibatchSource:
         ahead.
         """
         size = min(minibatch_size_in_samples, self._corpus.num_samples)
-        cells = self._layout.num_cells(size) * self._layout.padding_growth(self._first_sizes())
+        cells = self._layout.num_cells(size) * self._layout.padding_growth(self._first_sizes)
         marks = self._layout.mark_bytes * len(self._infos)
         ahead = self._prefetch if self._num_threads else 0
         minibatches = (ahead + 2) * cells * (self._opened.sample_bytes + marks)
@@ -615,11 +615,13 @@ class MinibatchSource:
             )
         if size != FULL_DATA_SWEEP:
             check_int("minibatch_size_in_samples", size, 1, 2**63)
-        if self._memory_limit is not None and self.memory_bound(size) > self._memory_limit:
-            raise ValueError(
-                f"minibatches of {size} samples need about {self.memory_bound(size)} bytes, "
-                f"memory_limit is {self._memory_limit}; lower the size, window or prefetch"
-            )
+        if self._memory_limit is not None:
+            needed = self.memory_bound(size)
+            if needed > self._memory_limit:
+                raise ValueError(
+                    f"minibatches of {size} samples need about {needed} bytes, memory_limit is "
+                    f"{self._memory_limit}; lower the size, window or prefetch"
+                )
         samples = 2**64 - 1 if size == FULL_DATA_SWEEP else size
         return _core.Request(samples, workers, rank, num_skipped)
 

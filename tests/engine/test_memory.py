@@ -128,3 +128,15 @@ def test_the_bound_of_padded_rows_counts_the_gaps() -> None:
         sh.MinibatchSource(corpus, layout=sh.Padded(multiple_of=64)) as padded,
     ):
         assert padded.memory_bound(400) > 10 * ragged.memory_bound(400)
+
+
+def test_the_bound_of_ragged_minibatches_loads_nothing() -> None:
+    class Unsized(Chunks):
+        def sequence_lengths(self, chunk_id: int) -> object:
+            return None
+
+    chunks = Unsized(ModelCorpus.of([[1, 2, 3], [4, 5]]), told=True)
+    with sh.MinibatchSource(chunks, memory_limit=10**9) as source:
+        before = len(chunks.loads)
+        assert source.memory_bound(4) > 0
+        assert len(chunks.loads) == before

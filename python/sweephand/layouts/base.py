@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
@@ -99,6 +99,9 @@ class Layout:
         """Return how many cells a minibatch of a size has at most, as far as that is known."""
         return minibatch_size_in_samples
 
-    def padding_growth(self, sizes: NDArray[np.uint32]) -> float:
-        """Return about how many cells a sample takes, judging by some sequences' sizes."""
+    def padding_growth(self, some_sizes: Callable[[], NDArray[np.uint32]]) -> float:
+        """Return about how many cells a sample takes, judging by some sequences' sizes.
+
+        They may have to be loaded, so they are asked for only where it depends on them.
+        """
         return 1.0

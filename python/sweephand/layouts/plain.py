@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -53,7 +54,8 @@ class Padded(GapLayout):
         left = self.side == "left"
         return _core.AssembleOptions(_core.Form.PADDED, left, self.multiple_of, False)
 
-    def padding_growth(self, sizes: NDArray[np.uint32]) -> float:
+    def padding_growth(self, some_sizes: Callable[[], NDArray[np.uint32]]) -> float:
         """Return about how many cells a sample takes, judging by some sequences' sizes."""
+        sizes = some_sizes()
         width = -(-int(sizes.max()) // self.multiple_of) * self.multiple_of
         return width / float(sizes.mean())
