@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from sweephand.errors import DataError
 
 PathLike = str | os.PathLike[str]
 Files = PathLike | Sequence[PathLike]
+
+REMOTE_LOAD_THREADS = 16
+"""Requests that are under way at a time."""
 
 _LEFTOVER_SUFFIXES = (".tmp", ".crc", ".sweephand-index")
 _LEFTOVER_NAMES = ("_SUCCESS",)
@@ -163,6 +167,11 @@ def join_pieces(
     """
     numbers, offsets, sizes = np.ascontiguousarray(pieces.T)
     return _core.Extents([file.listed() for file in files], numbers, offsets, sizes, mapped)
+
+
+def are_local(files: Sequence[SourceFile]) -> TypeGuard[Sequence[LocalFile]]:
+    """Return whether all files lie on this machine."""
+    return all(isinstance(file, LocalFile) for file in files)
 
 
 def is_url(spec: str) -> bool:

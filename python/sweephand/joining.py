@@ -47,6 +47,8 @@ class Joined:
     num_dropped: int = 0
     errors: Sequence[Sequence[DataError]] = ()
     order: SweepOrder | None = None
+    load_threads: int = 1
+    open_chunks: int = 1
 
     def measure(self, stream: str | None) -> tuple[Sizing, _core.Corpus]:
         """Return the sizes of sequences, by one stream or by the longest, and the corpus."""
@@ -128,6 +130,8 @@ def _alone(one: Opened) -> Joined:
         opened=[one],
         errors=[one.errors],
         order=one.order,
+        load_threads=one.load_threads,
+        open_chunks=one.open_chunks,
     )
 
 
@@ -142,6 +146,7 @@ def _member(one: Opened, joined: NDArray[np.uint64] | None = None) -> _core.Memb
         chunk_sequences=chunk_sequences,
         joined=np.empty(0, np.uint64) if joined is None else joined,
         load_threads=one.load_threads,
+        open_chunks=one.open_chunks,
     )
 
 
@@ -180,6 +185,7 @@ def _select(
         numbers=numbers,
         num_dropped=num_dropped,
         errors=[one.errors for one in opened],
+        load_threads=max(one.load_threads for one in opened),
     )
 
 

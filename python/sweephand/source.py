@@ -376,7 +376,7 @@ class MinibatchSource:
     def block_chunks(self) -> int:
         """Chunks that are shuffled together; every lane has one such block open."""
         if not self._randomize:
-            return 1
+            return self._opened.open_chunks
         num_chunks = self._corpus.num_chunks
         if self._window.samples:
             chunk_lanes = self._num_lanes * self._corpus.num_samples

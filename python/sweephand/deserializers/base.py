@@ -107,6 +107,8 @@ class Opened:
         Where the index of the files is kept.
     order : SweepOrder or None
         None: unshuffled sweeps are in the order of the numbers.
+    open_chunks : int
+        How many chunks an unshuffled sweep has open at a time.
     """
 
     core: _core.Deserializer
@@ -125,6 +127,7 @@ class Opened:
     load_threads: int = 1
     index: Path | None = None
     order: SweepOrder | None = None
+    open_chunks: int = 1
 
 
 class Deserializer(ABC):
