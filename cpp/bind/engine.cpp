@@ -150,7 +150,8 @@ void bind_engine(py::module_& module) {
                            .load_threads = load_threads,
                            .open_chunks = open_chunks};
            }),
-           "deserializer"_a, "chunk_sequences"_a, "joined"_a, "load_threads"_a, "open_chunks"_a);
+           "deserializer"_a, "chunk_sequences"_a, "joined"_a, "load_threads"_a,
+           "open_chunks"_a);
   py::class_<StreamSpec>(module, "StreamSpec")
       .def(py::init([](std::string name, std::uint32_t member, std::uint32_t column,
                        ElementType type, std::uint32_t element_bytes, bool variable,

@@ -196,9 +196,9 @@ void Assembler::open_blocks(const Plan& plan) {
   }
 }
 
-// `num_used`: by the first member's part of a minibatch. In an order that the corpus gives, those
-// that were used last stay: as many as are open, and room for two minibatches that go on to
-// others.
+// `num_used`: by the first member's part of a minibatch. In an order that the corpus gives,
+// those that were used last stay: as many as are open, and room for two minibatches that go on
+// to others.
 void Assembler::close_chunks(std::uint64_t num_used) {
   const std::scoped_lock lock(mutex_);
   std::unordered_set<std::uint64_t> chunks;
