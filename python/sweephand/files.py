@@ -66,15 +66,26 @@ class SourceFile(ABC):
 
     def read(self, offset: int, size: int) -> NDArray[np.uint8]:
         """Return `size` bytes from `offset` on; see `read_into`."""
+        return self.fetch(offset, size)
+
+    def fetch(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
+        """Return `size` bytes from `offset` on, and `padding` more of any value.
+
+        Where it comes from a store the array is the answer itself, and read-only; whether the
+        object is still the same is another request: `check_unchanged`.
+        """
+        self._check_end(offset, size)
+        out = np.empty(size + padding, np.uint8)
+        self.read_into(offset, out[:size])
+        return out
+
+    def _check_end(self, offset: int, size: int) -> None:
         if size > self.size - offset:
             raise DataError(
                 f"the file ends at byte {self.size}, before {size} bytes could be read",
                 self.path,
                 offset,
             )
-        out = np.empty(size, np.uint8)
-        self.read_into(offset, out)
-        return out
 
     @abstractmethod
     def check_unchanged(self) -> None:

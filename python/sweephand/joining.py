@@ -28,6 +28,8 @@ class Joined:
         The deserializers, and which of their sequences belong together.
     places : list of (member, column)
         Where each stream comes from.
+    stored_loads : int
+        Chunks that are held as they are stored, at a time, while they are loaded.
     opened, numbers : lists, one entry per deserializer
         The deserializers, and the numbers of their sequences that make up the corpus; None: all
         of the only one.
@@ -47,7 +49,7 @@ class Joined:
     num_dropped: int = 0
     errors: Sequence[Sequence[DataError]] = ()
     order: SweepOrder | None = None
-    load_threads: int = 1
+    stored_loads: int = 0
     open_chunks: int = 1
 
     def measure(self, stream: str | None) -> tuple[Sizing, _core.Corpus]:
@@ -130,9 +132,13 @@ def _alone(one: Opened) -> Joined:
         opened=[one],
         errors=[one.errors],
         order=one.order,
-        load_threads=one.load_threads,
+        stored_loads=_stored_loads(one),
         open_chunks=one.open_chunks,
     )
+
+
+def _stored_loads(one: Opened) -> int:
+    return one.load_threads if one.holds_stored else 0
 
 
 def _member(one: Opened, joined: NDArray[np.uint64] | None = None) -> _core.Member:
@@ -185,7 +191,7 @@ def _select(
         numbers=numbers,
         num_dropped=num_dropped,
         errors=[one.errors for one in opened],
-        load_threads=max(one.load_threads for one in opened),
+        stored_loads=max(map(_stored_loads, opened)),
     )
 
 

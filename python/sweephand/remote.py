@@ -57,28 +57,26 @@ class RemoteFile(SourceFile):
     """An object of a store; its path is its URL."""
 
     def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
-        """Fill an array with the bytes from `offset` on, by one request.
+        """Fill an array with the bytes from `offset` on; see `fetch`, which needs no array."""
+        out[:] = self.fetch(offset, out.size)
 
-        Whether the object is still the same is another request: `check_unchanged`.
-        """
-        if out.size > self.size - offset:
-            raise DataError(
-                f"the object ends at byte {self.size}, before {out.size} bytes could be read",
-                self.path,
-                offset,
-            )
+    def fetch(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
+        """Return bytes from `offset` on by one request; see `SourceFile`."""
+        self._check_end(offset, size)
+        end = min(offset + size + padding, self.size)
 
         def request() -> bytes:
             store, path = open_store(self.path)
-            content: bytes = store.cat_file(path, start=offset, end=offset + out.size)
-            if len(content) != out.size:
+            content: bytes = store.cat_file(path, start=offset, end=end)
+            if len(content) != end - offset:
                 raise OSError(
-                    errno.EIO, f"asked for {out.size} bytes, got {len(content)}", self.path
+                    errno.EIO, f"asked for {end - offset} bytes, got {len(content)}", self.path
                 )
             return content
 
-        if out.size:
-            out[:] = np.frombuffer(retry(request, self.path), np.uint8)
+        content = np.frombuffer(retry(request, self.path) if end > offset else b"", np.uint8)
+        lacking = size + padding - content.size  # at the end of the object
+        return np.append(content, np.zeros(lacking, np.uint8)) if lacking else content
 
     def read(self, offset: int, size: int) -> NDArray[np.uint8]:
         """Return `size` bytes from `offset` on, of the object that was listed."""

@@ -13,6 +13,7 @@ from tests.tfds.folders import NUMBERED, numbered, write_folder
 
 import sweephand as sh
 from sweephand import remote
+from sweephand.examples import PADDING
 from sweephand.tfds import ReadConfig, dataset
 
 fsspec = pytest.importorskip("fsspec")
@@ -107,7 +108,7 @@ def test_a_pass_in_the_order_of_tfds_fetches_every_byte_once(
         stats = source.stats()
     store = fsspec.filesystem("memory")
     size = sum(store.size(one) for one in store.glob("/demo/1.0.0/*tfrecord*"))
-    assert payload(fetched) == size
+    assert size <= payload(fetched) <= size + PADDING * len(fetched)
     assert stats["chunks_loaded"] == len(source.chunk_sequences)
     most = source.chunk_sequences.max() * 8
     assert held <= most * (2 * 3 + 2 * math.ceil(9 / 4 + 1))

@@ -103,6 +103,8 @@ class Opened:
         None if the core holds what is served.
     load_threads : int
         Threads that load chunks ahead.
+    holds_stored : bool
+        While a chunk is loaded it is held as it is stored, too.
     index : Path or None
         Where the index of the files is kept.
     order : SweepOrder or None
@@ -125,6 +127,7 @@ class Opened:
     numbers: NDArray[np.int64] | None = None
     stored: Stored | None = None
     load_threads: int = 1
+    holds_stored: bool = False
     index: Path | None = None
     order: SweepOrder | None = None
     open_chunks: int = 1

@@ -191,6 +191,7 @@ class IndexedDeserializer(Deserializer):
             numbers=rows.numbers,
             stored=rows.stored,
             load_threads=self.load_threads,
+            holds_stored=True,
             index=index.path,
         )
 

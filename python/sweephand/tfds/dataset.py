@@ -164,6 +164,7 @@ class Dataset(Deserializer):
             index=files.index_path,
             order=_Order(self._order, self._row_starts),
             load_threads=1 if is_local else REMOTE_LOAD_THREADS,
+            holds_stored=not is_local,
             open_chunks=2 * self._order.num_open,  # a border of chunks may lie within a visit
         )
 

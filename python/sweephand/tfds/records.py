@@ -81,29 +81,29 @@ class RecordFiles:
         places = self._starts[files] + numbers
         begins = self._ends[places]
         sizes = self._ends[places + 1] - begins
+        if self._extents is None:
+            return self._fetch(files, begins, sizes), begins
         records = np.empty(int(sizes.sum()) + PADDING, np.uint8)
         content = records[: records.size - PADDING]
-        if self._extents is None:
-            self._fetch(files, begins, sizes, content)
-        else:
-            self._extents.gather(self._file_begins[files] + begins, sizes, content)
+        self._extents.gather(self._file_begins[files] + begins, sizes, content)
         return records, begins
 
     def _fetch(
-        self,
-        files: NDArray[np.int64],
-        begins: NDArray[np.uint64],
-        sizes: NDArray[np.uint64],
-        out: NDArray[np.uint8],
-    ) -> None:
+        self, files: NDArray[np.int64], begins: NDArray[np.uint64], sizes: NDArray[np.uint64]
+    ) -> NDArray[np.uint8]:
         """Read records of a store, by one request for those that lie one behind the other."""
-        follows = (files[1:] == files[:-1]) & (begins[1:] == begins[:-1] + sizes[:-1])
-        firsts = np.flatnonzero(np.append(True, ~follows))[: files.size]
-        places = offsets_of(sizes.astype(np.int64))
-        for first, end in pairwise([*firsts, files.size]):
+        ends = begins + sizes
+        follows = (files[1:] == files[:-1]) & (begins[1:] == ends[:-1])
+        firsts = np.flatnonzero(np.append(True, ~follows))[: files.size].tolist()
+        parts: list[NDArray[np.uint8]] = []
+        for first, stop in pairwise([*firsts, files.size]):
             file = self.files[files[first]]
-            file.read_into(int(begins[first]), out[places[first] : places[end]])
+            begin, end = int(begins[first]), int(ends[stop - 1])
+            parts.append(file.fetch(begin, end - begin, PADDING if stop == files.size else 0))
             file.check_unchanged()
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts or [np.zeros(PADDING, np.uint8)])
 
 
 def _load_index(split: StoredSplit) -> Index:
