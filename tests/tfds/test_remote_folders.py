@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.read.http_store import HttpStore, serve
+from tests.read.http_store import CLIENTS, HttpStore, serve_to
 from tests.tfds.folders import NUMBERED, numbered, write_folder
 
 import sweephand as sh
@@ -183,15 +183,9 @@ def test_a_folder_here_and_one_in_a_store_are_one_data_set(folder: Path, url: st
     assert both.label_names
 
 
-@pytest.fixture(params=["obstore", "aiohttp"])
-def web(
-    request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[HttpStore]:
-    """A web server, and either of the packages that can read from it."""
-    pytest.importorskip(request.param)
-    if request.param == "aiohttp":
-        monkeypatch.setattr(remote, "_OBSTORE", set())
-    with serve(folder) as server:
+@pytest.fixture(params=CLIENTS)
+def web(request: pytest.FixtureRequest, folder: Path) -> Iterator[HttpStore]:
+    with serve_to(request.param, folder) as server:
         yield server
 
 
