@@ -68,7 +68,7 @@ class SourceFile(ABC):
                 self.path,
                 offset,
             )
-        out = np.empty(size, np.uint8)
+        out = _core.empty_bytes(size)
         self.read_into(offset, out)
         return out
 

@@ -128,7 +128,7 @@ class TFRecordDeserializer(IndexedDeserializer):
         stop = facts["units"][end - 1][1]
         size = stop - offset
         if facts["compression"] is None:
-            records = np.empty(size + PADDING, np.uint8)
+            records = _core.empty_bytes(size + PADDING)
             file.read_into(offset, records[:size])
         else:
             content = self._inflate(file, facts["compression"]).read(offset, size)

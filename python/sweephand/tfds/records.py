@@ -75,7 +75,7 @@ class RecordFiles:
         places = self._starts[files] + numbers
         begins = self._ends[places]
         sizes = self._ends[places + 1] - begins
-        records = np.empty(int(sizes.sum()) + PADDING, np.uint8)
+        records = _core.empty_bytes(int(sizes.sum()) + PADDING)
         content = records[: records.size - PADDING]
         self._extents.gather(self._file_begins[files] + begins, sizes, content)
         return records, begins
