@@ -603,7 +603,7 @@ class Form:
     def value(self) -> int:
         ...
 class Member:
-    def __init__(self, deserializer: Deserializer, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, deserializer: Deserializer, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex, open_chunks: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class StreamSpec:
     def __init__(self, name: str, member: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, type: ElementType, element_bytes: typing.SupportsInt | typing.SupportsIndex, variable: bool, sample_elements: typing.SupportsInt | typing.SupportsIndex, broadcast: bool, pad_value: bytes) -> None:

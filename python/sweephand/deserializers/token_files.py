@@ -71,6 +71,7 @@ class TokenFiles:
             resident=is_local,
             sample_bytes=self.dtype.itemsize,
             load_threads=1 if is_local else _REMOTE_LOAD_THREADS,
+            holds_stored=not is_local,
         )
 
     def _chunk_starts(self) -> NDArray[np.int64]:
