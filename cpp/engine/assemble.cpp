@@ -242,16 +242,16 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
   leave_out_skipped(shares, plan);
   auto batch = std::make_shared<Batch>();
   std::uint64_t bytes = 0;
-  if (options_.form == Form::kRows) batch->marks = mark_rows(plan, options_.segments, *pool_);
+  if (options_.form == Form::kRows) batch->marks = mark_rows(plan, options_.segments, pool_);
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     const StreamSpec& stream = streams_[number];
     const Member& member = members_[stream.member];
     if (tables_[number] != nullptr) {
       batch->streams.push_back(
-          write_rows(*tables_[number], plan.share, member.joined, stream, *pool_));
+          write_rows(*tables_[number], plan.share, member.joined, stream, pool_));
     } else {
       const std::vector<Run> runs = runs_of(shares[stream.member]->sequences, plan, stream);
-      batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
+      batch->streams.push_back(write_stream(runs, plan, stream, options_, pool_));
     }
     StreamBatch& written = batch->streams.back();
     bytes += written.values->capacity();

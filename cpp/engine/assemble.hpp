@@ -105,7 +105,7 @@ class Assembler {
   std::vector<Member> members_;
   std::vector<StreamSpec> streams_;
   AssembleOptions options_;
-  std::shared_ptr<BufferPool> pool_ = BufferPool::make();
+  BufferPool pool_;
   std::vector<std::shared_ptr<const Chunk>> resident_;  // per member; null if it is not
   std::vector<const Column*> tables_;  // per stream; null if it takes more than write_rows
   std::vector<std::unique_ptr<ChunkCache>> caches_;  // per member; null if it has no chunks

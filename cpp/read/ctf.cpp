@@ -6,9 +6,7 @@
 #include "read/line_blocks.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <limits>
-#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <utility>

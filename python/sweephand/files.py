@@ -75,7 +75,7 @@ class SourceFile(ABC):
         object is still the same is another request: `check_unchanged`.
         """
         self._check_end(offset, size)
-        out = np.empty(size + padding, np.uint8)
+        out = _core.empty_bytes(size + padding)
         self.read_into(offset, out[:size])
         return out
 

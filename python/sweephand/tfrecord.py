@@ -55,8 +55,10 @@ def _encode_feature(key: str, value: Feature) -> bytes:
             raise ValueError(f"feature {key!r} mixes bytes or text with other values")
         return _field(1, b"".join(_field(1, text) for text in texts))
     array = np.asarray(values).reshape(-1)
-    if array.dtype.kind == "f" or array.size == 0:
-        return _field(2, _field(1, array.astype("<f4").tobytes()) if array.size else b"")
+    if array.size == 0:
+        return b""
+    if array.dtype.kind == "f":
+        return _field(2, _field(1, array.astype("<f4").tobytes()))
     if array.dtype.kind not in "biu":
         raise ValueError(f"feature {key!r} must hold integers, floats, bytes or text")
     return _field(3, _field(1, _varints(array.astype(np.int64))))
@@ -70,8 +72,7 @@ def encode_example(features: Mapping[str, Feature]) -> bytes:
     features : mapping of str to numbers, bytes or text, or arrays or lists of them
         Integers and booleans are stored as int64, unsigned ones above 2^63 - 1 with the same
         bits; floating-point numbers as float32; text in UTF-8. An array of any shape is stored
-        flat, in C order. An empty list is stored as one of floats, which is read as one of any
-        kind.
+        flat, in C order. An empty list is stored without a kind, which is read as one of any.
 
     Returns
     -------

@@ -21,7 +21,7 @@ def image(*shape: int, dtype: str = "uint8") -> dict[str, Any]:
 
 
 PIXELS = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
-SOUND = {"audio": {"fileFormat": "wav", "shape": {"dimensions": ["4"]}, "dtype": "int16"}}
+SOUND = {"audio": {"lazyDecode": True, "shape": {"dimensions": ["4"]}, "dtype": "int16"}}
 
 
 def raw_image(content: bytes) -> np.ndarray:

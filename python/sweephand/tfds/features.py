@@ -111,13 +111,12 @@ def _sequence(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature
     yield from _walk(node.nested("feature"), path, [*outer, node.signed("length", -1)])
 
 
-def _optional(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    for feature in _walk(node.nested("feature"), path, outer):
-        yield replace(feature, is_ragged=True)
-
-
 def _translation(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    for language in node.texts("languages"):
+    if node.flag("variableLanguagesPerExample"):
+        languages, outer = ["language", "translation"], [*outer, -1]
+    else:
+        languages = node.texts("languages")
+    for language in languages:
         yield from _shaped(_join(path, language), BYTES, [], outer)
 
 
@@ -152,42 +151,43 @@ def _bounding_box(node: JsonFields, path: str, outer: list[int]) -> Iterator[Fea
 
 def _tensor(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
     shape = list(node.nested("shape").signed_list("dimensions"))
-    encoding = node.text("encoding")
+    encoding = node.text("encoding").lower()  # audio has it in capitals
+    dtype = _dtype_of(node.text("dtype"))
     if encoding not in _ENCODINGS:
         yield _refuse(path, f"has the encoding {encoding!r}")
-        return
-    dtype = _dtype_of(node.text("dtype"))
-    if dtype is None:
+    elif dtype is None:
         yield _refuse(path, f"has the dtype {node.text('dtype')!r}")
-        return
-    yield from _shaped(path, dtype, shape, outer, _ENCODINGS[encoding])
+    else:
+        yield from _shaped(path, dtype, shape, outer, _ENCODINGS[encoding])
+
+
+def _perhaps_tensor(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
+    for feature in _tensor(node, path, outer):
+        if node.flag("optional") and feature.encoding is not None:
+            yield _refuse(path, "is optional and encoded")
+        elif node.flag("optional"):
+            yield replace(feature, is_ragged=True)
+        else:
+            yield feature
 
 
 def _audio(node: JsonFields, path: str, outer: list[int]) -> Iterator[Feature]:
-    if node.text("fileFormat") or node.flag("lazyDecode"):
-        yield from _file(node, path, outer, "int64")  # a file of sound as it was
-        return
-    dtype = _dtype_of(node.text("dtype") or "int64")
-    if dtype is None:
-        yield _refuse(path, f"has the dtype {node.text('dtype')!r}")
-        return
-    shape = list(node.nested("shape").signed_list("dimensions")) or [-1]
-    yield from _shaped(path, dtype, shape, outer, _ENCODINGS.get(node.text("encoding")))
+    if node.flag("lazyDecode"):
+        yield from _file(node, path, outer, "int64")
+    else:
+        yield from _tensor(node, path, outer)
 
 
 _CONTENTS: dict[str, Callable[[JsonFields, str, list[int]], Iterator[Feature]]] = {
     "featuresDict": _features_dict,
     "sequence": _sequence,
-    "dataset": _sequence,
-    "optional": _optional,
     "translation": _translation,
     "text": _in_bytes,
     "image": _image,
-    "labeledImage": _image,
     "video": _video,
     "classLabel": _class_label,
     "boundingBox": _bounding_box,
-    "tensor": _tensor,
+    "tensor": _perhaps_tensor,
     "audio": _audio,
 }
 
@@ -200,35 +200,27 @@ def _shaped(
     encoding: str | None = None,
 ) -> Iterator[Feature]:
     """Yield the streams of a tensor in sequences."""
-    if len(outer) > 1:
-        yield from _ragged(name, dtype, shape, len(outer))
-        return
+    num_unknown = sum(extent < 0 for extent in shape)
     whole = [*outer, *shape]
-    num_unknown = sum(extent < 0 for extent in whole)
     if num_unknown > 1:
-        yield Feature(f"{name}/shape", np.dtype(np.int64), (len(whole),))
-        yield Feature(f"{name}/value")
+        yield from _shaped(f"{name}/shape", np.dtype(np.int64), [len(shape)], outer)
+        yield from _shaped(f"{name}/value", BYTES, [], outer)
     elif encoding is not None and outer:
         yield _refuse(name, "is a sequence of encoded tensors")
-    elif num_unknown == 0 and (not dtype.hasobject or not whole):
+    elif num_unknown and (len(outer) > 1 or -1 in outer):
+        yield _refuse(name, "is a sequence of tensors of unknown shape")
+    elif len(outer) > 1:
+        sample = () if dtype.hasobject else tuple(shape)
+        yield Feature(f"{name}/ragged_flat_values", dtype, sample, is_ragged=True)
+        for level in range(len(outer) - 1):
+            key = f"{name}/ragged_row_lengths_{level}"
+            yield Feature(key, np.dtype(np.int64), is_ragged=True)
+    elif all(extent >= 0 for extent in whole) and (not dtype.hasobject or not whole):
         yield Feature(name, dtype, tuple(whole), encoding=encoding)
     elif not dtype.hasobject and whole[0] < 0:
         yield Feature(name, dtype, tuple(whole[1:]), is_ragged=True, encoding=encoding)
     else:  # bytes have no shape, and of others an inner extent is unknown: one by one
         yield Feature(name, dtype, is_ragged=True, encoding=encoding)
-
-
-def _ragged(
-    name: str, dtype: np.dtype[Any], shape: Sequence[int], rank: int
-) -> Iterator[Feature]:
-    if any(extent < 0 for extent in shape):
-        yield _refuse(name, "is a sequence of sequences of tensors of unknown shape")
-        return
-    sample = () if dtype.hasobject else tuple(shape)
-    yield Feature(f"{name}/ragged_flat_values", dtype, sample, is_ragged=True)
-    for level in range(rank - 1):
-        key = f"{name}/ragged_row_lengths_{level}"
-        yield Feature(key, np.dtype(np.int64), is_ragged=True)
 
 
 def _dtype_of(name: str) -> np.dtype[Any] | None:

@@ -43,9 +43,9 @@ def make_file_instructions(
     start = 0
     for file, length in zip(files, shard_lengths, strict=True):
         stop = start + length
-        if length > 0 and begin < stop and start < end:
-            skip = max(begin - start, 0)
-            take = min(end, stop) - start - skip
+        skip = max(begin - start, 0)
+        take = min(end, stop) - start - skip
+        if take > 0:
             rows.append(FileInstruction(fspath(file), skip, take, length))
         start = stop
     return rows

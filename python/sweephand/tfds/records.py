@@ -83,7 +83,7 @@ class RecordFiles:
         sizes = self._ends[places + 1] - begins
         if self._extents is None:
             return self._fetch(files, begins, sizes), begins
-        records = np.empty(int(sizes.sum()) + PADDING, np.uint8)
+        records = _core.empty_bytes(int(sizes.sum()) + PADDING)
         content = records[: records.size - PADDING]
         self._extents.gather(self._file_begins[files] + begins, sizes, content)
         return records, begins
