@@ -152,16 +152,17 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
     given = [files] if isinstance(files, str | os.PathLike) else list(files)
     if not given:
         raise ValueError("give at least one file")
+    specs = [os.fspath(one) for one in given]
+    urls = [spec for spec in specs if is_url(spec)]
+    remote: dict[str, FileList] = {}
+    if urls:
+        from sweephand.remote import find_objects
+
+        remote = dict(zip(urls, find_objects(urls), strict=True))
     found: list[SourceFile] = []
     leftovers: list[str] = []
-    for one in given:
-        spec = os.fspath(one)
-        if is_url(spec):
-            from sweephand.remote import find_objects
-
-            listed = find_objects(spec)
-        else:
-            listed = _find_local(spec)
+    for spec in specs:
+        listed = remote.get(spec) or _find_local(spec)
         found += listed.files
         leftovers += listed.leftovers
     _refuse_twice(found)
