@@ -13,12 +13,17 @@ from sweephand import _core
 from sweephand.columns import ColumnData, describe_stream, offsets_of
 from sweephand.deserializers.base import Opened, make_chunk, size_columns
 from sweephand.errors import DataError
-from sweephand.files import LocalFile, SourceFile, join_pieces
+from sweephand.files import (
+    REMOTE_LOAD_THREADS,
+    LocalFile,
+    SourceFile,
+    are_local,
+    join_pieces,
+)
 from sweephand.ids import SequenceIds
 from sweephand.streams import StreamDef, StreamDefs
 
 _CHUNK_BYTES = 8 << 20
-_REMOTE_LOAD_THREADS = 16
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class TokenFiles:
         name, definition = _one_stream(streams)
         column = ColumnData(None, self.dtype, (), int(self.offsets[-1]), self.offsets)
         starts = self._chunk_starts()
-        is_local = all(isinstance(file, LocalFile) for file in self.files)
+        is_local = are_local(self.files)
         return Opened(
             core=self._resident(column) if is_local else self._by_chunks(starts),
             streams=[describe_stream(name, column, definition)],
@@ -70,7 +75,7 @@ class TokenFiles:
             names=[file.name for file in self.files],
             resident=is_local,
             sample_bytes=self.dtype.itemsize,
-            load_threads=1 if is_local else _REMOTE_LOAD_THREADS,
+            load_threads=1 if is_local else REMOTE_LOAD_THREADS,
             holds_stored=not is_local,
         )
 
@@ -102,17 +107,17 @@ class TokenFiles:
     def _read(self, begin: int, size: int) -> NDArray[np.uint8]:
         """Read some bytes of the stream, by one request for every piece."""
         starts = offsets_of(self.pieces[:, 2].astype(np.int64))
-        values = _core.empty_bytes(size)
+        parts: list[NDArray[np.uint8]] = []
         done = 0
         while done < size:
             piece = int(np.searchsorted(starts, begin + done, side="right")) - 1
             number, offset, num_bytes = self.pieces[piece].tolist()
             inside = begin + done - int(starts[piece])
-            part = values[done : done + num_bytes - inside]
-            self.files[number].read_into(offset + inside, part)
+            count = min(size - done, num_bytes - inside)
+            parts.append(self.files[number].fetch(offset + inside, count))
             self.files[number].check_unchanged()
-            done += part.size
-        return values
+            done += count
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _one_stream(streams: StreamDefs | None) -> tuple[str, StreamDef]:
