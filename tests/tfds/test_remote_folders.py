@@ -214,3 +214,26 @@ def test_a_web_server_without_listings_is_enough(web: HttpStore, folder: Path) -
     assert len(web.fetched) == 7
     with pytest.raises(FileNotFoundError, match=f"{web.url}/none/dataset_info.json"):
         sh.tfds.load(f"{web.url}/none", "s")
+
+
+def test_a_list_of_the_folder_spares_a_question_for_every_shard(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type(fsspec.filesystem("memory"))
+    list_folder, look_up = kind.ls, kind.info
+    asked: list[str] = []
+
+    def ls(self: Any, path: str, **options: Any) -> list[dict[str, Any]]:
+        return [{**one, "etag": "a"} for one in list_folder(self, path, **options)]
+
+    def info(self: Any, path: str, **options: Any) -> dict[str, Any]:
+        asked.append(path)
+        return {**look_up(self, path, **options), "etag": "a"}
+
+    monkeypatch.setattr(kind, "ls", ls)
+    monkeypatch.setattr(kind, "info", info)
+    sh.MinibatchSource(sh.tfds.load(url, "s")).close()
+    asked.clear()
+    with sh.MinibatchSource(sh.tfds.load(url, "s"), max_sweeps=1) as source:
+        assert not [path for path in asked if "tfrecord" in path]
+        assert sum(batch.num_samples for batch in source.minibatches(50)) == sum(SHARDS)
