@@ -122,7 +122,8 @@ def test_answers_of_a_store_that_are_under_way_are_counted(
     pytest.importorskip("fsspec")
     monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path))
     before, peak, bound = told(STORE)
-    assert 0.8 * bound < peak - before < 1.1 * bound
+    # Some of it was there before: what the index was built in serves again.
+    assert 0.5 * bound < peak - before < 1.1 * bound
 
 
 @unmeasured
