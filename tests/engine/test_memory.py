@@ -88,11 +88,12 @@ class Slow(fsspec.AbstractFileSystem):  # one object of 500 records of 64 KiB
         return bytes(memoryview(RECORDS)[start:end])
 
 fsspec.register_implementation("slow", Slow)
-rows.CHUNK_BYTES = 2 << 20
 with tempfile.NamedTemporaryFile() as file:
     sh.tfrecord.write(file.name, [{"x": np.full(16384, n, np.float32)} for n in range(500)])
     with open(file.name, "rb") as written:
         RECORDS = written.read()
+rows.CHUNK_BYTES = 2 << 20  # 32 records
+tfrecord._UNIT_BYTES = len(RECORDS) // 500 * 32
 corpus = sh.TFRecordDeserializer("slow://part", sh.StreamDefs(x=sh.StreamDef(shape=16384)))
 source = sh.MinibatchSource(corpus, randomization_window_in_chunks=16, num_lanes=16)
 assert len(source.chunk_sequences) == 16
@@ -121,9 +122,9 @@ def test_answers_of_a_store_that_are_under_way_are_counted(
 ) -> None:
     pytest.importorskip("fsspec")
     monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path))
+    told(STORE)  # builds the index: the memory for it would serve again
     before, peak, bound = told(STORE)
-    # Some of it was there before: what the index was built in serves again.
-    assert 0.5 * bound < peak - before < 1.1 * bound
+    assert 0.8 * bound < peak - before < 1.1 * bound
 
 
 @unmeasured
