@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from tests.read.format_corpora import (
 )
 
 import sweephand as sh
-from sweephand import remote
+from sweephand import range_reader, remote
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -92,6 +93,30 @@ def test_an_index_of_objects_never_reads_them_twice(
     assert fetched == []
     source.next_minibatch(1)
     assert len(fetched) <= 3  # one request for each file that the chunk has a part of
+
+
+@pytest.mark.parametrize("make", [ctf, jsonl, tfrecords], ids=lambda make: make.__name__)
+def test_an_index_fetches_what_follows_ahead(
+    make: Any, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = upload(store, make, tmp_path / "data")
+    monkeypatch.setattr(range_reader, "_SCAN_BLOCK", 100)
+    asked: list[tuple[str, int]] = []
+    second = threading.Event()
+    cat = type(store).cat_file
+
+    def watched(self: Any, path: str, start: int = 0, end: int = 0, **more: Any) -> bytes:
+        if end - start == 100 and path.endswith(("-0.ctf", "-0.jsonl", "-0.tfrecord")):
+            asked.append((path, start))
+            if start == 0:
+                assert second.wait(30)
+            else:
+                second.set()
+        return cat(self, path, start=start, end=end, **more)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(type(store), "cat_file", watched)
+    sh.MinibatchSource(OPEN[make](url)).close()
+    assert len(set(asked)) == len(asked) >= 4
 
 
 @pytest.mark.parametrize("fails", [3, 100])

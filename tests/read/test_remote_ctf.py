@@ -48,7 +48,7 @@ def in_order(corpus: sh.Deserializer, **options: Any) -> list[Any]:
 def test_an_object_is_indexed_in_one_pass_whatever_is_fetched_at_a_time(
     store: Any, tmp_path: Path, buffer: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(range_reader, "_SCAN_BUFFER", buffer)
+    monkeypatch.setattr(range_reader, "_SCAN_BLOCK", buffer)
     path = write(tmp_path / "a.ctf", 50)
     upload(store, path)
     there = sh.CTFDeserializer("memory://ctf/a.ctf", STREAMS, chunk_size_in_bytes=200)
