@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -111,6 +111,8 @@ class Opened:
         None: unshuffled sweeps are in the order of the numbers.
     open_chunks : int
         How many chunks an unshuffled sweep has open at a time.
+    chunked : core object or None
+        Loads chunks although all is resident: what is faster where there is a window.
     """
 
     core: _core.Deserializer
@@ -131,6 +133,13 @@ class Opened:
     index: Path | None = None
     order: SweepOrder | None = None
     open_chunks: int = 1
+    chunked: _core.Deserializer | None = None
+
+    def in_window(self) -> Opened:
+        """Return the corpus as it is read where the user has given a window."""
+        if self.chunked is None:
+            return self
+        return replace(self, core=self.chunked, resident=False, chunked=None)
 
 
 class Deserializer(ABC):

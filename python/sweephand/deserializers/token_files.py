@@ -13,12 +13,11 @@ from sweephand import _core
 from sweephand.columns import ColumnData, describe_stream, offsets_of
 from sweephand.deserializers.base import Opened, make_chunk, size_columns
 from sweephand.errors import DataError
-from sweephand.files import LocalFile, SourceFile, join_pieces
+from sweephand.files import REMOTE_LOAD_THREADS, LocalFile, SourceFile, are_local, join_pieces
 from sweephand.ids import SequenceIds
 from sweephand.streams import StreamDef, StreamDefs
 
 _CHUNK_BYTES = 8 << 20
-_REMOTE_LOAD_THREADS = 16
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,10 @@ class TokenFiles:
     mapped: bool = False
 
     def open(self, streams: StreamDefs | None, ids: SequenceIds) -> Opened:
-        """Return the corpus: local files are read sequence by sequence, others in chunks.
+        """Return the corpus.
+
+        Local files are read sequence by sequence, or in chunks where the user gives a window;
+        objects in stores in chunks.
 
         Parameters
         ----------
@@ -60,9 +62,17 @@ class TokenFiles:
         name, definition = _one_stream(streams)
         column = ColumnData(None, self.dtype, (), int(self.offsets[-1]), self.offsets)
         starts = self._chunk_starts()
-        is_local = all(isinstance(file, LocalFile) for file in self.files)
+        is_local = are_local(self.files)
+        core: _core.Deserializer = _core.CallbackDeserializer(partial(self._load, starts))
+        chunked: _core.Deserializer | None = None
+        if is_local:
+            chunk = make_chunk([replace(column, extents=self._extents())], owned=False)
+            core = _core.ResidentDeserializer(chunk)
+            chunked = (
+                None if self.mapped else _core.ExtentChunks(chunk, starts.astype(np.uint64))
+            )
         return Opened(
-            core=self._resident(column) if is_local else self._by_chunks(starts),
+            core=core,
             streams=[describe_stream(name, column, definition)],
             chunk_sequences=np.diff(starts).astype(np.uint64),
             size_by=partial(size_columns, {name: column}, starts),
@@ -70,8 +80,9 @@ class TokenFiles:
             names=[file.name for file in self.files],
             resident=is_local,
             sample_bytes=self.dtype.itemsize,
-            load_threads=1 if is_local else _REMOTE_LOAD_THREADS,
+            load_threads=1 if is_local else REMOTE_LOAD_THREADS,
             holds_stored=not is_local,
+            chunked=chunked,
         )
 
     def _chunk_starts(self) -> NDArray[np.int64]:
@@ -81,23 +92,18 @@ class TokenFiles:
         starts = np.searchsorted(begins, marks)
         return np.unique(np.append(starts, len(begins)))
 
-    def _resident(self, column: ColumnData) -> _core.Deserializer:
+    def _extents(self) -> _core.Extents:
         local = [file for file in self.files if isinstance(file, LocalFile)]
-        extents = join_pieces(local, self.pieces, mapped=self.mapped)
-        return _core.ResidentDeserializer(
-            make_chunk([replace(column, extents=extents)], owned=False)
-        )
+        return join_pieces(local, self.pieces, mapped=self.mapped)
 
-    def _by_chunks(self, starts: NDArray[np.int64]) -> _core.Deserializer:
-        def load(chunk: int) -> _core.Chunk:
-            first, end = starts[chunk : chunk + 2].tolist()
-            offsets = self.offsets[first : end + 1] - self.offsets[first]
-            item = self.dtype.itemsize
-            values = self._read(int(self.offsets[first]) * item, int(offsets[-1]) * item)
-            tokens = values.view(self.dtype)
-            return make_chunk([ColumnData(tokens, self.dtype, (), len(tokens), offsets)])
-
-        return _core.CallbackDeserializer(load)
+    def _load(self, starts: NDArray[np.int64], chunk: int) -> _core.Chunk:
+        """Load a chunk of objects in stores."""
+        first, end = starts[chunk : chunk + 2].tolist()
+        offsets = self.offsets[first : end + 1] - self.offsets[first]
+        item = self.dtype.itemsize
+        values = self._read(int(self.offsets[first]) * item, int(offsets[-1]) * item)
+        tokens = values.view(self.dtype)
+        return make_chunk([ColumnData(tokens, self.dtype, (), len(tokens), offsets)])
 
     def _read(self, begin: int, size: int) -> NDArray[np.uint8]:
         """Read some bytes of the stream, by one request for every piece."""
