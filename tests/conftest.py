@@ -1,5 +1,7 @@
 """Settings of every test run."""
 
+from collections.abc import Iterator
+
 import hypothesis
 import pytest
 
@@ -14,3 +16,11 @@ hypothesis.settings.load_profile("quick")
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"core: {_core.__file__} (sanitizers: {_core.sanitizers() or 'none'})"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the indexes of what lies in stores out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SWEEPHAND_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

@@ -61,7 +61,7 @@ std::shared_ptr<const T> hold(T object) {
 // Calls Python code for the core. What is no Exception, such as KeyboardInterrupt, is told at
 // once to whoever waits. REQUIRES: the GIL is held
 template <class... Arguments>
-py::object call(const py::function& function, Arguments... arguments) {
+py::object call(const py::function& function, const Arguments&... arguments) {
   try {
     return function(arguments...);
   } catch (const py::error_already_set& error) {

@@ -2,6 +2,7 @@
 #include "base/element.hpp"
 #include "bind/bind.hpp"
 #include "bind/chunk_arrays.hpp"
+#include "read/byte_source.hpp"
 #include "read/column.hpp"
 #include "read/crc32c.hpp"
 #include "read/ctf.hpp"
@@ -121,7 +122,18 @@ void bind_ctf(py::module_& module) {
   py::class_<CtfChunk>(module, "CtfChunk")
       .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
                     std::uint64_t>(),
-           "file"_a, "offset"_a, "bytes"_a, "first_line"_a, "num_sequences"_a, "num_items"_a);
+           "file"_a, "offset"_a, "bytes"_a, "first_line"_a, "num_sequences"_a, "num_items"_a)
+      .def_readonly("file", &CtfChunk::file)
+      .def_readonly("offset", &CtfChunk::offset)
+      .def_readonly("bytes", &CtfChunk::bytes);
+  module.def(
+      "read_ctf_chunk",
+      [](const CtfFormat& format, const Path& file, const Array<std::uint8_t>& text,
+         const CtfChunk& chunk, bool ignore_ids) {
+        const HeldBytes held(file.string(), chunk.offset, std::as_bytes(view(text)));
+        return without_gil([&] { return read_chunk(format, held, chunk, ignore_ids); });
+      },
+      "format"_a, "file"_a, "text"_a, "chunk"_a, "ignore_ids"_a);
   py::class_<CtfDeserializer, Deserializer, std::shared_ptr<CtfDeserializer>>(module,
                                                                               "CtfDeserializer")
       .def(py::init<CtfFormat, std::vector<CtfFile>, std::vector<CtfChunk>>(), "format"_a,

@@ -1,6 +1,7 @@
 // Files, columns, chunks and deserializers.
 #include "bind/bind.hpp"
 #include "bind/chunk_arrays.hpp"
+#include "read/byte_source.hpp"
 #include "read/column_vector.hpp"
 #include "read/extent_chunks.hpp"
 #include "read/extents.hpp"
@@ -73,6 +74,27 @@ class FetchingDeserializer final : public Deserializer {
   std::shared_ptr<const py::function> fetch_;
 };
 
+// Bytes that Python code reads into a memoryview.
+class CallbackBytes final : public ByteSource {
+ public:
+  CallbackBytes(const Path& path, std::uint64_t size, py::function read_into)
+      : path_(path.string()), size_(size), read_into_(hold(std::move(read_into))) {}
+
+  const std::string& path() const noexcept override { return path_; }
+  std::uint64_t size() const noexcept override { return size_; }
+
+  void read(std::uint64_t offset, std::span<std::byte> out) const override {
+    const py::gil_scoped_acquire gil;
+    const auto size = static_cast<py::ssize_t>(out.size());
+    call(*read_into_, offset, py::memoryview::from_memory(out.data(), size));
+  }
+
+ private:
+  std::string path_;
+  std::uint64_t size_;
+  std::shared_ptr<const py::function> read_into_;
+};
+
 void bind_files(py::module_& module) {
   module.def(
       "empty_bytes",
@@ -83,7 +105,11 @@ void bind_files(py::module_& module) {
       .def_readonly("size", &FileTag::size)
       .def_readonly("mtime_ns", &FileTag::mtime_ns)
       .def_readonly("inode", &FileTag::inode);
-  py::class_<File, std::shared_ptr<File>>(module, "File")
+  py::class_<ByteSource, std::shared_ptr<ByteSource>>(module, "ByteSource")
+      .def_property_readonly("size", &ByteSource::size);
+  py::class_<CallbackBytes, ByteSource, std::shared_ptr<CallbackBytes>>(module, "CallbackBytes")
+      .def(py::init<Path, std::uint64_t, py::function>(), "path"_a, "size"_a, "read_into"_a);
+  py::class_<File, ByteSource, std::shared_ptr<File>>(module, "File")
       .def(py::init([](const Path& path) { return std::make_shared<File>(path.string()); }),
            "path"_a)
       .def(py::init([](const Path& path, const FileTag& tag) {

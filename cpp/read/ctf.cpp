@@ -1,25 +1,17 @@
 #include "read/ctf.hpp"
 
 #include "base/error.hpp"
-#include "read/column_vector.hpp"
 #include "read/ctf_scanner.hpp"
 #include "read/ledger.hpp"
 #include "read/line_blocks.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <limits>
-#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
 
 namespace sweephand {
-namespace {
-
-constexpr std::size_t kSampledBytes = std::size_t{1} << 18;
-
-}  // namespace
 
 CtfDeserializer::CtfDeserializer(CtfFormat format, std::vector<CtfFile> files,
                                  std::vector<CtfChunk> chunks)
@@ -33,15 +25,17 @@ CtfDeserializer::CtfDeserializer(CtfFormat format, std::vector<CtfFile> files,
 
 std::shared_ptr<const Chunk> CtfDeserializer::load(std::uint64_t chunk_number) {
   const CtfChunk& chunk = chunks_.at(chunk_number);
-  const CtfFile& source = files_[chunk.file];
-  const Place place{.file = source.path, .offset = chunk.offset, .chunk = chunk_number};
+  const CtfFile& file = files_[chunk.file];
+  return read_chunk(format_, File(file.path, file.tag), chunk, file.ignore_ids);
+}
 
-  const File file(source.path, source.tag);
+std::shared_ptr<Chunk> read_chunk(const CtfFormat& format, const ByteSource& source,
+                                  const CtfChunk& chunk, bool ignore_ids) {
   Ledger ledger(std::numeric_limits<std::uint64_t>::max());
   CtfScanner scanner(
-      format_, ledger,
-      {.file = source.path, .ignore_ids = source.ignore_ids, .first_line = chunk.first_line});
-  LineBlocks blocks(file, chunk.offset, chunk.offset + chunk.bytes, format_.max_line_bytes,
+      format, ledger,
+      {.file = source.path(), .ignore_ids = ignore_ids, .first_line = chunk.first_line});
+  LineBlocks blocks(source, chunk.offset, chunk.offset + chunk.bytes, format.max_line_bytes,
                     kCtfPadding);
   // The first lines tell how much room all will take: growing step by step costs as much as
   // reading.
@@ -61,7 +55,7 @@ std::shared_ptr<const Chunk> CtfDeserializer::load(std::uint64_t chunk_number) {
                          " sequences with " + std::to_string(chunk.num_items) +
                          " errors, the file has " + std::to_string(num_sequences) + " with " +
                          std::to_string(num_items) + "; build the index again",
-                     place);
+                     {.file = source.path(), .offset = chunk.offset});
 
   const auto columns = std::make_shared<CtfScanner::Columns>(std::move(scanner.columns()));
   const auto result = std::make_shared<Chunk>();

@@ -12,7 +12,7 @@
 
 namespace sweephand {
 
-CtfStart find_start(const File& file, const CtfFormat& format) {
+CtfStart find_start(const ByteSource& file, const CtfFormat& format) {
   std::array<char, 4> bytes{};
   const auto head = std::span(bytes).first(std::min<std::size_t>(file.size(), bytes.size()));
   file.read(0, std::as_writable_bytes(head));
@@ -25,7 +25,7 @@ CtfStart find_start(const File& file, const CtfFormat& format) {
           .ignore_ids = format.skip_sequence_ids || text.substr(begin).starts_with('|')};
 }
 
-std::uint64_t find_part(const File& file, const CtfFormat& format, const CtfStart& start,
+std::uint64_t find_part(const ByteSource& file, const CtfFormat& format, const CtfStart& start,
                         std::uint64_t offset) {
   if (offset <= start.offset) return start.offset;
   if (offset >= file.size()) return file.size();
@@ -48,7 +48,7 @@ std::uint64_t find_part(const File& file, const CtfFormat& format, const CtfStar
   return file.size();
 }
 
-CtfIndex index_part(const File& file, const CtfFormat& format, const CtfStart& start,
+CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfStart& start,
                     std::uint64_t begin, std::uint64_t end, std::uint64_t max_errors) {
   CtfIndex index{.ledger = Ledger(max_errors)};
   CtfScanner scanner(

@@ -6,8 +6,8 @@
 //         parts
 #pragma once
 
+#include "read/byte_source.hpp"
 #include "read/ctf_scanner.hpp"
-#include "read/file.hpp"
 #include "read/ledger.hpp"
 
 #include <cstdint>
@@ -24,11 +24,11 @@ struct CtfStart {
 };
 
 // Looks at the first bytes. Throws DataError when the file is in UTF-16 or UTF-32.
-CtfStart find_start(const File& file, const CtfFormat& format);
+CtfStart find_start(const ByteSource& file, const CtfFormat& format);
 
 // Where the first sequence begins that certainly does so at `offset` or behind it; the file's
 // size if none does.
-std::uint64_t find_part(const File& file, const CtfFormat& format, const CtfStart& start,
+std::uint64_t find_part(const ByteSource& file, const CtfFormat& format, const CtfStart& start,
                         std::uint64_t offset);
 
 struct CtfIndex {
@@ -47,7 +47,7 @@ struct CtfIndex {
 // counted from the part's first. Ends early when more than `max_errors` are found, without
 // throwing; the ledger tells.
 // Throws DataError at what no budget allows: no sequence id at all, or a line beyond the limit.
-CtfIndex index_part(const File& file, const CtfFormat& format, const CtfStart& start,
+CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfStart& start,
                     std::uint64_t begin, std::uint64_t end, std::uint64_t max_errors);
 
 // The first sequence of every chunk: as many as fit into `chunk_bytes`, at least one.

@@ -1,6 +1,8 @@
 // A regular file that is read in place, and that must not change while it is.
 #pragma once
 
+#include "read/byte_source.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,7 +20,7 @@ struct FileTag {
 };
 
 // Any number of threads may read at once.
-class File {
+class File final : public ByteSource {
  public:
   // Throws filesystem_error when the file cannot be opened, DataError when it
   // is no regular file.
@@ -27,11 +29,11 @@ class File {
   File(std::string path, const FileTag& tag);
   File(const File&) = delete;
   File& operator=(const File&) = delete;
-  ~File();
+  ~File() override;
 
-  const std::string& path() const noexcept { return path_; }
+  const std::string& path() const noexcept override { return path_; }
   const FileTag& tag() const noexcept { return tag_; }
-  std::uint64_t size() const noexcept { return tag_.size; }
+  std::uint64_t size() const noexcept override { return tag_.size; }
 
   // Maps the file into memory: reads are then copies. One that becomes shorter while it is read
   // ends the process by SIGBUS. Throws filesystem_error when the system refuses.
@@ -39,7 +41,7 @@ class File {
 
   // Fills `out` from `offset` on. Throws DataError when the file ends before, StaleError when
   // it changed since it was opened, filesystem_error when the system fails.
-  void read(std::uint64_t offset, std::span<std::byte> out) const;
+  void read(std::uint64_t offset, std::span<std::byte> out) const override;
 
   // The two halves of read, for a caller who reads many pieces before it looks once whether the
   // file changed.

@@ -15,7 +15,7 @@ constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 18;  // stays in the p
 
 }  // namespace
 
-LineBlocks::LineBlocks(const File& file, std::uint64_t begin, std::uint64_t end,
+LineBlocks::LineBlocks(const ByteSource& file, std::uint64_t begin, std::uint64_t end,
                        std::uint64_t max_line_bytes, std::uint64_t padding)
     : file_(file),
       end_(end),

@@ -1,7 +1,7 @@
 // A part of a text file, block by block, each a run of whole lines.
 #pragma once
 
-#include "read/file.hpp"
+#include "read/byte_source.hpp"
 
 #include <cstdint>
 #include <string_view>
@@ -13,7 +13,7 @@ class LineBlocks {
  public:
   // A line that goes on beyond `end` is cut there. `padding` line feeds may be read behind
   // every block. `file` must outlive the blocks.
-  LineBlocks(const File& file, std::uint64_t begin, std::uint64_t end,
+  LineBlocks(const ByteSource& file, std::uint64_t begin, std::uint64_t end,
              std::uint64_t max_line_bytes, std::uint64_t padding);
 
   // The next lines, valid until the next call; empty at the end. Only the last line may lack
@@ -24,7 +24,7 @@ class LineBlocks {
   std::uint64_t offset() const noexcept { return offset_; }
 
  private:
-  const File& file_;
+  const ByteSource& file_;
   std::uint64_t end_;
   std::uint64_t max_line_bytes_;
   std::uint64_t padding_;

@@ -125,18 +125,20 @@ class FileList:
     leftovers: list[str]
 
 
-def find_files(files: Files) -> FileList:
+def find_files(files: Files, *, as_given: bool = False) -> FileList:
     """Find the files of a corpus.
 
     Parameters
     ----------
     files : str, path, or sequence of them
         Paths, globs (what exists is taken literally), or fsspec URLs with or without a glob.
+    as_given : bool
+        Keep the order they were given in; what a glob finds is in the order of the paths.
 
     Returns
     -------
     FileList
-        Sorted by the bytes of their names, whatever the order they were given in.
+        Sorted by the bytes of their names, unless `as_given`.
 
     Raises
     ------
@@ -150,20 +152,24 @@ def find_files(files: Files) -> FileList:
     given = [files] if isinstance(files, str | os.PathLike) else list(files)
     if not given:
         raise ValueError("give at least one file")
+    specs = [os.fspath(one) for one in given]
+    urls = [spec for spec in specs if is_url(spec)]
+    remote: dict[str, FileList] = {}
+    if urls:
+        from sweephand.remote import find_objects
+
+        remote = dict(zip(urls, find_objects(urls), strict=True))
     found: list[SourceFile] = []
     leftovers: list[str] = []
-    for one in given:
-        spec = os.fspath(one)
-        if is_url(spec):
-            from sweephand.remote import find_objects
-
-            listed = find_objects(spec)
-        else:
-            listed = _find_local(spec)
+    for spec in specs:
+        listed = remote.get(spec) or _find_local(spec)
         found += listed.files
         leftovers += listed.leftovers
     _refuse_twice(found)
-    return FileList(_name(found), leftovers)
+    named = _name(found)
+    if not as_given:
+        named.sort(key=lambda file: os.fsencode(file.name))
+    return FileList(named, leftovers)
 
 
 def join_pieces(
@@ -261,4 +267,4 @@ def _name(files: list[SourceFile]) -> list[SourceFile]:
     if len({file.name for file in files}) < len(files):
         common = os.path.commonpath([Path(file.path).parent for file in files])
         files = [replace(file, name=os.path.relpath(file.path, common)) for file in files]
-    return sorted(files, key=lambda file: os.fsencode(file.name))
+    return files

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,6 +49,7 @@ _TIME_TAGS = (
     "created",
 )
 
+_LOCAL = ("file", "local")
 _WEB = ("http://", "https://")
 _OBSTORE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "http", "https"}
 
@@ -99,14 +101,18 @@ class RemoteFile(SourceFile):
             )
 
 
-def find_objects(url: str) -> FileList:
-    """Find the objects that a URL names, which may be a glob; see `find_files`."""
+def find_objects(urls: Sequence[str]) -> list[FileList]:
+    """Find the objects that each URL names, which may be a glob; see `find_files`."""
+    return _at_once(_find, urls)
+
+
+def _find(url: str) -> FileList:
     protocol, _, path = url.partition("://")
-    if protocol in ("file", "local"):
+    if protocol in _LOCAL:
         return find_files(path)
     store, path = open_store(url)
     if not glob.has_magic(path):
-        return FileList(describe_objects([url]), [])
+        return FileList([_describe(url, {})], [])
     found: dict[str, Any] = retry(lambda: store.glob(path, detail=True), url)
     objects = {name: info for name, info in sorted(found.items()) if info["type"] == "file"}
     leftovers = [name for name in objects if is_leftover(_base(name))]
@@ -118,16 +124,16 @@ def find_objects(url: str) -> FileList:
 
 
 def describe_objects(
-    urls: Sequence[str], listing: Mapping[str, Mapping[str, Any]] | None = None
+    urls: Sequence[str], listing: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 ) -> list[SourceFile]:
-    """Look at objects, several at a time.
+    """Look at objects.
 
     Parameters
     ----------
     urls : sequence of str
     listing : dict, optional
-        What a listing says of some of them. Where it tells the size and a tag of the content,
-        the object itself is not asked; times a listing may write in another way.
+        What a list of their folder says of some of them. Where it tells the size and a tag of
+        the content, the object itself is not asked; times a list may write in another way.
 
     Raises
     ------
@@ -136,23 +142,28 @@ def describe_objects(
     DataError
         If one is a folder.
     """
+    return _at_once(lambda url: _describe(url, listing), urls)
 
-    def describe(url: str) -> SourceFile:
-        store, path = open_store(url)
-        url = store.unstrip_protocol(path)
-        info = (listing or {}).get(url, {})
-        if info.get("size") is None or not tag_of(info).startswith(_CONTENT_TAGS):
-            info = retry(lambda: _look_up(store, path), url)
-        if info["type"] != "file":
-            raise DataError("this is a folder; name the files in it, such as '*'", url)
-        if info.get("size") is None:
-            raise DataError("the store does not say how large the object is", url)
-        return RemoteFile(url, _base(path), info["size"], tag_of(info))
 
+def _describe(url: str, listing: Mapping[str, Mapping[str, Any]]) -> SourceFile:
+    store, path = open_store(url)
+    url = store.unstrip_protocol(path)
+    info = listing.get(url, {})
+    if info.get("size") is None or not tag_of(info).startswith(_CONTENT_TAGS):
+        info = retry(lambda: _look_up(store, path), url)
+    if info["type"] != "file":
+        raise DataError("this is a folder; name the files in it, such as '*'", url)
+    if info.get("size") is None:
+        raise DataError("the store does not say how large the object is", url)
+    return RemoteFile(url, _base(path), info["size"], tag_of(info))
+
+
+def _at_once(ask: Callable[[str], Result], urls: Sequence[str]) -> list[Result]:
+    """Ask a store of several objects, some at a time."""
     if not urls:
         return []
     with ThreadPoolExecutor(min(REMOTE_LOAD_THREADS, len(urls)), "sweephand-list") as threads:
-        return list(threads.map(describe, urls))
+        return list(threads.map(ask, urls))
 
 
 def list_folder(url: str) -> dict[str, Mapping[str, Any]]:
@@ -178,7 +189,10 @@ def list_folder(url: str) -> dict[str, Mapping[str, Any]]:
 
 
 def canonical(url: str) -> str:
-    """Return a URL as lists of its store write it."""
+    """Return a URL as lists of its store write it, and one of this machine as a path."""
+    protocol, _, path = url.partition("://")
+    if protocol in _LOCAL:
+        return path
     store, path = open_store(url)
     return str(store.unstrip_protocol(path))
 

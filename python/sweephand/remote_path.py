@@ -106,7 +106,10 @@ AnyPath = Path | RemotePath
 def as_path(spec: str | PathLike[str]) -> AnyPath:
     """Return a path, or a remote one of a URL."""
     text = fspath(spec)
-    return RemotePath(canonical(text).rstrip("/")) if is_url(text) else Path(text)
+    if not is_url(text):
+        return Path(text)
+    text = canonical(text)
+    return RemotePath(text.rstrip("/")) if "://" in text else Path(text)
 
 
 def stat_all(paths: Sequence[AnyPath]) -> list[SourceFile]:

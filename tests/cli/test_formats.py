@@ -53,7 +53,7 @@ WRITERS = {
     "Hugging Face folder": from_corpus(format_corpora.saved_dataset, "saved"),
 }
 NEED_NO_INDEX = ("bare numbers", "Megatron")
-LOCAL_ONLY = ("CNTK text", "Hugging Face folder")
+LOCAL_ONLY = ("Hugging Face folder",)
 
 
 @pytest.fixture(params=WRITERS)

@@ -214,6 +214,12 @@ def ctf(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return OPEN[ctf](folder)
 
 
+def ctf_in_store(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    """The same files as objects of a store in memory, under the path of the folder."""
+    ctf(folder, corpus)
+    return OPEN[ctf_in_store](folder)
+
+
 def npy(folder: Path, corpus: Corpus) -> sh.Deserializer:
     offsets = np.cumsum([0, *map(len, corpus.tokens)])
     np.save(folder / "tokens.npy", np.concatenate(corpus.tokens))
@@ -234,10 +240,22 @@ def _records_in(folder: Path) -> sh.Deserializer:
     return sh.TFRecordDeserializer(str(folder / "*.tfrecord"), ALL)
 
 
-_CTF_STREAMS = sh.StreamDefs(
+CTF_STREAMS = sh.StreamDefs(
     label=sh.StreamDef(field="L", shape=1, dtype="int64"),
     tokens=sh.StreamDef(field="T", shape=1, dtype="int32", defines_mb_size=True),
 )
+
+
+def _upload_ctf(folder: Path) -> sh.Deserializer:
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    if store.exists(str(folder)):
+        store.rm(str(folder), recursive=True)
+    for path in folder.glob("*.ctf"):
+        if path.is_file():
+            store.pipe(str(path), path.read_bytes())
+    url = f"memory:/{folder}/*.ctf"
+    return sh.CTFDeserializer(url, CTF_STREAMS, chunk_size_in_bytes=300)
+
 
 OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
     megatron: lambda folder: sh.MegatronDeserializer(str(folder / "part-*"), TOKENS),
@@ -245,7 +263,8 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
         str(folder / "*.bin"), "uint16", 5, TOKENS
     ),
     jsonl: lambda folder: sh.JSONLDeserializer(str(folder / "*.jsonl"), ALL),
-    ctf: lambda folder: sh.CTFDeserializer(str(folder / "*.ctf"), _CTF_STREAMS),
+    ctf: lambda folder: sh.CTFDeserializer(str(folder / "*.ctf"), CTF_STREAMS),
+    ctf_in_store: _upload_ctf,
     npy: lambda folder: sh.NpyDeserializer(
         {"tokens": (folder / "tokens.npy", folder / "offsets.npy")}, TOKENS
     ),
@@ -262,6 +281,7 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
 EVERY_FORMAT: list[Make] = [
     *(megatron, raw_tokens, jsonl, parquet, arrow_files, arrow_table, dataset),
     *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib, npy),
+    *(ctf, ctf_in_store),
 ]
 
 

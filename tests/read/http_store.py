@@ -12,6 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from sweephand import remote
+
 
 @dataclass
 class HttpStore:
@@ -30,6 +34,20 @@ class HttpStore:
     def bytes_of(self, suffix: str) -> int:
         """Return how many bytes were fetched of files whose names contain something."""
         return sum(end - begin for name, begin, end in self.fetched if suffix in name)
+
+
+CLIENTS = ("obstore", "aiohttp")
+"""The packages that can read from a web server."""
+
+
+@contextmanager
+def serve_to(client: str, folder: Path) -> Iterator[HttpStore]:
+    """Serve a folder to one of these packages; without it the test is skipped."""
+    pytest.importorskip(client)
+    with pytest.MonkeyPatch.context() as patch, serve(folder) as store:
+        if client == "aiohttp":
+            patch.setattr(remote, "_OBSTORE", set())
+        yield store
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def delivered(source: sh.MinibatchSource, size: int = 7, **shares: int) -> list[
     for minibatch in source.minibatches(size, **shares):
         columns = [minibatch[name].as_sequences() for name in sorted(minibatch)]
         for row, sequence_id in enumerate(minibatch.ids):
-            values = tuple(tuple(column[row].tolist()) for column in columns)
+            values = tuple(tuple(column[row].reshape(-1).tolist()) for column in columns)
             found.append((sequence_id, minibatch.nominal_time, values))
     return found
 
@@ -52,9 +52,10 @@ def test_the_order_of_the_corpus_is_that_of_the_files(
         one.tolist() for one in corpus.tokens
     ]
     if "label" in source.streams:
-        for number, (_, _, (label, text, _)) in enumerate(found):
-            assert label == (corpus.labels[number],)
-            assert text == (corpus.texts[number].encode(),)
+        assert [values[0] for _, _, values in found] == [(label,) for label in corpus.labels]
+    if "text" in source.streams:
+        texts = [(text.encode(),) for text in corpus.texts]
+        assert [values[1] for _, _, values in found] == texts
 
 
 def test_minibatches_are_those_of_arrays(make: Make, tmp_path: Path) -> None:

@@ -398,7 +398,7 @@ def test_an_index_that_lies_is_stale(path: Path) -> None:
         deserializer = _core.CtfDeserializer(make_format([A, B]), [source], [chunk])
         with pytest.raises(StaleError, match="the index says") as caught:
             deserializer.load(0)
-        assert caught.value.chunk == 0
+        assert (caught.value.file, caught.value.offset) == (str(path), 0)
 
 
 def test_a_chunk_beyond_the_last_is_an_index_error(path: Path) -> None:

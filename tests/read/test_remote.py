@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from tests.read.format_corpora import (
     ALL,
+    CTF_STREAMS,
     TOKENS,
     corpus_for,
+    ctf,
     jsonl,
     megatron,
     parquet,
@@ -25,6 +27,7 @@ from sweephand import remote
 fsspec = pytest.importorskip("fsspec")
 
 OPEN: dict[Any, Any] = {
+    ctf: lambda at: sh.CTFDeserializer(f"{at}/*.ctf", CTF_STREAMS, chunk_size_in_bytes=200),
     megatron: lambda at: sh.MegatronDeserializer(f"{at}/part-*", TOKENS),
     raw_tokens: lambda at: sh.RawTokensDeserializer(f"{at}/*.bin", "uint16", 5, TOKENS),
     jsonl: lambda at: sh.JSONLDeserializer(f"{at}/*.jsonl", ALL),
@@ -56,7 +59,7 @@ def upload(store: Any, make: Any, folder: Path) -> str:
 def tokens(deserializer: sh.Deserializer, **options: Any) -> list[list[int]]:
     with sh.MinibatchSource(deserializer, randomize=False, max_sweeps=1, **options) as source:
         return [
-            one.tolist()
+            one.reshape(-1).tolist()
             for batch in source.minibatches(20)
             for one in batch["tokens"].as_sequences()
         ]
@@ -68,7 +71,7 @@ def test_objects_are_served_as_files_are(make: Any, store: Any, tmp_path: Path) 
     assert tokens(OPEN[make](url)) == [one.tolist() for one in corpus_for(make).tokens]
 
 
-@pytest.mark.parametrize("make", [jsonl, tfrecords], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [ctf, jsonl, tfrecords], ids=lambda make: make.__name__)
 def test_an_index_of_objects_never_reads_them_twice(
     make: Any, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.read.http_store import HttpStore, serve
+from tests.read.http_store import CLIENTS, HttpStore, serve_to
 from tests.tfds.folders import NUMBERED, numbered, write_folder
 
 import sweephand as sh
@@ -176,6 +177,16 @@ def test_a_shard_that_was_replaced_stops_the_run(url: str) -> None:
             list(source.minibatches(sum(SHARDS)))
 
 
+def test_a_selection_goes_to_other_processes(url: str) -> None:
+    corpus = sh.tfds.load(url, "s", True)
+    again = pickle.loads(pickle.dumps(corpus))
+    assert delivered(again, randomize=False) == delivered(corpus, randomize=False)
+
+
+def test_a_url_of_this_machine_is_a_path(folder: Path) -> None:
+    assert sh.tfds.builder_info(f"file://{folder}").data_dirs == (folder,)
+
+
 def test_a_folder_here_and_one_in_a_store_are_one_data_set(folder: Path, url: str) -> None:
     both = sh.tfds.load([folder, url], "s")
     ids = {one for one, _ in delivered(both, randomize=False, max_sweeps=1)}
@@ -183,15 +194,9 @@ def test_a_folder_here_and_one_in_a_store_are_one_data_set(folder: Path, url: st
     assert both.label_names
 
 
-@pytest.fixture(params=["obstore", "aiohttp"])
-def web(
-    request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[HttpStore]:
-    """A web server, and either of the packages that can read from it."""
-    pytest.importorskip(request.param)
-    if request.param == "aiohttp":
-        monkeypatch.setattr(remote, "_OBSTORE", set())
-    with serve(folder) as server:
+@pytest.fixture(params=CLIENTS)
+def web(request: pytest.FixtureRequest, folder: Path) -> Iterator[HttpStore]:
+    with serve_to(request.param, folder) as server:
         yield server
 
 
@@ -209,3 +214,26 @@ def test_a_web_server_without_listings_is_enough(web: HttpStore, folder: Path) -
     assert len(web.fetched) == 7
     with pytest.raises(FileNotFoundError, match=f"{web.url}/none/dataset_info.json"):
         sh.tfds.load(f"{web.url}/none", "s")
+
+
+def test_a_list_of_the_folder_spares_a_question_for_every_shard(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type(fsspec.filesystem("memory"))
+    list_folder, look_up = kind.ls, kind.info
+    asked: list[str] = []
+
+    def ls(self: Any, path: str, **options: Any) -> list[dict[str, Any]]:
+        return [{**one, "etag": "a"} for one in list_folder(self, path, **options)]
+
+    def info(self: Any, path: str, **options: Any) -> dict[str, Any]:
+        asked.append(path)
+        return {**look_up(self, path, **options), "etag": "a"}
+
+    monkeypatch.setattr(kind, "ls", ls)
+    monkeypatch.setattr(kind, "info", info)
+    sh.MinibatchSource(sh.tfds.load(url, "s")).close()
+    asked.clear()
+    with sh.MinibatchSource(sh.tfds.load(url, "s"), max_sweeps=1) as source:
+        assert not [path for path in asked if "tfrecord" in path]
+        assert sum(batch.num_samples for batch in source.minibatches(50)) == sum(SHARDS)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
-from glob import glob
 from itertools import pairwise
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -19,12 +18,19 @@ from sweephand.checks import check_int
 from sweephand.columns import element_type
 from sweephand.deserializers.base import Deserializer, Opened, Sizing
 from sweephand.errors import DataError
-from sweephand.files import LocalFile, SourceFile, is_leftover, stat_file
+from sweephand.files import (
+    REMOTE_LOAD_THREADS,
+    Files,
+    LocalFile,
+    SourceFile,
+    are_local,
+    find_files,
+    stat_file,
+)
 from sweephand.ids import ShardIds
 from sweephand.index_file import Advance, Index, Scan, load_index
+from sweephand.range_reader import open_to_scan
 from sweephand.streams import StreamDefs, StreamInfo
-
-PathLike = str | os.PathLike[str]
 
 _CHUNK_BYTES = 32 << 20
 _PART_BYTES = 16 << 20  # a thread's share of a file, at least
@@ -36,7 +42,7 @@ class CTFDeserializer(Deserializer):
 
     Parameters
     ----------
-    filename : path, glob, or a list of paths
+    filename : path, glob, URL, or a list of them
         Files of one corpus, read one after the other in the order of their names; a list keeps
         its order.
     streams : StreamDefs
@@ -66,7 +72,7 @@ class CTFDeserializer(Deserializer):
 
     def __init__(
         self,
-        filename: PathLike | Sequence[PathLike],
+        filename: Files,
         streams: StreamDefs,
         skip_sequence_ids: bool = False,
         chunk_size_in_bytes: int = _CHUNK_BYTES,
@@ -79,36 +85,48 @@ class CTFDeserializer(Deserializer):
         if index not in ("auto", None):
             raise ValueError(f"index must be 'auto' or None, got {index!r}")
         self._keeps_index = index == "auto"
-        self._paths = _paths_of(filename)
+        self._files = find_files(filename, as_given=True).files
         self._chunk_bytes = chunk_size_in_bytes
         self._infos = [_describe(name, streams) for name in streams]
-        self._format = _core.CtfFormat(
-            streams=[
-                _core.CtfStream(
-                    field=streams[info.name].field or "",
-                    dimension=int(np.prod(info.shape, dtype=np.int64)),
-                    is_sparse=info.is_sparse,
-                    type=element_type(info.dtype),
-                    defines_mb_size=info.defines_mb_size,
-                )
-                for info in self._infos
-            ],
-            skip_sequence_ids=skip_sequence_ids,
-            allow_blank_lines=allow_blank_lines,
-            allow_nonfinite=allow_nonfinite,
-            max_line_bytes=_MAX_LINE_BYTES,
-        )
+        self._streams = streams
+        self._flags = [skip_sequence_ids, allow_blank_lines, allow_nonfinite]
+        self._make_format()  # refuses what cannot be
         described = [
             [streams[info.name].field, info.shape, info.is_sparse, info.dtype.name]
             for info in self._infos
         ]
         sized = [info.name for info in self._infos if info.defines_mb_size]
-        flags = [skip_sequence_ids, allow_blank_lines, allow_nonfinite]
-        self._meaning = {"format": "ctf 1", "streams": described, "size": sized, "flags": flags}
+        self._meaning = {
+            "format": "ctf 1",
+            "streams": described,
+            "size": sized,
+            "flags": self._flags,
+        }
+
+    def _make_format(self) -> _core.CtfFormat:
+        """Return what the core reads; it cannot go to another process, as this can."""
+        streams = [
+            _core.CtfStream(
+                field=self._streams[info.name].field or "",
+                dimension=int(np.prod(info.shape, dtype=np.int64)),
+                is_sparse=info.is_sparse,
+                type=element_type(info.dtype),
+                defines_mb_size=info.defines_mb_size,
+            )
+            for info in self._infos
+        ]
+        skip_sequence_ids, allow_blank_lines, allow_nonfinite = self._flags
+        return _core.CtfFormat(
+            streams=streams,
+            skip_sequence_ids=skip_sequence_ids,
+            allow_blank_lines=allow_blank_lines,
+            allow_nonfinite=allow_nonfinite,
+            max_line_bytes=_MAX_LINE_BYTES,
+        )
 
     def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
-        listed = [stat_file(path) for path in self._paths]
+        listed = [_look_again(file) for file in self._files]
         index = load_index(
             listed,
             self._meaning,
@@ -116,7 +134,8 @@ class CTFDeserializer(Deserializer):
             is_kept=self._keeps_index,
         )
         errors, num_charged = _list_errors(index, max_errors)
-        files = [_IndexedFile(file, index.scan(n)) for n, file in enumerate(listed)]
+        files = [_IndexedFile(file.size, index.scan(n)) for n, file in enumerate(listed)]
+        ignored = [facts["ignores_ids"] for facts in index.facts]
         chunks, chunk_sequences = [], []
         for number, file in enumerate(files):
             for chunk, count in file.chunks(number, self._chunk_bytes):
@@ -127,7 +146,7 @@ class CTFDeserializer(Deserializer):
             raise DataError("there is no sequence: the file is empty", listed[0].path)
         names = [file.name for file in listed]
         return Opened(
-            core=_core.CtfDeserializer(self._format, [file.core for file in files], chunks),
+            core=self._make_core(listed, ignored, chunks),
             streams=self._infos,
             chunk_sequences=np.array(chunk_sequences, dtype=np.uint64),
             size_by=lambda stream: self._size_by(stream, sizes, chunk_sequences),
@@ -138,19 +157,45 @@ class CTFDeserializer(Deserializer):
             errors=errors,
             num_charged=num_charged,
             index=index.path,
-            keys=None
-            if all(facts["ignores_ids"] for facts in index.facts)
-            else lambda: index.arrays["keys"],
+            keys=None if all(ignored) else lambda: index.arrays["keys"],
+            load_threads=1 if are_local(listed) else REMOTE_LOAD_THREADS,
+            holds_stored=not are_local(listed),
         )
+
+    def _make_core(
+        self,
+        files: Sequence[SourceFile],
+        ignored: Sequence[bool],
+        chunks: Sequence[_core.CtfChunk],
+    ) -> _core.Deserializer:
+        form = self._make_format()
+        if are_local(files):
+            named = [
+                _core.CtfFile(file.path, file.core_tag, ignores_ids)
+                for file, ignores_ids in zip(files, ignored, strict=True)
+            ]
+            return _core.CtfDeserializer(form, named, chunks)
+
+        def load(number: int) -> _core.Chunk:
+            chunk = chunks[number]
+            file = files[chunk.file]
+            text = file.fetch(chunk.offset, chunk.bytes)
+            file.check_unchanged()
+            ignores_ids = ignored[chunk.file]
+            return _core.read_ctf_chunk(form, file.path, text, chunk, ignores_ids)
+
+        return _core.CallbackDeserializer(load)
 
     def _scan(self, file: SourceFile, advance: Advance, max_errors: int) -> Scan:
         """Scan a file once; it gets an index if what is wrong in it is within the budget."""
-        source = _core.File(file.path)
-        start = _core.ctf_start(source, self._format)
-        index = _index_in_parts(source, self._format, start, max_errors)
+        form = self._make_format()
+        if isinstance(file, LocalFile):
+            start, index = _index_in_parts(_core.File(file.path), form, max_errors)
+            advance(file.size)
+        else:
+            start, index = _index_in_order(file, form, max_errors, advance)
         index.ledger.check()
         file.check_unchanged()
-        advance(file.size)
         items = [
             [one.reason, one.offset, one.stream, one.sequence, one.line, one.caused_by is None]
             for one in index.ledger.items
@@ -200,21 +245,6 @@ def _describe(name: str, streams: StreamDefs) -> StreamInfo:
     )
 
 
-def _paths_of(files: PathLike | Sequence[PathLike]) -> list[Path]:
-    if not isinstance(files, str | os.PathLike):
-        return [Path(file) for file in files]
-    if Path(files).exists():
-        return [Path(files)]
-    # The pattern may be absolute, which those of Path are not.
-    matched = sorted(glob(os.fspath(files)))  # noqa: PTH207
-    found = [
-        path for path in map(Path, matched) if path.is_file() and not is_leftover(path.name)
-    ]
-    if not found:
-        raise FileNotFoundError(f"no such file, and no file matches: {os.fspath(files)}")
-    return found
-
-
 def _list_errors(index: Index, max_errors: int) -> tuple[list[DataError], int]:
     """Return what is wrong in the files, and how much of it is charged.
 
@@ -241,9 +271,8 @@ def _list_errors(index: Index, max_errors: int) -> tuple[list[DataError], int]:
 class _IndexedFile:
     """One file, with the place and the size of every sequence."""
 
-    def __init__(self, file: LocalFile, scan: Scan) -> None:
-        self.core = _core.CtfFile(file.path, file.core_tag, scan.facts["ignores_ids"])
-        self.size = file.size
+    def __init__(self, size: int, scan: Scan) -> None:
+        self.size = size
         self.offsets = scan.arrays["offsets"]
         self.lines = scan.arrays["lines"]
         self.item_offsets = scan.arrays["item_offsets"]
@@ -274,10 +303,34 @@ class _IndexedFile:
         ]
 
 
+def _look_again(file: SourceFile) -> SourceFile:
+    """Return a file as it is when the corpus is opened; an object as it was listed."""
+    if isinstance(file, LocalFile):
+        return replace(stat_file(file.path), name=file.name)
+    return file
+
+
+def _index_in_order(
+    file: SourceFile, form: _core.CtfFormat, max_errors: int, advance: Advance
+) -> tuple[_core.CtfStart, _core.CtfIndex]:
+    """Index an object in one pass, by few requests."""
+    with open_to_scan(file) as stream:
+
+        def read_into(offset: int, out: memoryview) -> None:
+            stream.seek(offset)
+            stream.readinto(out)
+            advance(len(out))
+
+        source = _core.CallbackBytes(file.path, file.size, read_into)
+        start = _core.ctf_start(source, form)
+        return start, _core.ctf_index(source, form, start, start.offset, file.size, max_errors)
+
+
 def _index_in_parts(
-    file: _core.File, form: _core.CtfFormat, start: _core.CtfStart, max_errors: int
-) -> _core.CtfIndex:
+    file: _core.File, form: _core.CtfFormat, max_errors: int
+) -> tuple[_core.CtfStart, _core.CtfIndex]:
     """Index a file on several threads; what comes out does not depend on their number."""
+    start = _core.ctf_start(file, form)
     size = file.tag.size
     threads = max(1, min(os.cpu_count() or 1, (size - start.offset) // _PART_BYTES))
     begins = [_core.ctf_part(file, form, start, size * i // threads) for i in range(threads)]
@@ -290,4 +343,4 @@ def _index_in_parts(
         )
         for part in parts:
             index.append(part, start)
-    return index
+    return start, index

@@ -108,17 +108,17 @@ class TokenFiles:
     def _read(self, begin: int, size: int) -> NDArray[np.uint8]:
         """Read some bytes of the stream, by one request for every piece."""
         starts = offsets_of(self.pieces[:, 2].astype(np.int64))
-        values = _core.empty_bytes(size)
+        parts: list[NDArray[np.uint8]] = []
         done = 0
         while done < size:
             piece = int(np.searchsorted(starts, begin + done, side="right")) - 1
             number, offset, num_bytes = self.pieces[piece].tolist()
             inside = begin + done - int(starts[piece])
-            part = values[done : done + num_bytes - inside]
-            self.files[number].read_into(offset + inside, part)
+            count = min(size - done, num_bytes - inside)
+            parts.append(self.files[number].fetch(offset + inside, count))
             self.files[number].check_unchanged()
-            done += part.size
-        return values
+            done += count
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _one_stream(streams: StreamDefs | None) -> tuple[str, StreamDef]:

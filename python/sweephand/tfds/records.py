@@ -122,13 +122,10 @@ def _find_frames(file: SourceFile, advance: Advance) -> Scan:
     """Find where the records of a file begin; only heads are read where records are long."""
     finder = _core.FrameFinder(file.path)
     window = _LOCAL_WINDOW if isinstance(file, LocalFile) else _REMOTE_WINDOW
-    buffer = np.empty(min(window, file.size), np.uint8)
     at = 0
     while finder.wanted < file.size:
         offset = finder.wanted
-        part = buffer[: file.size - offset]
-        file.read_into(offset, part)
-        finder.feed(offset, part)
+        finder.feed(offset, file.fetch(offset, min(window, file.size - offset)))
         advance(min(finder.wanted, file.size) - at)
         at = finder.wanted
     finder.finish(file.size)
