@@ -1,10 +1,10 @@
 """What reading through a window holds in memory, at 1 GB and at 10 GB of data.
 
-``python -m benchmarks.reading_memory [FORMAT...]`` writes files that repeat one block (sparse ones
-for tokens, which take nothing of the disk), and for each has two processes: one that builds the
-index, and one that opens it and reads the same number of shuffled bytes of either size. It
-prints by how much each grew at most, with an allocator that gives large pieces back at once
-(glibc keeps some for each thread).
+``python -m benchmarks.reading_memory [FORMAT...]`` writes files that repeat one block, and
+holes for tokens. For each it has two processes: one that opens the corpus and builds its index,
+and one that opens it with the index and reads half a million shuffled sequences. It prints by
+how much each grew at most, with an allocator that gives large pieces back at once (glibc keeps
+some for each thread).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -119,10 +118,7 @@ FORMATS: dict[str, tuple[Callable[[Path, int], None], Callable[[str], sh.Deseria
 
 # -- measuring --
 def measure(name: str, path: str, num_sequences: int) -> None:
-    """Print by how much this process grows at most, the bound, and how many sequences there are.
-
-    It opens the corpus, and reads some of it.
-    """
+    """Open and read; print the most memory, the bound, and how many sequences there are."""
     corpus = FORMATS[name][1](path)
     before = resident("VmRSS")
     with sh.MinibatchSource(
@@ -137,15 +133,9 @@ def measure(name: str, path: str, num_sequences: int) -> None:
 
 
 def child(name: str, path: Path, num_sequences: int) -> list[int]:
+    command = [sys.executable, "-m", "benchmarks.reading_memory", name, path, num_sequences]
     told = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "benchmarks.reading_memory",
-            name,
-            str(path),
-            str(num_sequences),
-        ],
+        list(map(str, command)),
         env={**os.environ, **_ALLOCATOR},
         stdout=subprocess.PIPE,
         text=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -215,3 +216,27 @@ def test_memory_is_the_window_and_not_the_corpus(tmp_path: Path, compression: No
         sh.tfrecord.write(path, examples, compression=compression)
         peaks.append(peak_kib(path, count))
     assert peaks[1] - peaks[0] < 30_000  # KiB; the difference of the files is 100 MB
+
+
+@pytest.mark.parametrize("kind", ["ctf", "jsonl"])
+def test_an_opened_corpus_holds_little_of_its_index(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"x.{kind}"
+    count = 30_000
+    if kind == "ctf":
+        path.write_text("|x 1\n" * count)
+        corpus: sh.Deserializer = sh.CTFDeserializer(
+            path, sh.StreamDefs(x=sh.StreamDef(field="x", shape=1))
+        )
+    else:
+        path.write_text('{"x": [1]}\n' * count)
+        corpus = sh.JSONLDeserializer(path, sh.StreamDefs(x=sh.StreamDef(dtype="int64")))
+    sh.MinibatchSource(corpus).close()
+    tracemalloc.start()
+    try:
+        source = sh.MinibatchSource(corpus, num_threads=0)
+        held, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert source.num_sequences_per_sweep == count
+    assert held < 8 * count
+    assert most < 34 * count
