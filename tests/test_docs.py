@@ -24,6 +24,7 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
     names: dict[str, object] = {"__name__": "page"}
     for block in blocks(page, "python"):
         exec(compile(block, str(page), "exec"), names)

@@ -21,13 +21,14 @@ namespace py = pybind11;
 using namespace py::literals;
 
 // An array that owns the buffer of `values`: moved, not copied.
-template <class T>
-py::array_t<T> to_numpy(std::vector<T>&& values) {
-  auto owner = std::make_unique<std::vector<T>>(std::move(values));
+template <class T, class Allocator>
+py::array_t<T> to_numpy(std::vector<T, Allocator>&& values) {
+  using Owner = std::vector<T, Allocator>;
+  auto owner = std::make_unique<Owner>(std::move(values));
   const auto size = static_cast<py::ssize_t>(owner->size());
   T* const data = owner->data();
   const py::capsule capsule(owner.release(), [](void* pointer) {
-    std::unique_ptr<std::vector<T>>(static_cast<std::vector<T>*>(pointer)).reset();
+    std::unique_ptr<Owner>(static_cast<Owner*>(pointer)).reset();
   });
   return py::array_t<T>(size, data, capsule);
 }

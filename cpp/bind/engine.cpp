@@ -141,14 +141,17 @@ void bind_engine(py::module_& module) {
   py::class_<Member>(module, "Member")
       .def(py::init([](std::shared_ptr<Deserializer> deserializer,
                        const Array<std::uint64_t>& chunk_sequences,
-                       const Array<std::uint64_t>& joined, std::uint32_t load_threads) {
+                       const Array<std::uint64_t>& joined, std::uint32_t load_threads,
+                       std::uint64_t open_chunks) {
              const auto counts = view(chunk_sequences);
              return Member{.deserializer = std::move(deserializer),
                            .chunks = std::make_shared<const ChunkTable>(counts, counts),
                            .joined = {view(joined).begin(), view(joined).end()},
-                           .load_threads = load_threads};
+                           .load_threads = load_threads,
+                           .open_chunks = open_chunks};
            }),
-           "deserializer"_a, "chunk_sequences"_a, "joined"_a, "load_threads"_a);
+           "deserializer"_a, "chunk_sequences"_a, "joined"_a, "load_threads"_a,
+           "open_chunks"_a);
   py::class_<StreamSpec>(module, "StreamSpec")
       .def(py::init([](std::string name, std::uint32_t member, std::uint32_t column,
                        ElementType type, std::uint32_t element_bytes, bool variable,

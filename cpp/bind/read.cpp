@@ -1,6 +1,7 @@
 // Files, columns, chunks and deserializers.
 #include "bind/bind.hpp"
 #include "bind/chunk_arrays.hpp"
+#include "read/column_vector.hpp"
 #include "read/extents.hpp"
 #include "read/file.hpp"
 #include "read/frames.hpp"
@@ -72,6 +73,9 @@ class FetchingDeserializer final : public Deserializer {
 };
 
 void bind_files(py::module_& module) {
+  module.def(
+      "empty_bytes",
+      [](std::size_t size) { return to_numpy(ColumnVector<std::uint8_t>(size)); }, "size"_a);
   py::class_<FileTag>(module, "FileTag")
       .def(py::init<std::uint64_t, std::int64_t, std::uint64_t>(), "size"_a, "mtime_ns"_a,
            "inode"_a)
@@ -87,17 +91,6 @@ void bind_files(py::module_& module) {
            "path"_a, "tag"_a)
       .def_property_readonly("path", &File::path)
       .def_property_readonly("tag", &File::tag)
-      .def(
-          "read",
-          [](const File& self, std::uint64_t offset, std::uint64_t size) {
-            std::vector<std::uint8_t> bytes(size);
-            {
-              const py::gil_scoped_release nogil;
-              self.read(offset, std::as_writable_bytes(std::span(bytes)));
-            }
-            return to_numpy(std::move(bytes));
-          },
-          "offset"_a, "size"_a)
       .def(
           "read_into",
           [](const File& self, std::uint64_t offset, Array<std::uint8_t> out) {

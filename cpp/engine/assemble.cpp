@@ -196,21 +196,28 @@ void Assembler::open_blocks(const Plan& plan) {
   }
 }
 
-void Assembler::close_chunks() {
+// `num_used`: by the first member's part of a minibatch. In an order that the corpus gives,
+// those that were used last stay: as many as are open, and room for two minibatches that go on
+// to others.
+void Assembler::close_chunks(std::uint64_t num_used) {
   const std::scoped_lock lock(mutex_);
   std::unordered_set<std::uint64_t> chunks;
   bool all = false;
+  bool by_use = false;
   for (auto place = open_blocks_.begin(); place != open_blocks_.end();) {
     if (const std::shared_ptr<const Block> block = place->lock()) {
       chunks.insert(block->chunks().begin(), block->chunks().end());
-      all = all || block->chunks().empty();
+      by_use = by_use || block->has_given_order();
+      all = all || (block->chunks().empty() && !block->has_given_order());
       ++place;
     } else {
       place = open_blocks_.erase(place);
     }
   }
   if (all) return;
-  if (caches_[0]) {
+  if (caches_[0] && by_use) {
+    caches_[0]->keep_recent(members_[0].open_chunks + 2 * num_used);
+  } else if (caches_[0]) {
     caches_[0]->keep_only([&](std::uint64_t chunk) { return chunks.contains(chunk); });
   }
   // Blocks are made of the first member's chunks. The others may lie in any order; they get
@@ -235,16 +242,16 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
   leave_out_skipped(shares, plan);
   auto batch = std::make_shared<Batch>();
   std::uint64_t bytes = 0;
-  if (options_.form == Form::kRows) batch->marks = mark_rows(plan, options_.segments, *pool_);
+  if (options_.form == Form::kRows) batch->marks = mark_rows(plan, options_.segments, pool_);
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     const StreamSpec& stream = streams_[number];
     const Member& member = members_[stream.member];
     if (tables_[number] != nullptr) {
       batch->streams.push_back(
-          write_rows(*tables_[number], plan.share, member.joined, stream, *pool_));
+          write_rows(*tables_[number], plan.share, member.joined, stream, pool_));
     } else {
       const std::vector<Run> runs = runs_of(shares[stream.member]->sequences, plan, stream);
-      batch->streams.push_back(write_stream(runs, plan, stream, options_, *pool_));
+      batch->streams.push_back(write_stream(runs, plan, stream, options_, pool_));
     }
     StreamBatch& written = batch->streams.back();
     bytes += written.values->capacity();
@@ -256,7 +263,7 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
     batch->num_cells = std::max(batch->num_cells, written.rows * written.width);
   }
   plan.blocks.clear();
-  if (any_cached_) close_chunks();
+  if (any_cached_) close_chunks(shares[0] ? shares[0]->chunks.size() : 0);
   batch->plan = std::move(plan);
   for (const PlannedSequence& planned : batch->plan.share) batch->share_samples += planned.size;
   if (options_.form == Form::kRagged) batch->num_cells = batch->share_samples;

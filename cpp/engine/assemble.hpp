@@ -27,6 +27,7 @@ struct Member {
   // Its number of the sequence that the first member calls s; empty: the same number.
   std::vector<std::uint64_t> joined;
   std::uint32_t load_threads = 1;  // that load its chunks ahead
+  std::uint64_t open_chunks = 1;   // at a time, in an order that the corpus gives
 };
 
 // A stream as it is delivered.
@@ -99,12 +100,12 @@ class Assembler {
   Share locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences,
                          const Poll& poll);
   void open_blocks(const Plan& plan);
-  void close_chunks();
+  void close_chunks(std::uint64_t num_used);
 
   std::vector<Member> members_;
   std::vector<StreamSpec> streams_;
   AssembleOptions options_;
-  std::shared_ptr<BufferPool> pool_ = BufferPool::make();
+  BufferPool pool_;
   std::vector<std::shared_ptr<const Chunk>> resident_;  // per member; null if it is not
   std::vector<const Column*> tables_;  // per stream; null if it takes more than write_rows
   std::vector<std::unique_ptr<ChunkCache>> caches_;  // per member; null if it has no chunks

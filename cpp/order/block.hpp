@@ -39,6 +39,9 @@ class Block {
   std::uint64_t num_sequences() const noexcept { return num_sequences_; }
   std::span<const std::uint64_t> chunks() const noexcept { return chunks_; }
 
+  // The corpus gives the order, in which chunks may come and go within the block.
+  bool has_given_order() const noexcept { return order_ != nullptr; }
+
   // Writes number and size of the sequences at places [first, first + out.size()); lanes are
   // left alone. REQUIRES: first + out.size() <= num_sequences()
   void fill(std::uint64_t first, std::span<PlannedSequence> out) const;

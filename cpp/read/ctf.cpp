@@ -1,9 +1,10 @@
 #include "read/ctf.hpp"
 
 #include "base/error.hpp"
-#include "read/buffer.hpp"
+#include "read/column_vector.hpp"
 #include "read/ctf_scanner.hpp"
 #include "read/ledger.hpp"
+#include "read/line_blocks.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -36,22 +37,22 @@ std::shared_ptr<const Chunk> CtfDeserializer::load(std::uint64_t chunk_number) {
   const Place place{.file = source.path, .offset = chunk.offset, .chunk = chunk_number};
 
   const File file(source.path, source.tag);
-  Buffer<char> text(chunk.bytes + kCtfPadding);
-  file.read(chunk.offset, std::as_writable_bytes(std::span(text).first(chunk.bytes)));
-  std::ranges::fill(std::span(text).last(kCtfPadding), '\n');
-
   Ledger ledger(std::numeric_limits<std::uint64_t>::max());
   CtfScanner scanner(
       format_, ledger,
       {.file = source.path, .ignore_ids = source.ignore_ids, .first_line = chunk.first_line});
+  LineBlocks blocks(file, chunk.offset, chunk.offset + chunk.bytes, format_.max_line_bytes,
+                    kCtfPadding);
   // The first lines tell how much room all will take: growing step by step costs as much as
   // reading.
-  const std::string_view lines(text.data(), chunk.bytes);
-  const std::size_t first = lines.rfind('\n', kSampledBytes) + 1;  // 0 when there is none
-  scanner.scan(lines.substr(0, first), chunk.offset);
-  if (first > 0)
-    scanner.reserve(1.1 * static_cast<double>(chunk.bytes) / static_cast<double>(first));
-  scanner.scan(lines.substr(first), chunk.offset + first);
+  bool is_first = true;
+  for (std::string_view lines = blocks.next(); !lines.empty(); lines = blocks.next()) {
+    scanner.scan(lines, blocks.offset());
+    if (std::exchange(is_first, false)) {
+      scanner.reserve(1.1 * static_cast<double>(chunk.bytes) /
+                      static_cast<double>(lines.size()));
+    }
+  }
   scanner.finish();
   const std::uint64_t num_sequences = scanner.sequences().keys.size();
   const std::uint64_t num_items = ledger.offsets().size();

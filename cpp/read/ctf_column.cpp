@@ -1,6 +1,6 @@
 #include "read/ctf_column.hpp"
 
-#include "read/buffer.hpp"
+#include "read/column_vector.hpp"
 #include "read/decimal.hpp"
 
 #include <algorithm>
@@ -128,7 +128,7 @@ class TypedColumn : public CtfColumn {
   ElementType type_;
   std::uint64_t dimension_;
   bool allow_nonfinite_;
-  Buffer<T> values_;
+  ColumnVector<T> values_;
 };
 
 template <class T>
@@ -275,7 +275,7 @@ class SparseColumn final : public TypedColumn<T> {
   using TypedColumn<T>::num_values_;
   using TypedColumn<T>::values_;
 
-  Buffer<std::int32_t> indices_;                  // as many as values
+  ColumnVector<std::int32_t> indices_;            // as many as values
   std::vector<std::int64_t> element_offsets_{0};  // one per sample and one more
 };
 

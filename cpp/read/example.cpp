@@ -74,7 +74,7 @@ Field take_field(Bytes& rest) {
   return field;
 }
 
-void append_list(Bytes list, Buffer<std::int64_t>& values) {
+void append_list(Bytes list, ColumnVector<std::int64_t>& values) {
   while (!list.empty()) {
     const Field field = take_field(list);
     if (field.number != 1 || (field.type != kBytesField && field.type != kVarintField))
@@ -84,7 +84,7 @@ void append_list(Bytes list, Buffer<std::int64_t>& values) {
   }
 }
 
-void append_list(Bytes list, Buffer<float>& values) {
+void append_list(Bytes list, ColumnVector<float>& values) {
   while (!list.empty()) {
     const Field field = take_field(list);
     if (field.number != 1 || (field.type != kBytesField && field.type != kFixed32Field))
@@ -107,7 +107,7 @@ void append_list(Bytes list, Buffer<float>& values) {
 }
 
 // A value ends where the list of `ends` says.
-void append_list(Bytes list, Buffer<char>& values, std::vector<std::int64_t>& ends) {
+void append_list(Bytes list, ColumnVector<char>& values, std::vector<std::int64_t>& ends) {
   while (!list.empty()) {
     const Field field = take_field(list);
     if (field.number != 1 || field.type != kBytesField) continue;
@@ -125,12 +125,12 @@ std::string_view name_of(FeatureKind kind) noexcept {
 ExampleColumn make_column(const ExampleStream& stream) {
   ExampleColumn column{.sample_offsets = {0}};
   if (stream.kind == FeatureKind::kBytes) {
-    column.values = Buffer<char>{};
+    column.values = ColumnVector<char>{};
     column.element_offsets = {0};
   } else if (stream.kind == FeatureKind::kFloat) {
-    column.values = Buffer<float>{};
+    column.values = ColumnVector<float>{};
   } else {
-    column.values = Buffer<std::int64_t>{};
+    column.values = ColumnVector<std::int64_t>{};
   }
   return column;
 }
@@ -280,12 +280,12 @@ void ExampleDecoder::append(std::size_t number) {
 
   const std::uint64_t before = num_values(column);
   for (const Bytes list : found.lists) {
-    if (auto* const bytes = std::get_if<Buffer<char>>(&column.values)) {
+    if (auto* const bytes = std::get_if<ColumnVector<char>>(&column.values)) {
       append_list(list, *bytes, column.element_offsets);
-    } else if (auto* const floats = std::get_if<Buffer<float>>(&column.values)) {
+    } else if (auto* const floats = std::get_if<ColumnVector<float>>(&column.values)) {
       append_list(list, *floats);
     } else {
-      append_list(list, std::get<Buffer<std::int64_t>>(column.values));
+      append_list(list, std::get<ColumnVector<std::int64_t>>(column.values));
     }
   }
   const std::uint64_t count = num_values(column) - before;

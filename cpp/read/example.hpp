@@ -13,7 +13,7 @@
 #pragma once
 
 #include "base/element.hpp"
-#include "read/buffer.hpp"
+#include "read/column_vector.hpp"
 #include "read/varint.hpp"
 
 #include <array>
@@ -41,7 +41,7 @@ struct ExampleStream {
 
 // One sequence per example. A sample of bytes is one value, of any length.
 struct ExampleColumn {
-  std::variant<Buffer<char>, Buffer<float>, Buffer<std::int64_t>> values;
+  std::variant<ColumnVector<char>, ColumnVector<float>, ColumnVector<std::int64_t>> values;
   std::vector<std::int64_t> element_offsets;  // of bytes, one per sample and one more
   std::vector<std::int64_t> sample_offsets;   // one per sequence and one more
 };

@@ -11,7 +11,7 @@
 namespace sweephand {
 namespace {
 
-constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;  // stays in the processor's cache
+constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 18;  // stays in the processor's cache
 
 }  // namespace
 

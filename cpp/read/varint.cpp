@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 
 #ifdef __x86_64__
 #include <immintrin.h>
-#define SWEEPHAND_HAS_BMI2 1
 #endif
 
 namespace sweephand {
@@ -29,6 +29,14 @@ namespace {
   return ~goes_on;
 }
 
+std::size_t count_varints(std::span<const std::byte> bytes) noexcept {
+  std::size_t count = 0;
+  for (; bytes.size() >= 64; bytes = bytes.subspan(64))
+    count += static_cast<std::size_t>(std::popcount(find_ends(bytes.data())));
+  const std::uint64_t rest = (std::uint64_t{1} << bytes.size()) - 1;
+  return count + static_cast<std::size_t>(std::popcount(find_ends(bytes.data()) & rest));
+}
+
 // The lowest seven bits of each of eight bytes, joined.
 [[gnu::always_inline]] inline std::uint64_t join_sevens(std::uint64_t word) noexcept {
   word = (word & 0x007f007f007f007f) | ((word & 0x7f007f007f007f00) >> 1);
@@ -38,27 +46,14 @@ namespace {
 
 // `join` joins the lowest seven bits of each of eight bytes.
 template <class Join>
-[[gnu::always_inline]] inline bool append(std::span<const std::byte> bytes,
-                                          Buffer<std::int64_t>& values, Join join) {
-  const std::byte* const begin = bytes.data();
-  const std::size_t size = bytes.size();
-  const auto ends_in = [begin, size](std::size_t block) {
-    const std::uint64_t ends = find_ends(begin + block);
-    return size - block < 64 ? ends & ((std::uint64_t{1} << (size - block)) - 1) : ends;
-  };
-  if (size == 0) return true;
-  if ((bytes.back() & std::byte{0x80}) != std::byte{0}) return false;
-
-  std::size_t count = 0;
-  for (std::size_t block = 0; block < size; block += 64)
-    count += static_cast<std::size_t>(std::popcount(ends_in(block)));
-  values.resize(values.size() + count);
-  std::int64_t* out = values.data() + (values.size() - count);
-
-  const std::byte* varint = begin;
-  for (std::size_t block = 0; block < size; block += 64) {
-    for (std::uint64_t ends = ends_in(block); ends != 0; ends &= ends - 1) {
-      const std::byte* const next = begin + block + std::countr_zero(ends) + 1;
+[[gnu::always_inline]] inline const std::byte* decode_one_by_one(const std::byte* bytes,
+                                                                 std::size_t count,
+                                                                 std::int64_t* out, Join join) {
+  const std::byte* varint = bytes;
+  for (;; bytes += 64) {
+    for (std::uint64_t ends = find_ends(bytes); ends != 0; ends &= ends - 1) {
+      if (count-- == 0) return varint;
+      const std::byte* const next = bytes + std::countr_zero(ends) + 1;
       const auto length = static_cast<std::size_t>(next - varint);
       if (length <= 8) {
         const std::uint64_t word = load_le64({varint, 8});
@@ -66,31 +61,29 @@ template <class Join>
             static_cast<std::int64_t>(join(word & (~std::uint64_t{0} >> (64 - 8 * length))));
       } else {
         const Varint slow = read_varint({varint, length});
-        if (slow.size == 0) return false;
+        if (slow.size == 0) return nullptr;
         *out++ = static_cast<std::int64_t>(slow.value);
       }
       varint = next;
     }
+    if (count == 0) return varint;
   }
-  return true;
 }
 
-#ifdef SWEEPHAND_HAS_BMI2
+const std::byte* decode_portable(const std::byte* bytes, std::size_t count, std::int64_t* out) {
+  return decode_one_by_one(bytes, count, out, join_sevens);
+}
 
-[[gnu::target("bmi,bmi2,popcnt")]] std::uint64_t join_by_bmi2(std::uint64_t word) noexcept {
+#ifdef __x86_64__
+
+[[gnu::target("bmi,bmi2")]] std::uint64_t join_by_bmi2(std::uint64_t word) noexcept {
   return _pext_u64(word, 0x7f7f7f7f7f7f7f7f);
 }
 
-[[gnu::target("bmi,bmi2,popcnt")]] bool append_by_bmi2(std::span<const std::byte> bytes,
-                                                       Buffer<std::int64_t>& values) {
-  return append(bytes, values, join_by_bmi2);
-}
-
-// The first two generations of Zen have the instruction, but as a slow program.
-bool has_fast_bmi2() noexcept {
-  const bool has_it = __builtin_cpu_supports("bmi2");
-  const bool is_slow = __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2");
-  return has_it && !is_slow;
+[[gnu::target("bmi,bmi2")]] const std::byte* decode_by_bmi2(const std::byte* bytes,
+                                                            std::size_t count,
+                                                            std::int64_t* out) {
+  return decode_one_by_one(bytes, count, out, join_by_bmi2);
 }
 
 #endif
@@ -112,15 +105,32 @@ Varint read_varint(std::span<const std::byte> bytes) noexcept {
   return varint;
 }
 
-bool append_varints(std::span<const std::byte> bytes, Buffer<std::int64_t>& values) {
-#ifdef SWEEPHAND_HAS_BMI2
-  if (has_fast_bmi2()) return append_by_bmi2(bytes, values);
-#endif
-  return append(bytes, values, join_sevens);
+bool append_varints(std::span<const std::byte> bytes, ColumnVector<std::int64_t>& values) {
+  static const DecodeVarints decode = ways_to_decode_varints().back();
+  if (bytes.empty()) return true;
+  if ((bytes.back() & std::byte{0x80}) != std::byte{0}) return false;
+  const std::size_t before = values.size();
+  const std::size_t count = count_varints(bytes);
+  values.resize(before + count);
+  return decode(bytes.data(), count, values.data() + before) != nullptr;
 }
 
-bool append_varints_portable(std::span<const std::byte> bytes, Buffer<std::int64_t>& values) {
-  return append(bytes, values, join_sevens);
+std::vector<DecodeVarints> ways_to_decode_varints() {
+  std::vector<DecodeVarints> ways = {decode_portable};
+  for (const DecodeVarints decode : {find_bmi2_varints(), find_avx512_varints()}) {
+    if (decode != nullptr) ways.push_back(decode);
+  }
+  return ways;
+}
+
+DecodeVarints find_bmi2_varints() noexcept {
+#ifdef __x86_64__
+  // The first two generations of Zen have the instruction as a program.
+  const bool is_slow = __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2");
+  return __builtin_cpu_supports("bmi2") && !is_slow ? decode_by_bmi2 : nullptr;
+#else
+  return nullptr;
+#endif
 }
 
 }  // namespace sweephand

@@ -5,11 +5,12 @@
 //   all
 #pragma once
 
-#include "read/buffer.hpp"
+#include "read/column_vector.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace sweephand {
 
@@ -25,9 +26,19 @@ Varint read_varint(std::span<const std::byte> bytes) noexcept;
 
 // Adds all varints of `bytes` to `values`. False when one is cut off or has more than 64 bits;
 // what was added then has no meaning. REQUIRES: kVarintPadding more bytes behind may be read
-bool append_varints(std::span<const std::byte> bytes, Buffer<std::int64_t>& values);
+bool append_varints(std::span<const std::byte> bytes, ColumnVector<std::int64_t>& values);
 
-// The same on any processor.
-bool append_varints_portable(std::span<const std::byte> bytes, Buffer<std::int64_t>& values);
+// Writes the `count` varints that lie one behind the other from `bytes` on, and returns where
+// they end; null when one has more than 64 bits. REQUIRES: kVarintPadding more bytes behind
+// them may be read
+using DecodeVarints = const std::byte* (*)(const std::byte* bytes, std::size_t count,
+                                           std::int64_t* out);
+
+// The ways to do so on this processor: the portable one first, the fastest last.
+std::vector<DecodeVarints> ways_to_decode_varints();
+
+// Null when the processor lacks the instructions, or has them as slow programs.
+DecodeVarints find_bmi2_varints() noexcept;
+DecodeVarints find_avx512_varints() noexcept;
 
 }  // namespace sweephand

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from sweephand.errors import DataError
 
 PathLike = str | os.PathLike[str]
 Files = PathLike | Sequence[PathLike]
+
+REMOTE_LOAD_THREADS = 16
+"""Requests that are under way at a time."""
 
 _LEFTOVER_SUFFIXES = (".tmp", ".crc", ".sweephand-index")
 _LEFTOVER_NAMES = ("_SUCCESS",)
@@ -62,15 +66,26 @@ class SourceFile(ABC):
 
     def read(self, offset: int, size: int) -> NDArray[np.uint8]:
         """Return `size` bytes from `offset` on; see `read_into`."""
+        return self.fetch(offset, size)
+
+    def fetch(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
+        """Return `size` bytes from `offset` on, and `padding` more of any value.
+
+        Where it comes from a store the array is the answer itself, and read-only; whether the
+        object is still the same is another request: `check_unchanged`.
+        """
+        self._check_end(offset, size)
+        out = _core.empty_bytes(size + padding)
+        self.read_into(offset, out[:size])
+        return out
+
+    def _check_end(self, offset: int, size: int) -> None:
         if size > self.size - offset:
             raise DataError(
                 f"the file ends at byte {self.size}, before {size} bytes could be read",
                 self.path,
                 offset,
             )
-        out = np.empty(size, np.uint8)
-        self.read_into(offset, out)
-        return out
 
     @abstractmethod
     def check_unchanged(self) -> None:
@@ -163,6 +178,11 @@ def join_pieces(
     """
     numbers, offsets, sizes = np.ascontiguousarray(pieces.T)
     return _core.Extents([file.listed() for file in files], numbers, offsets, sizes, mapped)
+
+
+def are_local(files: Sequence[SourceFile]) -> TypeGuard[Sequence[LocalFile]]:
+    """Return whether all files lie on this machine."""
+    return all(isinstance(file, LocalFile) for file in files)
 
 
 def is_url(spec: str) -> bool:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.files import LocalFile, SourceFile
+from sweephand.files import REMOTE_LOAD_THREADS, LocalFile, SourceFile, are_local
 
 SUFFIX = ".sweephand-index"
 
@@ -35,7 +35,6 @@ _MAGIC = b"SWEEPIDX"
 _VERSION = 1
 _PREFIX = 8 + 4 + 4 + 8 + 32
 _ALIGNMENT = 64
-_REMOTE_THREADS = 16
 
 Arrays = Mapping[str, NDArray[Any]]
 _Described = tuple[str, int, str]  # name, size and tag of a file
@@ -226,8 +225,7 @@ def _scan_all(
     known: Sequence[Scan | None],
     scan: Callable[[SourceFile, Advance], Scan],
 ) -> list[Scan]:
-    remote = not all(isinstance(file, LocalFile) for file in files)
-    num_threads = _REMOTE_THREADS if remote else os.cpu_count() or 1
+    num_threads = os.cpu_count() or 1 if are_local(files) else REMOTE_LOAD_THREADS
     with (
         show_progress("building the index", sum(file.size for file in files)) as advance,
         ThreadPoolExecutor(min(num_threads, len(files)), "sweephand-index") as threads,

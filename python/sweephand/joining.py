@@ -28,6 +28,8 @@ class Joined:
         The deserializers, and which of their sequences belong together.
     places : list of (member, column)
         Where each stream comes from.
+    stored_loads : int
+        Chunks that are held as they are stored, at a time, while they are loaded.
     opened, numbers : lists, one entry per deserializer
         The deserializers, and the numbers of their sequences that make up the corpus; None: all
         of the only one.
@@ -47,6 +49,8 @@ class Joined:
     num_dropped: int = 0
     errors: Sequence[Sequence[DataError]] = ()
     order: SweepOrder | None = None
+    stored_loads: int = 0
+    open_chunks: int = 1
 
     def measure(self, stream: str | None) -> tuple[Sizing, _core.Corpus]:
         """Return the sizes of sequences, by one stream or by the longest, and the corpus."""
@@ -128,7 +132,13 @@ def _alone(one: Opened) -> Joined:
         opened=[one],
         errors=[one.errors],
         order=one.order,
+        stored_loads=_stored_loads(one),
+        open_chunks=one.open_chunks,
     )
+
+
+def _stored_loads(one: Opened) -> int:
+    return one.load_threads if one.holds_stored else 0
 
 
 def _member(one: Opened, joined: NDArray[np.uint64] | None = None) -> _core.Member:
@@ -142,6 +152,7 @@ def _member(one: Opened, joined: NDArray[np.uint64] | None = None) -> _core.Memb
         chunk_sequences=chunk_sequences,
         joined=np.empty(0, np.uint64) if joined is None else joined,
         load_threads=one.load_threads,
+        open_chunks=one.open_chunks,
     )
 
 
@@ -180,6 +191,7 @@ def _select(
         numbers=numbers,
         num_dropped=num_dropped,
         errors=[one.errors for one in opened],
+        stored_loads=max(map(_stored_loads, opened)),
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import glob
+import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -16,7 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError, StaleError
-from sweephand.files import FileList, SourceFile, find_files, is_leftover, no_match
+from sweephand.files import (
+    REMOTE_LOAD_THREADS,
+    FileList,
+    SourceFile,
+    find_files,
+    is_leftover,
+    no_match,
+)
 
 Result = TypeVar("Result")
 
@@ -24,8 +32,14 @@ Result = TypeVar("Result")
 _ATTEMPTS = 6
 _FIRST_DELAY = 0.2  # seconds
 
-_FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
-_FINAL_STATUS = (401, 403, 404, 410)
+# What another attempt would not mend: by the names of exceptions, and what web servers answer.
+_FINAL: dict[int, set[object]] = {
+    errno.ENOENT: {"FileNotFoundError", "NotFoundError", 404, 410},
+    errno.EACCES: {"PermissionError", "PermissionDeniedError", "UnauthenticatedError"}
+    | {401, 403},
+    errno.EISDIR: {"IsADirectoryError"},
+    errno.ENOTDIR: {"NotADirectoryError"},
+}
 
 # What stores call the thing that changes with the content.
 _CONTENT_TAGS = ("etag", "e_tag", "generation", "blob_id", "content-md5", "md5", "digest")
@@ -34,6 +48,7 @@ _TIME_TAGS = (
     "created",
 )
 
+_WEB = ("http://", "https://")
 _OBSTORE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "http", "https"}
 
 
@@ -42,28 +57,26 @@ class RemoteFile(SourceFile):
     """An object of a store; its path is its URL."""
 
     def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
-        """Fill an array with the bytes from `offset` on, by one request.
+        """Fill an array with the bytes from `offset` on; see `fetch`, which needs no array."""
+        out[:] = self.fetch(offset, out.size)
 
-        Whether the object is still the same is another request: `check_unchanged`.
-        """
-        if out.size > self.size - offset:
-            raise DataError(
-                f"the object ends at byte {self.size}, before {out.size} bytes could be read",
-                self.path,
-                offset,
-            )
+    def fetch(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
+        """Return bytes from `offset` on by one request; see `SourceFile`."""
+        self._check_end(offset, size)
+        end = min(offset + size + padding, self.size)
 
         def request() -> bytes:
             store, path = open_store(self.path)
-            content: bytes = store.cat_file(path, start=offset, end=offset + out.size)
-            if len(content) != out.size:
+            content: bytes = store.cat_file(path, start=offset, end=end)
+            if len(content) != end - offset:
                 raise OSError(
-                    errno.EIO, f"asked for {out.size} bytes, got {len(content)}", self.path
+                    errno.EIO, f"asked for {end - offset} bytes, got {len(content)}", self.path
                 )
             return content
 
-        if out.size:
-            out[:] = np.frombuffer(retry(request, self.path), np.uint8)
+        content = np.frombuffer(retry(request, self.path) if end > offset else b"", np.uint8)
+        lacking = size + padding - content.size  # at the end of the object
+        return np.append(content, np.zeros(lacking, np.uint8)) if lacking else content
 
     def read(self, offset: int, size: int) -> NDArray[np.uint8]:
         """Return `size` bytes from `offset` on, of the object that was listed."""
@@ -75,9 +88,7 @@ class RemoteFile(SourceFile):
         """Raise StaleError if the object is not the one that was listed."""
 
         def request() -> Mapping[str, Any]:
-            store, path = open_store(self.path)
-            info: Mapping[str, Any] = store.info(path)
-            return info
+            return _look_up(*open_store(self.path))
 
         now = retry(request, self.path)
         if (now.get("size"), tag_of(now)) != (self.size, self.tag):
@@ -95,18 +106,100 @@ def find_objects(url: str) -> FileList:
         return find_files(path)
     store, path = open_store(url)
     if not glob.has_magic(path):
-        return FileList([_describe(store, path, retry(lambda: store.info(path), url))], [])
+        return FileList(describe_objects([url]), [])
     found: dict[str, Any] = retry(lambda: store.glob(path, detail=True), url)
     objects = {name: info for name, info in sorted(found.items()) if info["type"] == "file"}
     leftovers = [name for name in objects if is_leftover(_base(name))]
     chosen = [name for name in objects if name not in leftovers]
     if not chosen:
         raise no_match(url, leftovers)
-    for name in chosen:
-        # A listing may write times in another way than the object itself.
-        if not tag_of(objects[name]).startswith(_CONTENT_TAGS):
-            objects[name] = retry(partial(store.info, name), url)
-    return FileList([_describe(store, name, objects[name]) for name in chosen], leftovers)
+    listing = {store.unstrip_protocol(name): objects[name] for name in chosen}
+    return FileList(describe_objects(list(listing), listing), leftovers)
+
+
+def describe_objects(
+    urls: Sequence[str], listing: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[SourceFile]:
+    """Look at objects, several at a time.
+
+    Parameters
+    ----------
+    urls : sequence of str
+    listing : dict, optional
+        What a listing says of some of them. Where it tells the size and a tag of the content,
+        the object itself is not asked; times a listing may write in another way.
+
+    Raises
+    ------
+    FileNotFoundError
+        If one is absent.
+    DataError
+        If one is a folder.
+    """
+
+    def describe(url: str) -> SourceFile:
+        store, path = open_store(url)
+        url = store.unstrip_protocol(path)
+        info = (listing or {}).get(url, {})
+        if info.get("size") is None or not tag_of(info).startswith(_CONTENT_TAGS):
+            info = retry(lambda: _look_up(store, path), url)
+        if info["type"] != "file":
+            raise DataError("this is a folder; name the files in it, such as '*'", url)
+        if info.get("size") is None:
+            raise DataError("the store does not say how large the object is", url)
+        return RemoteFile(url, _base(path), info["size"], tag_of(info))
+
+    if not urls:
+        return []
+    with ThreadPoolExecutor(min(REMOTE_LOAD_THREADS, len(urls)), "sweephand-list") as threads:
+        return list(threads.map(describe, urls))
+
+
+def list_folder(url: str) -> dict[str, Mapping[str, Any]]:
+    """Return what a store says of the objects in a folder, by URL.
+
+    There is none where a store has no such folder, or makes no lists, as many web servers.
+    """
+    store, path = open_store(url)
+
+    def request() -> list[Mapping[str, Any]]:
+        found: list[Mapping[str, Any]] = store.ls(path, detail=True)
+        return found
+
+    is_web = url.startswith(_WEB)
+    try:
+        found = request() if is_web else retry(request, url)
+    except Exception as error:
+        if is_web or isinstance(error, FileNotFoundError):
+            return {}
+        raise
+    files = [info for info in found if info["type"] == "file"]
+    return {store.unstrip_protocol(info["name"]): info for info in files}
+
+
+def canonical(url: str) -> str:
+    """Return a URL as lists of its store write it."""
+    store, path = open_store(url)
+    return str(store.unstrip_protocol(path))
+
+
+def read_object(url: str) -> bytes:
+    """Return all of a small object."""
+
+    def request() -> bytes:
+        store, path = open_store(url)
+        content: bytes = store.cat_file(path)
+        return content
+
+    return retry(request, url)
+
+
+def kind_of(url: str) -> str:
+    """Return "file", "directory", or "" where there is nothing."""
+    try:
+        return str(retry(lambda: _look_up(*open_store(url)), url)["type"])
+    except FileNotFoundError:
+        return ""
 
 
 def open_store(url: str) -> tuple[Any, str]:
@@ -137,20 +230,21 @@ def retry(action: Callable[[], Result], url: str) -> Result:
     Raises
     ------
     OSError
-        At once if the object is absent or access is denied, else after the last attempt.
+        At once if the object is absent or access is denied, else after the last attempt; with
+        the URL.
     """
     delay = _FIRST_DELAY
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             return action()
         except Exception as error:
-            status = getattr(error, "status", None)
-            if isinstance(error, (*_FINAL, TypeError, ImportError)):
+            if isinstance(error, (TypeError, ImportError)):
                 raise
-            if status in _FINAL_STATUS:
-                raise OSError(
-                    errno.EACCES, f"the store answers {status}: {error}", url
-                ) from error
+            known: set[object] = {kind.__name__ for kind in type(error).__mro__}
+            known.add(getattr(error, "status", None))
+            for code, final in _FINAL.items():
+                if known & final:
+                    raise OSError(code, os.strerror(code), url) from error
             if attempt == _ATTEMPTS:
                 reason = (
                     f"{attempt} attempts failed, the last by {type(error).__name__}: {error}"
@@ -170,13 +264,17 @@ def tag_of(info: Mapping[str, Any]) -> str:
     return ""
 
 
-def _describe(store: Any, path: str, info: Mapping[str, Any]) -> RemoteFile:
-    url = store.unstrip_protocol(path)
-    if info["type"] != "file":
-        raise DataError("this is a folder; name the files in it, such as '*'", url)
-    if info.get("size") is None:
-        raise DataError("the store does not say how large the object is", url)
-    return RemoteFile(url, _base(path), info["size"], tag_of(info))
+def _look_up(store: Any, path: str) -> Mapping[str, Any]:
+    """Return what a store says of one object or folder."""
+    try:
+        info: Mapping[str, Any] = store.info(path)
+    except Exception:
+        if path.startswith(_WEB):
+            # obstore takes what is absent for a folder, which web servers cannot list; this is
+            # answered in a clear way.
+            store.cat_file(path, start=0, end=1)
+        raise
+    return info
 
 
 def _base(path: str) -> str:

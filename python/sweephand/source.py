@@ -376,7 +376,7 @@ class MinibatchSource:
     def block_chunks(self) -> int:
         """Chunks that are shuffled together; every lane has one such block open."""
         if not self._randomize:
-            return 1
+            return self._opened.open_chunks
         num_chunks = self._corpus.num_chunks
         if self._window.samples:
             chunk_lanes = self._num_lanes * self._corpus.num_samples
@@ -491,12 +491,13 @@ class MinibatchSource:
     def memory_bound(self, minibatch_size_in_samples: int) -> int:
         """Return about how many bytes the source holds at most.
 
-        ``window * (1 + borders) + (prefetch + 2) minibatches``. The window is ``num_lanes *
-        block_chunks`` of the largest chunks, or nothing if the data are resident. Minibatches
-        that are made while the blocks of a window give way to others need both: there are as
-        many borders as such minibatches reach over, mostly one. The minibatches are those ahead
-        of the caller, the one that is asked for, and the one before it; without threads none is
-        ahead.
+        ``window * (1 + borders) + loads + (prefetch + 2) minibatches``. The window is
+        ``num_lanes * block_chunks`` of the largest chunks, or nothing if the data are resident.
+        Minibatches that are made while the blocks of a window give way to others need both:
+        there are as many borders as such minibatches reach over, mostly one. The loads are
+        files' chunks as they are stored, held until they are decoded: one for each thread that
+        loads ahead, of a store 16. The minibatches are those ahead of the caller, the one that
+        is asked for, and the one before it; without threads none is ahead.
         """
         size = min(minibatch_size_in_samples, self._corpus.num_samples)
         cells = self._layout.num_cells(size) * self._layout.padding_growth(self._first_sizes)
@@ -513,7 +514,11 @@ class MinibatchSource:
         made_at_once = size * (self._num_threads + 1)
         borders = math.ceil(made_at_once * num_chunks / (self._corpus.num_samples * window))
         largest = self._largest_chunk_samples * self._opened.sample_bytes
-        return int(min(num_chunks, window * (1 + borders)) * largest)
+        chunks = min(num_chunks, window * (1 + borders))
+        loads = min(chunks, self._opened.stored_loads)
+        if not self._num_threads:
+            loads = min(loads, 1)
+        return int((chunks + loads) * largest)
 
     def _first_sizes(self) -> NDArray[np.uint32]:
         """Sizes of some sequences that can be told without reading much."""

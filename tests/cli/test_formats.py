@@ -53,6 +53,7 @@ WRITERS = {
     "Hugging Face folder": from_corpus(format_corpora.saved_dataset, "saved"),
 }
 NEED_NO_INDEX = ("bare numbers", "Megatron")
+LOCAL_ONLY = ("CNTK text", "Hugging Face folder")
 
 
 @pytest.fixture(params=WRITERS)
@@ -103,6 +104,42 @@ def test_verify_and_bench_read_all_of_it(corpus: list[object], call: Call) -> No
     assert verified.code == 0, verified.err
     measured = call("bench", *corpus, "--seconds", 0.05, "--json")
     assert measured.code == 0, measured.err
+
+
+def test_a_store_is_looked_at_as_a_disk_is(
+    kind: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind in LOCAL_ONLY:
+        pytest.skip("is read from local disks only")
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "data"
+    folder.mkdir()
+    place, *options = WRITERS[kind](folder)
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    for path in folder.iterdir():
+        store.pipe(f"/corpus/{path.name}", path.read_bytes())
+    is_folder = Path(str(place)).is_dir()
+    url = "memory://corpus" if is_folder else f"memory://corpus/{Path(str(place)).name}"
+    try:
+        here, there = (call("info", at, *options, "--json").facts for at in (place, url))
+        assert there["bytes"] <= here["bytes"]  # where the index lies with them
+        assert {**here, "path": None, "bytes": None} == {**there, "path": None, "bytes": None}
+        size = sum(one["size"] for one in store.ls("/corpus", detail=True))
+        assert there["bytes"] == (size if is_folder else store.size(f"/corpus/{url[16:]}"))
+        assert call("index", url, *options).code == 0
+        assert call("verify", url, *options, "--json").code == 0
+        assert call("bench", url, *options, "--seconds", 0.01, "--json").code == 0
+        traced = [
+            call(
+                "trace", at, *options, "--window-chunks", 4, "--step", 1, "--size", 7, "--json"
+            ).facts
+            for at in (place, url)
+        ]
+        assert traced[0]["ids"] == traced[1]["ids"]
+        found = call("find", url, *options, traced[1]["ids"][0], "--json")
+        assert found.code == 0, found.err
+    finally:
+        store.rm("/corpus", recursive=True)
 
 
 def test_one_file_is_told_too(tmp_path: Path, call: Call) -> None:

@@ -20,22 +20,24 @@ std::uint64_t num_values(const ExampleColumn& column) {
 }
 
 void check_varints(std::span<const std::byte> bytes) {
-  Buffer<std::int64_t> fast;
-  Buffer<std::int64_t> portable;
-  Buffer<std::int64_t> plain;
+  ColumnVector<std::int64_t> appended;
+  ColumnVector<std::int64_t> plain;
   bool is_whole = true;
-  for (auto rest = bytes; !rest.empty();) {
+  auto rest = bytes;
+  while (is_whole && !rest.empty()) {
     const Varint varint = read_varint(rest);
     is_whole = varint.size > 0;
-    if (!is_whole) break;
-    plain.push_back(static_cast<std::int64_t>(varint.value));
     rest = rest.subspan(varint.size);
+    if (is_whole) plain.push_back(static_cast<std::int64_t>(varint.value));
   }
-  CHECK(append_varints(bytes, fast) == is_whole);
-  CHECK(append_varints_portable(bytes, portable) == is_whole);
+  CHECK(append_varints(bytes, appended) == is_whole);
   if (!is_whole) return;
-  CHECK(fast == plain);
-  CHECK(portable == plain);
+  CHECK(appended == plain);
+  for (const DecodeVarints decode : ways_to_decode_varints()) {
+    ColumnVector<std::int64_t> decoded(plain.size());
+    CHECK(decode(bytes.data(), plain.size(), decoded.data()) == bytes.data() + bytes.size());
+    CHECK(decoded == plain);
+  }
 }
 
 void check_whole(ExampleDecoder& decoder, std::size_t num_sequences, std::size_t num_bytes) {

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sweephand import _core
 from sweephand.errors import DataError
-from sweephand.files import stat_file
 from sweephand.inflate import InflatedFile, find_compression
+from sweephand.remote_path import AnyPath, stat_all
 from sweephand.streams import StreamDef, StreamDefs
 
 _HEAD_BYTES = 1 << 20
@@ -19,7 +18,7 @@ _FREE_DIMENSION = 2**31 - 1  # of sparse streams, whose text does not tell it
 _RECORD_HEAD = 12
 
 
-def head_of(path: Path, size: int) -> bytes:
+def head_of(path: AnyPath, size: int) -> bytes:
     """Return the first bytes of a file; none of a folder."""
     if not path.is_file():
         return b""
@@ -28,14 +27,14 @@ def head_of(path: Path, size: int) -> bytes:
 
 
 # -- CNTK's text --
-def is_ctf(path: Path) -> bool:
+def is_ctf(path: AnyPath) -> bool:
     """Return whether a file begins as CNTK's text does."""
     line = head_of(path, 4096).removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
     before, bar, after = line.partition(b"|")
     return bool(bar) and (not before or before.strip().isdigit()) and after[:1].isalpha()
 
 
-def ctf_streams(path: Path) -> StreamDefs:
+def ctf_streams(path: AnyPath) -> StreamDefs:
     """Return the streams of the first lines: dense ones of their width, or sparse ones."""
     streams: dict[str, StreamDef] = {}
     head, _, _ = head_of(path, _HEAD_BYTES).rpartition(b"\n")
@@ -53,7 +52,7 @@ def ctf_streams(path: Path) -> StreamDefs:
 
 
 # -- records --
-def is_tfrecord(path: Path) -> bool:
+def is_tfrecord(path: AnyPath) -> bool:
     """Return whether a file, unpacked if need be, begins with the head of a record."""
     try:
         head = _first_bytes(path, _RECORD_HEAD)
@@ -63,7 +62,7 @@ def is_tfrecord(path: Path) -> bool:
     return len(head) == _RECORD_HEAD
 
 
-def record_streams(path: Path) -> StreamDefs:
+def record_streams(path: AnyPath) -> StreamDefs:
     """Return the features of the first record."""
     length = int.from_bytes(_first_bytes(path, 8), "little")
     record = _first_bytes(path, _RECORD_HEAD + length)[_RECORD_HEAD:]
@@ -77,10 +76,10 @@ def record_streams(path: Path) -> StreamDefs:
     return StreamDefs(**{key: StreamDef() for key in sorted(keys)})
 
 
-def _first_bytes(path: Path, size: int) -> bytes:
+def _first_bytes(path: AnyPath, size: int) -> bytes:
     if not path.is_file():
         return b""
-    file = stat_file(path)
+    (file,) = stat_all([path])
     head = head_of(path, size)
     packing = find_compression(file)
     if packing is None or _is_record_head(head[:_RECORD_HEAD]):
@@ -126,12 +125,12 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 # -- JSON lines --
-def is_jsonl(path: Path) -> bool:
+def is_jsonl(path: AnyPath) -> bool:
     """Return whether a file begins with an object."""
     return head_of(path, 64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
 
 
-def jsonl_streams(path: Path) -> StreamDefs:
+def jsonl_streams(path: AnyPath) -> StreamDefs:
     """Return the fields of the first line that hold numbers, text or lists of them."""
     line = head_of(path, 64 * _HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
     try:

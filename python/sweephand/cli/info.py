@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sweephand.cli.open_path import format_of
 from sweephand.cli.options import add_corpus, open_corpus
+from sweephand.remote_path import as_path, bytes_at
 from sweephand.source import MinibatchSource
 from sweephand.terminal import figures
 from sweephand.terminal.charts import bars, by_powers_of_two
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             "ok": True,
             "path": str(arguments.path),
             "format": format_of(arguments.path).name,
-            "bytes": _bytes_at(arguments.path),
+            "bytes": bytes_at(as_path(arguments.path)),
             "num_sequences": source.num_sequences_per_sweep,
             "num_samples": source.num_samples_per_sweep,
             "num_chunks": len(source.chunk_sequences),
@@ -77,11 +78,6 @@ def _lengths_of(source: MinibatchSource, screen: Screen) -> NDArray[np.uint32]:
     return np.concatenate(parts)
 
 
-def _bytes_at(path: Path) -> int:
-    files = path.rglob("*") if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files if file.is_file())
-
-
 def _summary(numbers: NDArray[np.integer]) -> dict[str, float]:
     return {
         "min": int(numbers.min()),
@@ -93,9 +89,10 @@ def _summary(numbers: NDArray[np.integer]) -> dict[str, float]:
 
 
 def _show(facts: dict[str, Any], lengths: NDArray[np.uint32], screen: Screen) -> None:
+    size = "size unknown" if facts["bytes"] is None else in_bytes(facts["bytes"])
     screen.facts(
         {
-            "path": f"{facts['path']}  ({facts['format']}, {in_bytes(facts['bytes'])})",
+            "path": f"{facts['path']}  ({facts['format']}, {size})",
             "sequences": in_count(facts["num_sequences"]),
             "samples": in_count(facts["num_samples"]),
             "chunks": in_count(facts["num_chunks"]),

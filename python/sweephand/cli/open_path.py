@@ -24,7 +24,8 @@ from sweephand.deserializers import (
     TFRecordDeserializer,
 )
 from sweephand.errors import DataError
-from sweephand.files import is_leftover
+from sweephand.files import PathLike, is_leftover
+from sweephand.remote_path import AnyPath, RemotePath, as_path
 from sweephand.streams import StreamDef, StreamDefs
 
 _OFFSETS = "_offsets"
@@ -102,12 +103,12 @@ class Format:
     """
 
     name: str
-    is_at: Callable[[Path], bool]
-    open: Callable[[Path, Wanted], Deserializer]
+    is_at: Callable[[AnyPath], bool]
+    open: Callable[[AnyPath, Wanted], Deserializer]
 
 
-def format_of(path: Path) -> Format:
-    """Return the format of what lies at a path.
+def format_of(place: PathLike) -> Format:
+    """Return the format of what lies at a path or URL.
 
     Raises
     ------
@@ -116,6 +117,7 @@ def format_of(path: Path) -> Format:
     ValueError
         If it is of no format that is known here.
     """
+    path = as_path(place)
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
     for known in FORMATS:
@@ -125,8 +127,8 @@ def format_of(path: Path) -> Format:
     raise ValueError(f"{str(path)!r} is of no format that is known here: {names}")
 
 
-def open_path(path: Path, wanted: Wanted | None = None) -> Deserializer:
-    """Return the corpus that lies at a path.
+def open_path(place: PathLike, wanted: Wanted | None = None) -> Deserializer:
+    """Return the corpus that lies at a path or URL.
 
     Raises
     ------
@@ -137,10 +139,10 @@ def open_path(path: Path, wanted: Wanted | None = None) -> Deserializer:
     DataError
         If its bytes are wrong.
     """
-    return format_of(path).open(path, wanted or Wanted())
+    return format_of(place).open(as_path(place), wanted or Wanted())
 
 
-def _begins_with(path: Path, magic: bytes) -> bool:
+def _begins_with(path: AnyPath, magic: bytes) -> bool:
     return guess.head_of(path, len(magic)) == magic
 
 
@@ -154,14 +156,21 @@ def _with_offsets(members: dict[str, Member]) -> dict[str, Member | tuple[Member
     }
 
 
-def _open_npy(path: Path, wanted: Wanted) -> Deserializer:
+def _local(path: AnyPath) -> Path:
+    if isinstance(path, RemotePath):
+        raise ValueError(f"{path}: arrays are read from local disks only")
+    return path
+
+
+def _open_npy(place: AnyPath, wanted: Wanted) -> Deserializer:
+    path = _local(place)
     offsets = path.with_name(f"{path.stem}{_OFFSETS}.npy")
     files = [path, offsets] if offsets.exists() else [path]
     return _open_files(files, wanted)
 
 
-def _open_folder(path: Path, wanted: Wanted) -> Deserializer:
-    return _open_files(sorted(path.glob("*.npy")), wanted)
+def _open_folder(path: AnyPath, wanted: Wanted) -> Deserializer:
+    return _open_files(sorted(_local(path).glob("*.npy")), wanted)
 
 
 def _open_files(files: list[Path], wanted: Wanted) -> Deserializer:
@@ -169,8 +178,8 @@ def _open_files(files: list[Path], wanted: Wanted) -> Deserializer:
     return NpyDeserializer(streams, wanted.definitions(streams), wanted.chunk_size)
 
 
-def _open_npz(path: Path, wanted: Wanted) -> Deserializer:
-    streams = _with_offsets(_load_npz(path))
+def _open_npz(path: AnyPath, wanted: Wanted) -> Deserializer:
+    streams = _with_offsets(_load_npz(_local(path)))
     return ArrayDeserializer(
         streams,
         wanted.definitions(streams),
@@ -193,30 +202,31 @@ def _load_npz(path: Path) -> dict[str, NDArray[np.generic]]:
 
 
 # -- files that are read in chunks --
-def _files_at(path: Path) -> list[Path]:
+def _files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:
     """Return a file, or the files of a folder without what writers leave behind."""
     if not path.is_dir():
         return [path]
-    files = (one for one in sorted(path.iterdir()) if one.is_file())
-    return [one for one in files if not is_leftover(one.name)]
+    found: Iterable[AnyPath] = path.glob(pattern)
+    files = [one for one in found if one.is_file() and not is_leftover(one.name)]
+    return sorted(files, key=lambda one: one.name)
 
 
-def _open_ctf(path: Path, wanted: Wanted) -> Deserializer:
+def _open_ctf(path: AnyPath, wanted: Wanted) -> Deserializer:
     files = _files_at(path)
     return CTFDeserializer(files, wanted.choose(guess.ctf_streams(files[0])))
 
 
-def _open_tfrecord(path: Path, wanted: Wanted) -> Deserializer:
+def _open_tfrecord(path: AnyPath, wanted: Wanted) -> Deserializer:
     files = _files_at(path)
     return TFRecordDeserializer(files, wanted.choose(guess.record_streams(files[0])))
 
 
-def _open_jsonl(path: Path, wanted: Wanted) -> Deserializer:
+def _open_jsonl(path: AnyPath, wanted: Wanted) -> Deserializer:
     files = _files_at(path)
     return JSONLDeserializer(files, wanted.choose(guess.jsonl_streams(files[0])))
 
 
-def _open_parquet(path: Path, wanted: Wanted) -> Deserializer:
+def _open_parquet(path: AnyPath, wanted: Wanted) -> Deserializer:
     from sweephand import ParquetDeserializer  # says what to install
 
     parquet = import_module("pyarrow.parquet")
@@ -225,48 +235,47 @@ def _open_parquet(path: Path, wanted: Wanted) -> Deserializer:
     return ParquetDeserializer(files, wanted.choose(guess.schema_streams(schema)))
 
 
-def _open_arrow(path: Path, wanted: Wanted) -> Deserializer:
+def _open_arrow(path: AnyPath, wanted: Wanted) -> Deserializer:
     from sweephand import ArrowDeserializer  # says what to install
 
     ipc = import_module("pyarrow.ipc")
     is_saved = _is_saved_dataset(path)
-    files = sorted(path.glob("*.arrow")) if is_saved else _files_at(path)
+    files = _files_at(path, "*.arrow" if is_saved else "*")
     is_file = _begins_with(files[0], _ARROW)
-    with files[0].open("rb") as source:
-        schema = _read_schema(
-            lambda file: (ipc.open_file if is_file else ipc.open_stream)(file).schema, source
-        )
+    schema = _read_schema(
+        lambda file: (ipc.open_file if is_file else ipc.open_stream)(file).schema, files[0]
+    )
     streams = wanted.choose(guess.schema_streams(schema))
     return ArrowDeserializer(path if is_saved else files, streams)
 
 
-def _read_schema(read: Callable[[Any], Any], source: Any) -> Any:
+def _read_schema(read: Callable[[Any], Any], path: AnyPath) -> Any:
     try:
-        return read(source)
+        with path.open("rb") as source:
+            return read(source)
     except (OSError, ValueError) as error:  # pyarrow's own errors are of these
-        path = getattr(source, "name", source)
         raise DataError(f"the schema cannot be read: {error}", str(path)) from error
 
 
-def _is_saved_dataset(path: Path) -> bool:
+def _is_saved_dataset(path: AnyPath) -> bool:
     return (path / "state.json").exists()
 
 
-def _is_arrow(path: Path) -> bool:
+def _is_arrow(path: AnyPath) -> bool:
     is_stream = path.suffix == ".arrow" and _begins_with(path, b"\xff\xff\xff\xff")
     return is_stream or _begins_with(path, _ARROW)
 
 
-def _is_megatron(path: Path) -> bool:
+def _is_megatron(path: AnyPath) -> bool:
     return _begins_with(path.with_suffix(".idx"), b"MMIDIDX")
 
 
-def _open_megatron(path: Path, wanted: Wanted) -> Deserializer:
-    files = sorted(path.glob("*.idx")) if path.is_dir() else [path.with_suffix(".idx")]
+def _open_megatron(path: AnyPath, wanted: Wanted) -> Deserializer:
+    files = _files_at(path, "*.idx") if path.is_dir() else [path.with_suffix(".idx")]
     return MegatronDeserializer(files, wanted.choose(StreamDefs(tokens=StreamDef())))
 
 
-def _open_raw_tokens(path: Path, wanted: Wanted) -> Deserializer:
+def _open_raw_tokens(path: AnyPath, wanted: Wanted) -> Deserializer:
     if wanted.dtype is None or wanted.sequence_length is None:
         raise ValueError(
             f"{str(path)!r} holds bare numbers, as it seems: say of which --dtype, such as "
@@ -276,17 +285,17 @@ def _open_raw_tokens(path: Path, wanted: Wanted) -> Deserializer:
     return RawTokensDeserializer(_files_at(path), wanted.dtype, wanted.sequence_length, streams)
 
 
-def _open_tfds(path: Path, wanted: Wanted) -> Deserializer:
+def _open_tfds(path: AnyPath, wanted: Wanted) -> Deserializer:
     if wanted.size_stream is not None or wanted.chunk_size is not None:
         raise ValueError("every example of a TFDS folder is one sample, read by itself")
     return tfds.load(path, "all")
 
 
-def _open_folder_of_files(path: Path, wanted: Wanted) -> Deserializer:
+def _open_folder_of_files(path: AnyPath, wanted: Wanted) -> Deserializer:
     return _format_in(path).open(path, wanted)
 
 
-def _format_in(path: Path) -> Format:
+def _format_in(path: AnyPath) -> Format:
     """Return the format of the files in a folder, told by the first."""
     for known in _IN_FOLDERS:
         if any(known.is_at(file) for file in _files_at(path)[:1]):
@@ -294,7 +303,7 @@ def _format_in(path: Path) -> Format:
     raise ValueError(f"the files in {str(path)!r} are of no format that is known here")
 
 
-def _is_folder_of_files(path: Path) -> bool:
+def _is_folder_of_files(path: AnyPath) -> bool:
     try:
         return path.is_dir() and bool(_format_in(path))
     except ValueError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Literal
 
 from sweephand.cli.open_path import Wanted, open_path
@@ -53,10 +52,9 @@ def add_corpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path",
         metavar="PATH",
-        type=Path,
         help="a file of any format that is read here, a folder of such files, or a TFDS or "
-        "Hugging Face folder; of .npy files in a folder each is a stream, and NAME_offsets "
-        "says where the sequences of NAME begin",
+        "Hugging Face folder, or the URL of one; of .npy files in a folder each is a stream, "
+        "and NAME_offsets says where the sequences of NAME begin",
     )
     parser.add_argument(
         "--size-stream",

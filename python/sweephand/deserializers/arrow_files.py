@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 from numpy.typing import NDArray
 
+from sweephand import _core
 from sweephand.columns import ColumnData
 from sweephand.deserializers.arrow_units import MAX_UNIT_BYTES, ArrowUnits, data_errors
 from sweephand.deserializers.indexed import UnitScan
@@ -88,7 +89,7 @@ class ArrowFiles(ArrowUnits):
         first, stop = facts["record batch"][begin][0], facts["record batch"][end - 1][1]
         before = [one for one in facts["dictionary"] if one[0] < first]
         prefix = _read_prefix(file, tuple(map(tuple, facts["schema"] + before)))
-        content = np.empty(len(prefix) + stop - first, np.uint8)
+        content = _core.empty_bytes(len(prefix) + stop - first)
         content[: len(prefix)] = prefix
         file.read_into(first, content[len(prefix) :])
         with data_errors(file.path, f"record batch {begin}"):

@@ -103,10 +103,14 @@ class Opened:
         None if the core holds what is served.
     load_threads : int
         Threads that load chunks ahead.
+    holds_stored : bool
+        While a chunk is loaded it is held as it is stored, too.
     index : Path or None
         Where the index of the files is kept.
     order : SweepOrder or None
         None: unshuffled sweeps are in the order of the numbers.
+    open_chunks : int
+        How many chunks an unshuffled sweep has open at a time.
     """
 
     core: _core.Deserializer
@@ -123,8 +127,10 @@ class Opened:
     numbers: NDArray[np.int64] | None = None
     stored: Stored | None = None
     load_threads: int = 1
+    holds_stored: bool = False
     index: Path | None = None
     order: SweepOrder | None = None
+    open_chunks: int = 1
 
 
 class Deserializer(ABC):

@@ -23,12 +23,11 @@ from sweephand.columns import (
 from sweephand.deserializers.base import Deserializer, Opened, make_chunk
 from sweephand.deserializers.rows import Rows
 from sweephand.errors import DataError, StaleError
-from sweephand.files import FileList, LocalFile, SourceFile
+from sweephand.files import REMOTE_LOAD_THREADS, FileList, SourceFile, are_local
 from sweephand.index_file import Advance, Index, Scan, load_index
 from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
 
-_REMOTE_LOAD_THREADS = 16
 _MOST_ERRORS = 10_000
 _MOST_SAMPLES = 2**32 - 1
 
@@ -157,8 +156,7 @@ class IndexedDeserializer(Deserializer):
     @property
     def load_threads(self) -> int:
         """Threads that load chunks ahead."""
-        is_local = all(isinstance(file, LocalFile) for file in self.files)
-        return 2 if is_local else _REMOTE_LOAD_THREADS
+        return 2 if are_local(self.files) else REMOTE_LOAD_THREADS
 
     def open(self, *, max_errors: int = 0) -> Opened:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
@@ -193,6 +191,7 @@ class IndexedDeserializer(Deserializer):
             numbers=rows.numbers,
             stored=rows.stored,
             load_threads=self.load_threads,
+            holds_stored=True,
             index=index.path,
         )
 

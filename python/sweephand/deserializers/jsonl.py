@@ -112,7 +112,7 @@ class JSONLDeserializer(IndexedDeserializer):
         """Parse the lines of some units."""
         first, _, *numbers = facts["units"][begin]
         stop = facts["units"][end - 1][1]
-        lines = io.BytesIO(file.read(first, stop - first).data).readlines()
+        lines = io.BytesIO(file.fetch(first, stop - first).data).readlines()
         return self._convert(lines, self._fields(), file, (first, stop, *numbers))
 
     def _fields(self) -> dict[str, JsonField]:

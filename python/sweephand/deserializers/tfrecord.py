@@ -128,8 +128,7 @@ class TFRecordDeserializer(IndexedDeserializer):
         stop = facts["units"][end - 1][1]
         size = stop - offset
         if facts["compression"] is None:
-            records = np.empty(size + PADDING, np.uint8)
-            file.read_into(offset, records[:size])
+            records = file.fetch(offset, size, PADDING)
         else:
             content = self._inflate(file, facts["compression"]).read(offset, size)
             records = np.append(content, np.zeros(PADDING, np.uint8))

@@ -71,6 +71,7 @@ class TokenFiles:
             resident=is_local,
             sample_bytes=self.dtype.itemsize,
             load_threads=1 if is_local else _REMOTE_LOAD_THREADS,
+            holds_stored=not is_local,
         )
 
     def _chunk_starts(self) -> NDArray[np.int64]:
@@ -100,7 +101,7 @@ class TokenFiles:
     def _read(self, begin: int, size: int) -> NDArray[np.uint8]:
         """Read some bytes of the stream, by one request for every piece."""
         starts = offsets_of(self.pieces[:, 2].astype(np.int64))
-        values = np.empty(size, np.uint8)
+        values = _core.empty_bytes(size)
         done = 0
         while done < size:
             piece = int(np.searchsorted(starts, begin + done, side="right")) - 1

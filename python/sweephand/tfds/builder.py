@@ -161,7 +161,7 @@ def builder_from_directory(data_dir: DataDir) -> Builder:
 
     Parameters
     ----------
-    data_dir : path, or sequence of paths
+    data_dir : path or URL, or sequence of them
         A version folder, such as ``mnist/3.0.1``, or several of one data set.
 
     Raises
@@ -213,7 +213,7 @@ def load(
 
     Parameters
     ----------
-    data_dir : path, or sequence of paths
+    data_dir : path or URL, or sequence of them
         A version folder, such as ``mnist/3.0.1``, or several of one data set.
     split : str, Split, or nested lists and dicts of them
         Such as ``"train[:75%]+test"``. None: a dict of all splits.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sweephand.errors import DataError
+from sweephand.remote_path import AnyPath, as_path
 from sweephand.tfds.file_instructions import FileInstruction, make_file_instructions
 from sweephand.tfds.json_fields import JsonFields, read_json
 from sweephand.tfds.splits import Interval, SplitLike, as_split
@@ -52,7 +53,7 @@ class StoredSplit:
 
     Attributes
     ----------
-    files : tuple of Path
+    files : tuple of paths, as `as_path` makes them
     shard_lengths : tuple of int
         The number of examples in every file.
     num_bytes : int
@@ -60,7 +61,7 @@ class StoredSplit:
     """
 
     name: str
-    files: tuple[Path, ...]
+    files: tuple[AnyPath, ...]
     shard_lengths: tuple[int, ...]
     num_bytes: int = 0
 
@@ -128,7 +129,7 @@ class BuilderInfo:
     splits : Splits
     features : dict, optional
         The content of ``features.json``; None if there is none.
-    data_dirs : tuple of Path
+    data_dirs : tuple of paths, as `as_path` makes them
     """
 
     name: str
@@ -138,7 +139,7 @@ class BuilderInfo:
     is_ordered: bool
     supervised_keys: tuple[str, ...] | None
     features: Mapping[str, Any] | None
-    data_dirs: tuple[Path, ...]
+    data_dirs: tuple[AnyPath, ...]
     stored_splits: Mapping[str, StoredSplit] = field(repr=False)
 
     @cached_property
@@ -177,7 +178,14 @@ def _file_names(
     return names
 
 
-def _read_split(folder: Path, fields: JsonFields, *, dataset: str, form: str) -> StoredSplit:
+def _read_split(
+    folder: AnyPath,
+    there: Mapping[str, AnyPath],
+    fields: JsonFields,
+    *,
+    dataset: str,
+    form: str,
+) -> StoredSplit:
     name = fields.text("name")
     template = fields.text("filepathTemplate") or _DEFAULT_TEMPLATE
     lengths = fields.integers("shardLengths")
@@ -191,19 +199,19 @@ def _read_split(folder: Path, fields: JsonFields, *, dataset: str, form: str) ->
             f"but its template is {template!r}",
             str(folder / "dataset_info.json"),
         )
-    # What follows a "%" in the name of a file says how it is encoded.
-    there = {path.name.partition("%")[0]: path for path in folder.iterdir()}
     files = tuple(there.get(file, folder / file) for file in names)
     return StoredSplit(name, files, lengths, fields.integer("numBytes"))
 
 
-def _read_folder(folder: Path) -> BuilderInfo:
+def _read_folder(folder: AnyPath) -> BuilderInfo:
     file = folder / "dataset_info.json"
     fields = JsonFields(file, read_json(file))
     name = fields.text("name")
     form = fields.text("fileFormat") or "tfrecord"
+    # What follows a "%" in the name of a file says how it is encoded.
+    there = {path.name.partition("%")[0]: path for path in folder.iterdir()}
     stored = [
-        _read_split(folder, split, dataset=name, form=form)
+        _read_split(folder, there, split, dataset=name, form=form)
         for split in fields.nested_list("splits")
     ]
     if len({split.name for split in stored}) < len(stored):
@@ -260,7 +268,7 @@ def builder_info(
 
     Parameters
     ----------
-    data_dir : path, or sequence of paths
+    data_dir : path or URL, or sequence of them
         A version folder, such as ``mnist/3.0.1``, or several of one data set, whose shards
         follow one another in every split.
 
@@ -280,4 +288,4 @@ def builder_info(
     dirs = [data_dir] if isinstance(data_dir, str | PathLike) else list(data_dir)
     if not dirs:
         raise ValueError("data_dir must name at least one folder")
-    return _join([_read_folder(Path(folder)) for folder in dirs])
+    return _join([_read_folder(as_path(folder)) for folder in dirs])

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.columns import describe_stream, offsets_of
-from sweephand.deserializers.base import Deserializer, Opened, Sizing, chunk_starts
+from sweephand.deserializers.base import Deserializer, Opened, Sizing
+from sweephand.files import REMOTE_LOAD_THREADS, are_local
 from sweephand.ids import SequenceIds
 from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
@@ -136,25 +137,51 @@ class Dataset(Deserializer):
             )
         ]
         chunk_size = max(1, int(_CHUNK_BYTES / max(1.0, files.mean_bytes)))
-        counts = np.diff(chunk_starts(len(self), chunk_size)).astype(np.uint64)
+        starts = self._chunk_starts(chunk_size)
+        counts = np.diff(starts).astype(np.uint64)
+        is_local = are_local(files.files)
+
+        def load(chunk: int) -> _core.Chunk:
+            return reader.fetch(np.arange(*starts[chunk : chunk + 2], dtype=np.uint64))
+
         names = [
             f"{self._ids.of(number, 0)}+{row.take}"
             for number, row in enumerate(self._order.rows)
         ]
         return Opened(
-            core=_core.FetchingDeserializer(reader.fetch),
+            core=_core.FetchingDeserializer(reader.fetch)
+            if is_local
+            else _core.CallbackDeserializer(load),
             streams=infos,
             chunk_sequences=counts,
             size_by=lambda stream: _one_each(stream, counts),
             ids=_Ids(self._ids, self._row_starts),
             names=[*names, str(self._order)],
-            resident=True,
+            resident=is_local,
             sample_bytes=files.mean_bytes
             + sum(feature.decoded_bytes for feature in self._features.values()),
             errors=ledger.errors,
             index=files.index_path,
             order=_Order(self._order, self._row_starts),
+            load_threads=1 if is_local else REMOTE_LOAD_THREADS,
+            holds_stored=not is_local,
+            open_chunks=2 * self._order.num_open,  # a border of chunks may lie within a visit
         )
+
+    def _chunk_starts(self, chunk_size: int) -> NDArray[np.int64]:
+        """Return the first example of every chunk, and the end.
+
+        A chunk is a part of one row, or several rows that are small: what lies in it is read at
+        about the same time. Where files are shuffled no two rows are.
+        """
+        starts: list[int] = []
+        room = 0
+        for first, row in zip(self._row_starts.tolist(), self._order.rows, strict=False):
+            if row.take > room or self.shuffle_seed is not None:
+                starts += range(first, first + row.take, chunk_size)
+                room = chunk_size
+            room -= row.take
+        return np.array([*starts, len(self)], np.int64)
 
 
 def _one_each(stream: str | None, counts: NDArray[np.uint64]) -> Sizing:

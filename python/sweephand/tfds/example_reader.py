@@ -17,6 +17,7 @@ from sweephand.columns import ColumnData, bytes_column, offsets_of
 from sweephand.deserializers.base import make_chunk
 from sweephand.errors import DataError
 from sweephand.examples import ExampleField, decode_examples
+from sweephand.files import are_local
 from sweephand.ledger import Ledger
 from sweephand.tfds.decoders import Decoder
 from sweephand.tfds.features import Feature
@@ -66,7 +67,9 @@ class ExampleReader:
         columns, wrong = self.read(numbers.astype(np.int64))
         for error in wrong.values():
             self._ledger.add(error)
-        return make_chunk(columns, owned=False, skipped=sorted(wrong))
+        # Only chunks are held for longer than a minibatch.
+        owned = not are_local(self._files.files)
+        return make_chunk(columns, owned=owned, skipped=sorted(wrong))
 
     def read(self, numbers: NDArray[np.int64]) -> tuple[list[ColumnData], dict[int, DataError]]:
         """Return the streams of some examples, and what is wrong with which of them."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError
+from sweephand.remote_path import AnyPath
 from sweephand.tfds.json_fields import JsonFields
 
 BYTES = np.dtype(object)
@@ -70,7 +70,7 @@ class Feature:
         return "float32" if self.dtype.kind == "f" else "int64"
 
 
-def read_features(file: Path, content: object) -> dict[str, Feature]:
+def read_features(file: AnyPath, content: object) -> dict[str, Feature]:
     """Return the streams that a tree of features makes, by their names.
 
     Parameters

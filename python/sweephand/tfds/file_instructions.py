@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike, fspath
 from pathlib import Path
 
 
@@ -27,7 +28,7 @@ class FileInstruction:
 
 
 def make_file_instructions(
-    files: Sequence[Path], shard_lengths: Sequence[int], begin: int, end: int
+    files: Sequence[PathLike[str]], shard_lengths: Sequence[int], begin: int, end: int
 ) -> list[FileInstruction]:
     """Return the runs that make up the examples ``[begin, end)`` of a split.
 
@@ -45,7 +46,7 @@ def make_file_instructions(
         skip = max(begin - start, 0)
         take = min(end, stop) - start - skip
         if take > 0:
-            rows.append(FileInstruction(str(file), skip, take, length))
+            rows.append(FileInstruction(fspath(file), skip, take, length))
         start = stop
     return rows
 

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TypeVar
 
 from sweephand.errors import DataError
+from sweephand.remote_path import AnyPath
 
 Value = TypeVar("Value", str, bool, list[object], dict[str, object])
 
@@ -13,7 +13,7 @@ Value = TypeVar("Value", str, bool, list[object], dict[str, object])
 class JsonFields:
     """The fields of one JSON object. What is left out has its default value."""
 
-    def __init__(self, file: Path, values: object) -> None:
+    def __init__(self, file: AnyPath, values: object) -> None:
         if not isinstance(values, dict):
             raise DataError(f"expected a JSON object, found {values!r:.80}", str(file))
         self._file = file
@@ -87,7 +87,7 @@ class JsonFields:
         return value
 
 
-def read_json(file: Path) -> object:
+def read_json(file: AnyPath) -> object:
     """Return the content of a JSON file.
 
     Raises

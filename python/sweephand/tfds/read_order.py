@@ -115,6 +115,11 @@ class ReadOrder:
         """Return the number of examples of one pass."""
         return self._num_examples
 
+    @property
+    def num_open(self) -> int:
+        """The number of files that are open at a time."""
+        return min(self._cycle_length, len(self.rows))
+
     def __str__(self) -> str:
         """Return what decides the order besides the rows, for fingerprints."""
         shuffle = self._shuffle_text if self._shuffle else "files in order"

@@ -1,0 +1,113 @@
+#include "read/block_pool.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <mutex>
+#include <new>
+#include <sys/mman.h>
+#include <tuple>
+#include <unistd.h>
+
+namespace sweephand {
+namespace {
+
+using Block = BlockPool::Block;
+
+constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kSmallest = 256;
+constexpr std::size_t kLooseness = 4;  // a block serves requests of down to a fourth of it
+constexpr std::size_t kSlack = 16;     // a large block is not lost to small ones
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kLarge = 2 * kHugePage;  // from here on they waste little
+
+std::align_val_t alignment_of(std::size_t capacity) noexcept {
+  return std::align_val_t{capacity < kLarge ? kAlignment : kHugePage};
+}
+
+std::byte* allocate(std::size_t capacity) {
+  auto* const data = static_cast<std::byte*>(::operator new(capacity, alignment_of(capacity)));
+  // One page fault instead of 512; a system without huge pages says no, and nothing is lost.
+  if (capacity >= kLarge) ::madvise(data, capacity, MADV_HUGEPAGE);
+  return data;
+}
+
+// Rounded up to one of eight sizes per power of two, so that requests of nearly equal sizes
+// share blocks.
+std::size_t round_up(std::size_t bytes) {
+  const std::size_t step =
+      std::max(kSmallest, std::bit_floor(std::max<std::size_t>(bytes, 1))) / 8;
+  return std::max(kSmallest, (bytes + step - 1) / step * step);
+}
+
+}  // namespace
+
+struct BlockPool::State {
+  explicit State(std::size_t most_free) : most_free_bytes(most_free) {}
+
+  const std::size_t most_free_bytes;
+  std::mutex mutex;
+  std::multimap<std::size_t, std::byte*> free;
+  std::size_t free_bytes = 0;
+  std::size_t used_bytes = 0;
+  std::size_t most_used_bytes = 0;
+  pid_t process = ::getpid();
+
+  // Small ones go first: they are made anew in no time, and large ones serve small requests
+  // too.
+  void trim() noexcept {
+    const std::size_t most_bytes = most_used_bytes + most_used_bytes / kSlack;
+    const std::size_t most = std::min(most_free_bytes, most_bytes - used_bytes);
+    while (free_bytes > most) {
+      const auto smallest = free.begin();
+      free_bytes -= smallest->first;
+      release({smallest->second, smallest->first});
+      free.erase(smallest);
+    }
+  }
+};
+
+BlockPool::BlockPool(std::size_t most_free) : state_(std::make_unique<State>(most_free)) {}
+
+BlockPool::~BlockPool() {
+  for (const auto& [capacity, data] : state_->free) release({data, capacity});
+}
+
+Block BlockPool::take(std::size_t bytes) {
+  std::size_t capacity = round_up(bytes);
+  if (state_->process != ::getpid()) return {allocate(capacity), capacity};
+  std::byte* data = nullptr;
+  std::unique_lock lock(state_->mutex);
+  const auto found = state_->free.lower_bound(capacity);
+  if (found != state_->free.end() && found->first / kLooseness <= capacity) {
+    std::tie(capacity, data) = *found;
+    state_->free_bytes -= capacity;
+    state_->free.erase(found);
+  } else {
+    lock.unlock();
+    data = allocate(capacity);
+    lock.lock();
+  }
+  state_->used_bytes += capacity;
+  state_->most_used_bytes = std::max(state_->most_used_bytes, state_->used_bytes);
+  state_->trim();
+  return {data, capacity};
+}
+
+void BlockPool::give_back(Block block) noexcept {
+  if (state_->process != ::getpid()) {
+    release(block);
+    return;
+  }
+  const std::scoped_lock lock(state_->mutex);
+  state_->used_bytes -= block.capacity;
+  state_->free.emplace(block.capacity, block.data);
+  state_->free_bytes += block.capacity;
+  state_->trim();
+}
+
+void BlockPool::release(Block block) noexcept {
+  ::operator delete(block.data, alignment_of(block.capacity));
+}
+
+}  // namespace sweephand

@@ -1,0 +1,61 @@
+// Vectors for the columns of chunks.
+#pragma once
+
+#include "read/block_pool.hpp"
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace sweephand {
+
+// One of the process. It lives on when all else has ended, because chunks may too.
+BlockPool& column_pool();
+
+// New elements are not set to zero, and large vectors take their memory from a pool: in a
+// window, the next chunk lies where one was that left it.
+template <class T>
+struct ColumnAllocator : std::allocator<T> {
+  template <class Other>
+  struct rebind {  // NOLINT(readability-identifier-naming): the standard's name
+    using other = ColumnAllocator<Other>;  // NOLINT(readability-identifier-naming): as above
+  };
+
+  T* allocate(std::size_t count) {
+    if (count < kLarge) return std::allocator<T>::allocate(count);
+    const BlockPool::Block block = column_pool().take(kHead + count * sizeof(T));
+    ::new (static_cast<void*>(block.data)) std::size_t(block.capacity);
+    return reinterpret_cast<T*>(block.data + kHead);
+  }
+
+  void deallocate(T* elements, std::size_t count) noexcept {
+    if (count < kLarge) {
+      std::allocator<T>::deallocate(elements, count);
+      return;
+    }
+    std::byte* const data = reinterpret_cast<std::byte*>(elements) - kHead;
+    column_pool().give_back({.data = data, .capacity = *reinterpret_cast<std::size_t*>(data)});
+  }
+
+  template <class Other>
+  void construct(Other* place) noexcept(std::is_nothrow_default_constructible_v<Other>) {
+    ::new (static_cast<void*>(place)) Other;
+  }
+  template <class Other, class... Arguments>
+  void construct(Other* place, Arguments&&... arguments) {
+    std::construct_at(place, std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  static constexpr std::size_t kHead = 64;  // bytes before the elements: the block's capacity
+  static constexpr std::size_t kLarge = (std::size_t{1} << 16) / sizeof(T);  // elements
+};
+
+template <class T>
+using ColumnVector = std::vector<T, ColumnAllocator<T>>;
+
+}  // namespace sweephand

@@ -1,0 +1,85 @@
+"""A web server in this process that serves a folder by ranges, and says what it was asked."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class HttpStore:
+    """What is served, where, and what was fetched so far.
+
+    Attributes
+    ----------
+    fetched : list of (name, begin, end)
+        The ranges of all answers with content.
+    """
+
+    folder: Path
+    url: str
+    fetched: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def bytes_of(self, suffix: str) -> int:
+        """Return how many bytes were fetched of files whose names contain something."""
+        return sum(end - begin for name, begin, end in self.fetched if suffix in name)
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[HttpStore]:
+    """Serve a folder on a free port of this machine; there are no listings."""
+    store = HttpStore(folder, "")
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_HEAD(self) -> None:
+            self._answer(with_content=False)
+
+        def do_GET(self) -> None:
+            self._answer(with_content=True)
+
+        def do_PROPFIND(self) -> None:
+            self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
+
+        def _answer(self, with_content: bool) -> None:
+            path = folder / self.path.strip("/")
+            if not path.is_file():
+                self.send_error(HTTPStatus.NOT_FOUND)
+                return
+            content = path.read_bytes()
+            asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+            begin, end = (int(asked[1]), int(asked[2]) + 1) if asked else (0, len(content))
+            part = content[begin:end]
+            self.send_response(HTTPStatus.PARTIAL_CONTENT if asked else HTTPStatus.OK)
+            if asked:
+                last = begin + len(part) - 1
+                self.send_header("Content-Range", f"bytes {begin}-{last}/{len(content)}")
+            self.send_header("Content-Length", str(len(part)))
+            self.send_header("Accept-Ranges", "bytes")
+            self.send_header("ETag", f'"{path.stat().st_mtime_ns}"')
+            self.send_header("Last-Modified", "Fri, 20 Nov 2026 16:00:00 GMT")
+            self.end_headers()
+            if with_content:
+                store.fetched.append((path.name, begin, begin + len(part)))
+                self.wfile.write(part)
+
+        def log_message(self, *_: Any) -> None:
+            """Tell nobody."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        store.url = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield store
+        finally:
+            server.shutdown()
+            thread.join()
