@@ -87,10 +87,9 @@ class TokenFiles:
 
     def _chunk_starts(self) -> NDArray[np.int64]:
         """Return the first sequence of every chunk, and the end."""
-        begins = self.offsets[:-1] * self.dtype.itemsize
-        marks = np.arange(0, int(self.offsets[-1]) * self.dtype.itemsize, _CHUNK_BYTES)
-        starts = np.searchsorted(begins, marks)
-        return np.unique(np.append(starts, len(begins)))
+        marks = np.arange(0, int(self.offsets[-1]), _CHUNK_BYTES // self.dtype.itemsize)
+        begins = self.offsets[:-1]
+        return np.unique(np.append(np.searchsorted(begins, marks), len(begins)))
 
     def _extents(self) -> _core.Extents:
         local = [file for file in self.files if isinstance(file, LocalFile)]
