@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from benchmarks.reading import best_seconds
@@ -21,13 +22,11 @@ _TOKENS = 1 << 25
 _MINIBATCH = 1 << 16
 
 
-def drain(corpus: sh.Deserializer, randomize: bool = True) -> Callable[[], object]:
+def drain(corpus: sh.Deserializer, **options: Any) -> Callable[[], object]:
     """Return the work of one sweep in the caller's thread."""
 
     def run() -> None:
-        with sh.MinibatchSource(
-            corpus, max_sweeps=1, num_threads=0, randomize=randomize
-        ) as source:
+        with sh.MinibatchSource(corpus, max_sweeps=1, num_threads=0, **options) as source:
             for _ in source.minibatches(_MINIBATCH):
                 pass
 
@@ -40,11 +39,18 @@ def tokens(folder: Path) -> None:
     values.tofile(folder / "x.bin")
     for length in (128, 1024, 4096):
         arrays = sh.ArrayDeserializer({"tokens": (values, np.arange(0, _TOKENS + 1, length))})
+        corpus, mapped = (
+            sh.RawTokensDeserializer(folder / "x.bin", "uint16", length, mapped=mapped)
+            for mapped in (False, True)
+        )
+        ways = {
+            "read one by one": drain(corpus),
+            "read in a window of 4 chunks": drain(corpus, randomization_window_in_chunks=4),
+            "mapped": drain(mapped),
+        }
         wanted = best_seconds(drain(arrays))
-        for mapped in (False, True):
-            corpus = sh.RawTokensDeserializer(folder / "x.bin", "uint16", length, mapped=mapped)
-            ratio = wanted / best_seconds(drain(corpus))
-            how = "mapped" if mapped else "read"
+        for how, work in ways.items():
+            ratio = wanted / best_seconds(work)
             print(f"sequences of {length} tokens, {how}: {ratio:.2f} of arrays in memory")
 
 

@@ -3,6 +3,7 @@
 #include "bind/chunk_arrays.hpp"
 #include "read/byte_source.hpp"
 #include "read/column_vector.hpp"
+#include "read/extent_chunks.hpp"
 #include "read/extents.hpp"
 #include "read/file.hpp"
 #include "read/frames.hpp"
@@ -202,6 +203,13 @@ void bind_read(py::module_& module) {
              return std::make_shared<ResidentDeserializer>(std::move(corpus));
            }),
            "corpus"_a);
+  py::class_<ExtentChunks, Deserializer, std::shared_ptr<ExtentChunks>>(module, "ExtentChunks")
+      .def(py::init([](std::shared_ptr<Chunk> corpus, const Array<std::uint64_t>& starts) {
+             const auto all = view(starts);
+             return std::make_shared<ExtentChunks>(
+                 std::move(corpus), std::vector<std::uint64_t>(all.begin(), all.end()));
+           }),
+           "corpus"_a, "starts"_a);
   py::class_<FrameDeserializer, Deserializer, std::shared_ptr<FrameDeserializer>>(
       module, "FrameDeserializer")
       .def(py::init<std::shared_ptr<Deserializer>, std::vector<std::string>>(), "sequences"_a,

@@ -6,7 +6,7 @@ import os
 import pathlib
 import typing
 import typing_extensions
-__all__: list[str] = ['Adam', 'AssembleOptions', 'Assembler', 'Batch', 'BpttPlanner', 'BucketedPlanner', 'ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'CallbackOrder', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfChunk', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'EXAMPLE_PADDING', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'Extents', 'FeatureKind', 'FetchingDeserializer', 'File', 'FileTag', 'FitPlanner', 'Form', 'FrameDeserializer', 'FrameFinder', 'GivenOrder', 'Item', 'Ledger', 'ListedFile', 'LongSequences', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'PackedPlanner', 'Permutation', 'Place', 'Plan', 'Planner', 'Position', 'Request', 'ResidentDeserializer', 'Rows', 'Sgd', 'SizeCount', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'best_boundaries', 'check_offsets', 'checked_add', 'checked_mul', 'count_sizes', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'derive_key', 'describe_data_error', 'empty_bytes', 'examine', 'find_kinds', 'find_long', 'mask_crc', 'mix64', 'pack_in_order', 'pack_longest_first', 'padded_cells', 'read_ctf_chunk', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
+__all__: list[str] = ['Adam', 'AssembleOptions', 'Assembler', 'Batch', 'BpttPlanner', 'BucketedPlanner', 'ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'CallbackOrder', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfChunk', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'EXAMPLE_PADDING', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'ExtentChunks', 'Extents', 'FeatureKind', 'FetchingDeserializer', 'File', 'FileTag', 'FitPlanner', 'Form', 'FrameDeserializer', 'FrameFinder', 'GivenOrder', 'Item', 'Ledger', 'ListedFile', 'LongSequences', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'PackedPlanner', 'Permutation', 'Place', 'Plan', 'Planner', 'Position', 'Request', 'ResidentDeserializer', 'Rows', 'Sgd', 'SizeCount', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'best_boundaries', 'check_offsets', 'checked_add', 'checked_mul', 'count_sizes', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'derive_key', 'describe_data_error', 'empty_bytes', 'examine', 'find_kinds', 'find_long', 'mask_crc', 'mix64', 'pack_in_order', 'pack_longest_first', 'padded_cells', 'read_ctf_chunk', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
 class Digest:
     def __init__(self) -> None:
         ...
@@ -316,6 +316,9 @@ class Deserializer:
         ...
 class ResidentDeserializer(Deserializer):
     def __init__(self, corpus: Chunk) -> None:
+        ...
+class ExtentChunks(Deserializer):
+    def __init__(self, corpus: Chunk, starts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64]) -> None:
         ...
 class FrameDeserializer(Deserializer):
     def __init__(self, sequences: Deserializer, names: collections.abc.Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,7 +146,8 @@ def load_index(
     if places and not all(one in known for one in wanted):
         others = _still_there(files, known)
         described = [*wanted, *others]
-        kept = _Kept(described, join_scans([], [*scans, *others.values()]))
+        whole = join_scans([], [*scans, *others.values()]) if others else index
+        kept = _Kept(described, whole)
         found = _keep(kept, meaning, places)
     return replace(index, path=found)
 
@@ -210,9 +211,13 @@ def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
     return Index(
         files,
         [scan.facts for scan in scans],
-        {name: np.concatenate([scan.arrays[name] for scan in scans]) for name in names},
+        {name: _join([scan.arrays[name] for scan in scans]) for name in names},
         {name: _starts([len(scan.arrays[name]) for scan in scans]) for name in names},
     )
+
+
+def _join(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _scan_all(
@@ -316,48 +321,52 @@ def _read(path: Path, meaning: Mapping[str, Any]) -> _Kept | None:
     One that is damaged is of no use: it can be built again.
     """
     try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    try:
-        header, rest = _read_header(content)
-        if header["meaning"] != meaning:
-            return None
-        arrays = {}
-        for name, described in header["arrays"].items():
-            arrays[name], rest = _read_array(content, rest, described)
+        with path.open("rb") as file:
+            header = _read_header(file)
+            if header["meaning"] != meaning:
+                return None
+            arrays = {
+                name: _read_array(file, described)
+                for name, described in header["arrays"].items()
+            }
         starts = {
             name: np.array(described["starts"], np.int64)
             for name, described in header["arrays"].items()
         }
         files = [(name, size, tag) for name, size, tag in header["files"]]
         return _Kept(files, Index([], header["facts"], arrays, starts))
-    except (ValueError, KeyError, TypeError, IndexError):
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None
 
 
-def _read_header(content: bytes) -> tuple[dict[str, Any], int]:
-    if content[:8] != _MAGIC or int.from_bytes(content[8:12], "little") != _VERSION:
+def _read_header(file: BinaryIO) -> dict[str, Any]:
+    prefix = file.read(_PREFIX)
+    if prefix[:8] != _MAGIC or int.from_bytes(prefix[8:12], "little") != _VERSION:
         raise ValueError("no index of this version")
-    end = _PREFIX + int.from_bytes(content[16:24], "little")
-    header = content[_PREFIX:end]
-    if _digest(header).encode() != content[24:_PREFIX]:
+    header = _read_bytes(file, int.from_bytes(prefix[16:24], "little"))
+    if _digest(header).encode() != prefix[24:]:
         raise ValueError("the header is damaged")
-    return json.loads(header), end
+    found: dict[str, Any] = json.loads(header)
+    return found
 
 
-def _read_array(
-    content: bytes, end: int, described: Mapping[str, Any]
-) -> tuple[NDArray[Any], int]:
-    begin = end + -end % _ALIGNMENT
+def _read_array(file: BinaryIO, described: Mapping[str, Any]) -> NDArray[Any]:
+    """Return an array in memory of its own, so that one can go while others stay."""
+    file.seek(-file.tell() % _ALIGNMENT, os.SEEK_CUR)
     dtype = np.dtype(described["dtype"])
     shape = tuple(described["shape"])
-    count = int(np.prod(shape, dtype=np.int64))
-    end = begin + count * dtype.itemsize
-    if _digest(memoryview(content)[begin:end]) != described["digest"]:
+    content = _read_bytes(file, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
+    if _digest(content) != described["digest"]:
         raise ValueError("an array is damaged")
-    array = np.frombuffer(content, dtype, count, begin) if count else np.empty(0, dtype)
-    return array.reshape(shape), end
+    array = np.frombuffer(content, dtype) if content else np.empty(0, dtype)
+    return array.reshape(shape)
+
+
+def _read_bytes(file: BinaryIO, size: int) -> bytes:
+    """Read some bytes; a damaged size takes no memory."""
+    if not 0 <= size <= os.fstat(file.fileno()).st_size - file.tell():
+        raise ValueError("the file ends too early")
+    return file.read(size)
 
 
 def _starts(counts: Sequence[int]) -> NDArray[np.int64]:

@@ -78,8 +78,12 @@ def open_all(
     frames: bool,
     missing: Literal["error", "drop"],
     max_errors: int,
+    *,
+    windowed: bool,
 ) -> Joined:
     """Open deserializers and join them by key; the first one defines chunks and order.
+
+    `windowed` says that the user gave a window.
 
     Raises
     ------
@@ -98,7 +102,8 @@ def open_all(
     opened: list[Opened] = []
     for deserializer in wanted:
         left = max_errors - sum(one.num_charged for one in opened)
-        opened.append(deserializer.open(max_errors=left))
+        one = deserializer.open(max_errors=left)
+        opened.append(one.in_window() if windowed else one)
     streams = [info for one in opened for info in one.streams]
     names = [info.name for info in streams]
     if len(set(names)) != len(names):

@@ -168,7 +168,11 @@ class MinibatchSource:
         self._memory_limit = memory_limit
 
         self._opened = open_all(
-            deserializers, isinstance(self._layout, Frames), missing, max_errors
+            deserializers,
+            isinstance(self._layout, Frames),
+            missing,
+            max_errors,
+            windowed=window.explicit,
         )
         self._infos = list(self._opened.streams)
         self._keys = {info.name: (i, info) for i, info in enumerate(self._infos)}

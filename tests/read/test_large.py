@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
@@ -13,6 +16,8 @@ from tests.sanitized import unmeasured
 from tests.tfds.folders import NUMBERED, write_folder
 
 import sweephand as sh
+from sweephand import _core
+from sweephand.deserializers import ctf, jsonl
 
 FAR = 5 << 30  # bytes
 
@@ -73,8 +78,6 @@ def test_offsets_of_megatron_beyond_4_gib_are_followed(tmp_path: Path) -> None:
 def test_records_beyond_4_gib_are_found_without_reading_what_lies_before(
     tmp_path: Path,
 ) -> None:
-    from sweephand import _core
-
     examples = [{"x": n} for n in range(3)]
     folder = write_folder(tmp_path, {"s": [examples]}, NUMBERED)
     shard = folder / "demo-s.tfrecord-00000-of-00001"
@@ -88,6 +91,98 @@ def test_records_beyond_4_gib_are_found_without_reading_what_lies_before(
     info.write_text(info.read_text().replace('["3"]', '["4"]'))
     source = sh.MinibatchSource(sh.tfds.load(folder, "s[1:]"), randomize=False, max_sweeps=1)
     assert source.next_minibatch(3)["x"].values.tolist() == [0, 1, 2]
+
+
+# -- text: what lies before is left out of the index, as nothing reads it later --
+def sequences(source: sh.MinibatchSource) -> list[list[float]]:
+    return [
+        one.reshape(-1).tolist()
+        for batch in source.minibatches(1)
+        for one in batch["tokens"].as_sequences()
+    ]
+
+
+def test_lines_of_ctf_beyond_4_gib_are_read_and_damage_is_placed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def index_the_end(file: Any, form: Any, start: Any, max_errors: int) -> Any:
+        index = _core.CtfIndex(max_errors)
+        part = _core.ctf_index(file, form, start, FAR, file.tag.size, max_errors)
+        index.append(part, start)
+        return index
+
+    monkeypatch.setattr(ctf, "_index_in_parts", index_the_end)
+    path = tmp_path / "x.ctf"
+    put(path, 0, b"0 |x 0\n")
+    put(path, FAR, b"1 |x 1\n1 |x 2\n7 |x 3\n8 |x what\n9 |x 4\n")
+    streams = sh.StreamDefs(tokens=sh.StreamDef(field="x", shape=1))
+    corpus = sh.CTFDeserializer(path, streams, chunk_size_in_bytes=8)
+    with pytest.raises(sh.DataError) as caught:
+        sh.MinibatchSource(corpus)
+    assert caught.value.offset == FAR + 26
+    source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1, max_errors=1)
+    assert sequences(source) == [[1, 2], [3], [], [4]]  # the damaged one keeps its place
+    offsets = [error.offset for error in source.errors]  # the value, and two that follow of it
+    assert offsets == [FAR + 26, FAR + 21, FAR + 21]
+
+
+def test_json_lines_beyond_4_gib_are_read_and_damage_is_placed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl, "_find_begin", lambda file: FAR)
+    path = tmp_path / "x.jsonl"
+    put(path, FAR, b'{"tokens": [1, 2]}\n{"tokens": "what"}\n{"tokens": [3]}\n')
+    corpus = sh.JSONLDeserializer(path, sh.StreamDefs(tokens=sh.StreamDef(dtype="int64")))
+    with pytest.raises(sh.DataError) as caught:
+        sh.MinibatchSource(corpus)
+    assert caught.value.offset == FAR + 19
+    source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1, max_errors=1)
+    assert sequences(source) == [[1, 2], [3]]
+    assert [error.offset for error in source.errors] == [FAR + 19]
+
+
+class Holes:
+    """A file to write to, in which long pieces, all of them zeros, are holes."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, data: bytes) -> int:
+        if len(data) < 1 << 20:
+            return self._file.write(data)
+        self._file.seek(len(data), os.SEEK_CUR)
+        return len(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def test_row_groups_beyond_4_gib_are_read_and_damage_is_placed(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    schema = pa.schema([("tokens", pa.list_(pa.int64())), ("pad", pa.binary())])
+    hole = pa.array([bytes(1 << 26)], pa.binary())
+    path = tmp_path / "x.parquet"
+    with path.open("wb") as file:
+        options = {"use_dictionary": False, "compression": "none", "write_statistics": False}
+        sink = pa.PythonFile(Holes(file), "w")
+        with pq.ParquetWriter(sink, schema, **options) as writer:
+            for n in range(66):
+                tokens = pa.array([[n]], schema.field(0).type)
+                writer.write_table(pa.table([tokens, hole], schema))
+            tokens = pa.array([[1, 2, 3, 4]], schema.field(0).type)
+            writer.write_table(pa.table([tokens, pa.array([b""])], schema))
+    offset = pq.read_metadata(path).row_group(66).column(0).data_page_offset
+    assert offset > 1 << 32
+    corpus = sh.ParquetDeserializer(path, sh.StreamDefs(tokens=sh.StreamDef()))
+    assert last_tokens(corpus) == [1, 2, 3, 4]
+    put(path, offset, b"\xff" * 8)
+    corpus = sh.ParquetDeserializer(path, sh.StreamDefs(tokens=sh.StreamDef()))
+    with pytest.raises(sh.DataError, match="row group 66") as caught:
+        sh.MinibatchSource(corpus)
+    assert caught.value.file == str(path)
 
 
 # -- memory --
@@ -121,3 +216,27 @@ def test_memory_is_the_window_and_not_the_corpus(tmp_path: Path, compression: No
         sh.tfrecord.write(path, examples, compression=compression)
         peaks.append(peak_kib(path, count))
     assert peaks[1] - peaks[0] < 30_000  # KiB; the difference of the files is 100 MB
+
+
+@pytest.mark.parametrize("kind", ["ctf", "jsonl"])
+def test_an_opened_corpus_holds_little_of_its_index(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"x.{kind}"
+    count = 30_000
+    if kind == "ctf":
+        path.write_text("|x 1\n" * count)
+        corpus: sh.Deserializer = sh.CTFDeserializer(
+            path, sh.StreamDefs(x=sh.StreamDef(field="x", shape=1))
+        )
+    else:
+        path.write_text('{"x": [1]}\n' * count)
+        corpus = sh.JSONLDeserializer(path, sh.StreamDefs(x=sh.StreamDef(dtype="int64")))
+    sh.MinibatchSource(corpus).close()
+    tracemalloc.start()
+    try:
+        source = sh.MinibatchSource(corpus, num_threads=0)
+        held, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert source.num_sequences_per_sweep == count
+    assert held < 8 * count
+    assert most < 34 * count

@@ -95,7 +95,10 @@ def test_a_renamed_and_cast_stream_is_decoded_under_the_name_of_its_feature(
     ("decoder", "reason"),
     [
         (raw_image, "the decoder failed: ValueError: cannot reshape"),
-        (lambda content: np.zeros((2, 3), np.uint8), r"gave uint8 of shape \(2, 3\), features"),
+        (
+            lambda content: np.zeros((2, 3), np.uint8),
+            r"gave uint8 of shape \(2, 3\), not uint8",
+        ),
         (lambda content: np.zeros((2, 3, 3)), "gave float64 of shape"),
         (lambda content: {}["x"], "the decoder failed: KeyError: 'x'"),
     ],
@@ -120,7 +123,11 @@ def test_what_does_not_decode_is_an_error_with_its_place(
 @pytest.mark.parametrize(
     ("feature", "decoder", "reason"),
     [
-        (image(-1, 3, 3), raw_image, r"'x' has the shape \(-1, 3, 3\), of which some is unkn"),
+        (
+            image(-1, 3, 3),
+            raw_image,
+            r"shape \(-1, 3, 3\), of which some is unknown .*field='x'",
+        ),
         ({"image": {}}, raw_image, "'x' cannot have a decoder: features.json does not say"),
         ({"text": {}}, raw_image, "'x' cannot have a decoder"),
         (tensor("int64"), raw_image, "'x' cannot have a decoder"),
@@ -135,6 +142,36 @@ def test_a_feature_that_cannot_be_decoded_is_refused_by_name(
     write_folder(tmp_path, {"s": [[{"x": b""}]]}, tree(x=feature))
     with pytest.raises(ValueError, match=reason):
         sh.tfds.load(tmp_path, "s", decoders={"x": decoder})
+
+
+def any_image(folder: Path, *shape: int, **content: bytes) -> sh.tfds.Dataset:
+    """Return images of declared shape, of a feature that only knows the channels."""
+    write_folder(
+        folder, {"s": [[{"x": one} for one in content.values()]]}, tree(x=image(-1, -1, 3))
+    )
+    streams = sh.StreamDefs(pixels=sh.StreamDef(field="x", shape=shape))
+    return sh.tfds.load(folder, "s", streams=streams, decoders={"x": raw_image})
+
+
+def test_a_shape_that_features_do_not_know_is_that_of_the_stream(tmp_path: Path) -> None:
+    dataset = any_image(tmp_path, 2, 3, 3, a=PIXELS.tobytes(), b=(PIXELS + 1).tobytes())
+    source = serve(dataset)
+    assert source.streams["pixels"].shape == (2, 3, 3)
+    assert np.array_equal(source.next_minibatch(2)["pixels"].values, [PIXELS, PIXELS + 1])
+
+
+def test_an_image_of_another_shape_than_the_stream_has_is_an_error(tmp_path: Path) -> None:
+    dataset = any_image(tmp_path, 4, 5, 3, a=PIXELS.tobytes())
+    with pytest.raises(sh.DataError, match=r"gave uint8 of shape \(2, 3, 3\), not .*4, 5"):
+        serve(dataset).next_minibatch(1)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 1), (2, 3)])
+def test_a_shape_that_contradicts_the_feature_is_refused(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    with pytest.raises(ValueError, match=r"'x' has the shape \(-1, -1, 3\), its stream"):
+        any_image(tmp_path, *shape, a=b"")
 
 
 def test_decoders_of_nothing_and_of_no_use_are_refused(tmp_path: Path) -> None:

@@ -105,6 +105,21 @@ def test_decoded_images_are_those_of_tfds(folder: Path) -> None:
             assert np.max(np.abs(batch[name].values.astype(int) - wanted)) <= allowed
 
 
+def test_images_of_a_shape_that_features_do_not_know_are_decoded(folder: Path) -> None:
+    pytest.importorskip("PIL.Image")
+    first, second = (one["value"] for one in DECODED["any_image"])
+    streams = sh.StreamDefs(any_image=sh.StreamDef(shape=np.shape(first)))
+    config = sh.tfds.ReadConfig(interleave_cycle_length=1)
+    dataset = sh.tfds.load(
+        folder, "train", read_config=config, streams=streams, decoders={"any_image": True}
+    )
+    with sh.MinibatchSource(dataset, randomize=False) as source:
+        assert source.next_minibatch(1)["any_image"].values.tolist() == [first]
+        height, width, _ = np.shape(second)
+        with pytest.raises(sh.DataError, match=f"{height} high and {width} wide, not 3 and 4"):
+            source.next_minibatch(1)
+
+
 def decode_wave(content: bytes) -> np.ndarray:
     with wave.open(io.BytesIO(content)) as sound:
         return np.frombuffer(sound.readframes(sound.getnframes()), "<i2").astype(np.int16)

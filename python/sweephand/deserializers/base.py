@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -111,6 +111,8 @@ class Opened:
         None: unshuffled sweeps are in the order of the numbers.
     open_chunks : int
         How many chunks an unshuffled sweep has open at a time.
+    chunked : core object or None
+        Loads chunks although all is resident: what is faster where there is a window.
     """
 
     core: _core.Deserializer
@@ -131,6 +133,13 @@ class Opened:
     index: Path | None = None
     order: SweepOrder | None = None
     open_chunks: int = 1
+    chunked: _core.Deserializer | None = None
+
+    def in_window(self) -> Opened:
+        """Return the corpus as it is read where the user has given a window."""
+        if self.chunked is None:
+            return self
+        return replace(self, core=self.chunked, resident=False, chunked=None)
 
 
 class Deserializer(ABC):
@@ -188,9 +197,7 @@ def size_columns(
     if len(ragged) < len(chosen):
         sizes = np.maximum(sizes, 1)  # the other streams have one sample per sequence
     _refuse_empty(" or ".join(map(repr, chosen)), int(sizes.min()), sizes)
-    chunk_samples = np.add.reduceat(np.append(sizes, 0), starts[:-1])
-    chunk_samples[np.diff(starts) == 0] = 0  # reduceat gives the next item for an empty chunk
-    return Sizing(_stored(sizes), chunk_samples.astype(np.uint64))
+    return Sizing(_stored(sizes), sum_chunks(sizes, starts))
 
 
 def _all_equal(offsets: list[NDArray[np.int64]], wanted: int) -> bool:
@@ -221,6 +228,21 @@ def _refuse_empty(stream: str, least: int, sizes: NDArray[np.int64]) -> None:
             f"sequence {int(np.argmin(sizes))} has no sample in stream {stream}, which defines "
             "its size; remove it, or name another stream by defines_mb_size=True"
         )
+
+
+def sum_chunks(sizes: NDArray[np.integer], starts: NDArray[np.integer]) -> NDArray[np.uint64]:
+    """Return the samples of every chunk.
+
+    Parameters
+    ----------
+    sizes : ndarray of int, shape (sequences,)
+    starts : ndarray of int, shape (chunks + 1,)
+        The first sequence of every chunk, and the end.
+    """
+    sums = np.zeros(len(starts) - 1, np.uint64)
+    filled = np.flatnonzero(np.diff(starts))  # for an empty one reduceat gives the next item
+    sums[filled] = np.add.reduceat(sizes, starts[filled], dtype=np.uint64)
+    return sums
 
 
 def chunk_starts(num_sequences: int, chunk_size: int) -> NDArray[np.int64]:

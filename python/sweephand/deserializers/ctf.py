@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.columns import element_type
-from sweephand.deserializers.base import Deserializer, Opened, Sizing
+from sweephand.columns import element_type, offsets_of
+from sweephand.deserializers.base import Deserializer, Opened, Sizing, sum_chunks
 from sweephand.errors import DataError
 from sweephand.files import (
     REMOTE_LOAD_THREADS,
@@ -145,11 +145,12 @@ class CTFDeserializer(Deserializer):
         if not sizes.size:
             raise DataError("there is no sequence: the file is empty", listed[0].path)
         names = [file.name for file in listed]
+        keys = index.arrays["keys"]
         return Opened(
             core=self._make_core(listed, ignored, chunks),
             streams=self._infos,
             chunk_sequences=np.array(chunk_sequences, dtype=np.uint64),
-            size_by=lambda stream: self._size_by(stream, sizes, chunk_sequences),
+            size_by=partial(self._size_by, sizes, chunk_sequences),
             ids=ShardIds(names, index.starts["sizes"].tolist()),
             names=names,
             resident=False,
@@ -157,7 +158,7 @@ class CTFDeserializer(Deserializer):
             errors=errors,
             num_charged=num_charged,
             index=index.path,
-            keys=None if all(ignored) else lambda: index.arrays["keys"],
+            keys=None if all(ignored) else lambda: keys,
             load_threads=1 if are_local(listed) else REMOTE_LOAD_THREADS,
             holds_stored=not are_local(listed),
         )
@@ -212,7 +213,7 @@ class CTFDeserializer(Deserializer):
         )
 
     def _size_by(
-        self, stream: str | None, sizes: NDArray[np.uint32], chunk_sequences: list[int]
+        self, sizes: NDArray[np.uint32], chunk_sequences: list[int], stream: str | None
     ) -> Sizing:
         defining = next((info.name for info in self._infos if info.defines_mb_size), None)
         if stream != defining:
@@ -220,9 +221,7 @@ class CTFDeserializer(Deserializer):
                 f"the size of CTF sequences is that of {defining or 'the longest stream'} when "
                 f"they are indexed, not of {stream!r}"
             )
-        ends = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        starts = np.concatenate([[0], np.cumsum(chunk_sequences)])
-        chunk_samples = np.diff(ends[starts]).astype(np.uint64)
+        chunk_samples = sum_chunks(sizes, offsets_of(chunk_sequences))
         if sizes.min() == sizes.max():
             return Sizing(_core.CommonSize(int(sizes[0])), chunk_samples)
         return Sizing(_core.StoredSizes(sizes), chunk_samples)
@@ -281,25 +280,26 @@ class _IndexedFile:
         """Return the chunks of the file, which is number `number`, and their sequences."""
         if not len(self.offsets):
             return []
-        firsts = _core.ctf_chunks(self.offsets, self.size, chunk_bytes).astype(np.int64)
-        ends = np.append(firsts[1:], len(self.offsets))
-        begins = np.append(self.offsets, np.uint64(self.size)).astype(np.int64)
+        firsts = _core.ctf_chunks(self.offsets, self.size, chunk_bytes).tolist()
+        ends = [*firsts[1:], len(self.offsets)]
+        begins = self.offsets[firsts].astype(np.int64)
+        num_bytes = np.diff(begins, append=self.size)
         # The end of the file belongs to its last chunk.
-        edges = np.append(begins[:-1], self.size + 1)
-        items = np.searchsorted(self.item_offsets.astype(np.int64), edges)
+        edges = np.append(begins, self.size + 1)
+        num_items = np.diff(np.searchsorted(self.item_offsets.astype(np.int64), edges))
         return [
             (
                 _core.CtfChunk(
                     file=number,
-                    offset=int(begins[first]),
-                    bytes=int(begins[end] - begins[first]),
+                    offset=int(begins[chunk]),
+                    bytes=int(num_bytes[chunk]),
                     first_line=int(self.lines[first]),
-                    num_sequences=int(end - first),
-                    num_items=int(items[end] - items[first]),
+                    num_sequences=end - first,
+                    num_items=int(num_items[chunk]),
                 ),
-                int(end - first),
+                end - first,
             )
-            for first, end in zip(firsts.tolist(), ends.tolist(), strict=True)
+            for chunk, (first, end) in enumerate(zip(firsts, ends, strict=True))
         ]
 
 

@@ -213,15 +213,17 @@ class IndexedDeserializer(Deserializer):
             "damaged_rows": np.unique(np.array(found.damaged_rows, np.int64)),
         }
         for name in self.definitions:
-            lengths = np.concatenate([np.empty(0, np.int64), *found.lengths.get(name, [])])
-            if lengths.size and lengths.max() > _MOST_SAMPLES:
+            parts = [np.empty(0, np.int64), *found.lengths.get(name, [])]
+            if any(part.size and part.max() > _MOST_SAMPLES for part in parts):
                 raise DataError(
                     f"a sequence has at most {_MOST_SAMPLES} samples",
                     file.path,
                     stream=name,
-                    sequence=int(lengths.argmax()),
+                    sequence=int(np.concatenate(parts).argmax()),
                 )
-            arrays[f"lengths of {name}"] = lengths.astype(np.uint32)
+            arrays[f"lengths of {name}"] = np.concatenate(
+                parts, dtype=np.uint32, casting="unsafe"
+            )
         facts = {
             "kinds": {n: [k.dtype, k.shape, k.is_ragged] for n, k in found.kinds.items()},
             "errors": [error.args for error in found.errors],

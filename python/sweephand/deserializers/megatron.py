@@ -22,8 +22,9 @@ from sweephand.streams import StreamDefs
 class MegatronDeserializer(Deserializer):
     """Serve tokens that Megatron's tools prepared, without converting or mapping them.
 
-    Local files are read sequence by sequence, where they lie, in any order; remote ones in
-    chunks of about 8 MiB. Where sequences begin is kept in memory: 8 bytes for each.
+    Local files are read sequence by sequence, where they lie, in any order; or, where the
+    source is given a window, in chunks of about 8 MiB that are held, as remote ones always are.
+    Where sequences begin is kept in memory: 8 bytes for each.
 
     Parameters
     ----------
@@ -38,8 +39,9 @@ class MegatronDeserializer(Deserializer):
         Accept entries that do not lie in ascending order in ``.bin``, as in merged sets. They
         must not overlap in any case.
     mapped : bool
-        Map local files into memory, which is as fast as arrays once they are cached: without,
-        every sequence costs a call of the system. But a file that is cut while it is read then
+        Map local files into memory, which is as fast as arrays once they are cached: without
+        it and without a window, every sequence costs a call of the system. But a file that is
+        cut while it is read then
         ends the process, without an error.
 
     Raises

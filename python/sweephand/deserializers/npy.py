@@ -40,7 +40,7 @@ class NpyDeserializer(Deserializer):
     """Serve ``.npy`` files, reading each sequence where it lies.
 
     A file is opened once and read by ``pread``: one that is cut or changed meanwhile is an
-    error, not a crash.
+    error, not a crash. Where the source is given a window, whole chunks are read and held.
 
     Parameters
     ----------
@@ -129,6 +129,7 @@ class NpyDeserializer(Deserializer):
             names=names,
             resident=True,
             sample_bytes=delivered / max(1, num_samples),
+            chunked=_core.ExtentChunks(chunk, starts.astype(np.uint64)),
         )
 
     def _in_file(self, stream: str) -> ColumnData:

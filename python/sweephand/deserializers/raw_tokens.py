@@ -20,8 +20,8 @@ _NPY_MAGIC = b"\x93NUMPY"
 class RawTokensDeserializer(Deserializer):
     """Serve files of bare numbers, cut into sequences of equal length.
 
-    Local files are read sequence by sequence, where they lie, in any order; remote ones in
-    chunks of about 8 MiB.
+    Local files are read sequence by sequence, where they lie, in any order; or, where the
+    source is given a window, in chunks of about 8 MiB that are held, as remote ones always are.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ class RawTokensDeserializer(Deserializer):
     streams : StreamDefs, optional
         One stream with the field "tokens"; by default it has that name too.
     mapped : bool
-        Map local files into memory, which is as fast as arrays once they are cached: without,
-        every sequence costs a call of the system. But a file that is cut while it is read then
-        ends the process, without an error.
+        Map local files into memory, which is as fast as arrays once they are cached: without
+        it and without a window, every sequence costs a call of the system. But a file that is
+        cut while it is read then ends the process, without an error.
 
     Raises
     ------

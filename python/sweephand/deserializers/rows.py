@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.columns import offsets_of
-from sweephand.deserializers.base import Sizing, Stored, chunk_starts
+from sweephand.deserializers.base import Sizing, Stored, chunk_starts, sum_chunks
 from sweephand.errors import DataError
 from sweephand.ids import KeptIds, SequenceIds, ShardIds
 from sweephand.index_file import Index
@@ -97,8 +97,7 @@ class Rows:
                 f"sequence {int(sizes.argmin())} has no sample in stream {stream!r}, which "
                 "defines its size"
             )
-        starts = offsets_of(self.chunk_sequences.astype(np.int64))
-        samples = np.diff(offsets_of(sizes)[starts]).astype(np.uint64)
+        samples = sum_chunks(sizes, offsets_of(self.chunk_sequences.astype(np.int64)))
         if sizes.min() == sizes.max():
             return Sizing(_core.CommonSize(int(sizes[0])), samples)
         return Sizing(_core.StoredSizes(sizes), samples)

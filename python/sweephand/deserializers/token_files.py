@@ -13,13 +13,7 @@ from sweephand import _core
 from sweephand.columns import ColumnData, describe_stream, offsets_of
 from sweephand.deserializers.base import Opened, make_chunk, size_columns
 from sweephand.errors import DataError
-from sweephand.files import (
-    REMOTE_LOAD_THREADS,
-    LocalFile,
-    SourceFile,
-    are_local,
-    join_pieces,
-)
+from sweephand.files import REMOTE_LOAD_THREADS, LocalFile, SourceFile, are_local, join_pieces
 from sweephand.ids import SequenceIds
 from sweephand.streams import StreamDef, StreamDefs
 
@@ -52,7 +46,10 @@ class TokenFiles:
     mapped: bool = False
 
     def open(self, streams: StreamDefs | None, ids: SequenceIds) -> Opened:
-        """Return the corpus: local files are read sequence by sequence, others in chunks.
+        """Return the corpus.
+
+        Local files are read sequence by sequence, or in chunks where the user gives a window;
+        objects in stores in chunks.
 
         Parameters
         ----------
@@ -66,8 +63,16 @@ class TokenFiles:
         column = ColumnData(None, self.dtype, (), int(self.offsets[-1]), self.offsets)
         starts = self._chunk_starts()
         is_local = are_local(self.files)
+        core: _core.Deserializer = _core.CallbackDeserializer(partial(self._load, starts))
+        chunked: _core.Deserializer | None = None
+        if is_local:
+            chunk = make_chunk([replace(column, extents=self._extents())], owned=False)
+            core = _core.ResidentDeserializer(chunk)
+            chunked = (
+                None if self.mapped else _core.ExtentChunks(chunk, starts.astype(np.uint64))
+            )
         return Opened(
-            core=self._resident(column) if is_local else self._by_chunks(starts),
+            core=core,
             streams=[describe_stream(name, column, definition)],
             chunk_sequences=np.diff(starts).astype(np.uint64),
             size_by=partial(size_columns, {name: column}, starts),
@@ -77,32 +82,27 @@ class TokenFiles:
             sample_bytes=self.dtype.itemsize,
             load_threads=1 if is_local else REMOTE_LOAD_THREADS,
             holds_stored=not is_local,
+            chunked=chunked,
         )
 
     def _chunk_starts(self) -> NDArray[np.int64]:
         """Return the first sequence of every chunk, and the end."""
-        begins = self.offsets[:-1] * self.dtype.itemsize
-        marks = np.arange(0, int(self.offsets[-1]) * self.dtype.itemsize, _CHUNK_BYTES)
-        starts = np.searchsorted(begins, marks)
-        return np.unique(np.append(starts, len(begins)))
+        marks = np.arange(0, int(self.offsets[-1]), _CHUNK_BYTES // self.dtype.itemsize)
+        begins = self.offsets[:-1]
+        return np.unique(np.append(np.searchsorted(begins, marks), len(begins)))
 
-    def _resident(self, column: ColumnData) -> _core.Deserializer:
+    def _extents(self) -> _core.Extents:
         local = [file for file in self.files if isinstance(file, LocalFile)]
-        extents = join_pieces(local, self.pieces, mapped=self.mapped)
-        return _core.ResidentDeserializer(
-            make_chunk([replace(column, extents=extents)], owned=False)
-        )
+        return join_pieces(local, self.pieces, mapped=self.mapped)
 
-    def _by_chunks(self, starts: NDArray[np.int64]) -> _core.Deserializer:
-        def load(chunk: int) -> _core.Chunk:
-            first, end = starts[chunk : chunk + 2].tolist()
-            offsets = self.offsets[first : end + 1] - self.offsets[first]
-            item = self.dtype.itemsize
-            values = self._read(int(self.offsets[first]) * item, int(offsets[-1]) * item)
-            tokens = values.view(self.dtype)
-            return make_chunk([ColumnData(tokens, self.dtype, (), len(tokens), offsets)])
-
-        return _core.CallbackDeserializer(load)
+    def _load(self, starts: NDArray[np.int64], chunk: int) -> _core.Chunk:
+        """Load a chunk of objects in stores."""
+        first, end = starts[chunk : chunk + 2].tolist()
+        offsets = self.offsets[first : end + 1] - self.offsets[first]
+        item = self.dtype.itemsize
+        values = self._read(int(self.offsets[first]) * item, int(offsets[-1]) * item)
+        tokens = values.view(self.dtype)
+        return make_chunk([ColumnData(tokens, self.dtype, (), len(tokens), offsets)])
 
     def _read(self, begin: int, size: int) -> NDArray[np.uint8]:
         """Read some bytes of the stream, by one request for every piece."""

@@ -120,7 +120,8 @@ class Builder:
             )
         for name, feature in features.items():
             if feature.name in decoders:
-                features[name] = decode_feature(feature, decoders[feature.name])
+                shape = wanted[name].sample_shape
+                features[name] = decode_feature(feature, decoders[feature.name], shape)
         definitions = {}
         for name, one in wanted.items():
             dtype = one.dtype
@@ -227,7 +228,8 @@ def load(
     decoders : dict of callable or True, optional
         By the names of features: what makes arrays of stored images and sounds, which are bytes
         otherwise. A callable takes ``bytes`` and returns the array of the dtype and shape that
-        ``features.json`` declares, which must be known in full; several threads may call it.
+        ``features.json`` declares; a shape of which that does not know all is taken from the
+        stream's definition. Several threads may call it.
         True is Pillow, for images of 8 bits a channel. What it raises, or another dtype or
         shape, is an error with the place of the example, and counts in `max_errors`.
 

@@ -18,7 +18,9 @@ Decoders = Mapping[str, Decoder | Literal[True]]
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
-def decode_feature(feature: Feature, decoder: Decoder | Literal[True]) -> Feature:
+def decode_feature(
+    feature: Feature, decoder: Decoder | Literal[True], given: tuple[int, ...] | None
+) -> Feature:
     """Return a feature of stored bytes as the tensor that ``features.json`` declares.
 
     Parameters
@@ -26,6 +28,8 @@ def decode_feature(feature: Feature, decoder: Decoder | Literal[True]) -> Featur
     feature : Feature
     decoder : callable, or True
         Takes ``bytes``, returns the tensor. True is Pillow.
+    given : tuple of int, or None
+        The shape of the tensor, where ``features.json`` does not know all of it.
 
     Raises
     ------
@@ -45,11 +49,19 @@ def decode_feature(feature: Feature, decoder: Decoder | Literal[True]) -> Featur
     dtype, shape = feature.decoded
     if feature.is_ragged:
         raise ValueError(f"the feature {name!r} is a sequence; it is only read as bytes")
-    if any(extent < 0 for extent in shape):
+    if given is None and -1 in shape:
         raise ValueError(
-            f"the feature {name!r} has the shape {shape}, of which some is unknown (-1); it "
-            "is only read as bytes"
+            f"the feature {name!r} has the shape {shape}, of which some is unknown (-1); to "
+            f"decode it, declare its stream with the shape that all examples have, such as "
+            f"StreamDef(field={name!r}, shape=(32, 32, 3))"
         )
+    if given is not None:
+        agree = [extent in (-1, own) for extent, own in zip(shape, given, strict=False)]
+        if len(shape) != len(given) or not all(agree):
+            raise ValueError(
+                f"the feature {name!r} has the shape {shape}, its stream is declared as {given}"
+            )
+        shape = given
     if decoder is True:
         decoder = PillowDecoder.of(name, dtype, shape)
     elif not callable(decoder):

@@ -174,8 +174,8 @@ def _call_decoder(feature: Feature, decoder: Decoder, content: bytes) -> NDArray
         raise ValueError(f"the decoder failed: {type(error).__name__}: {error}") from error
     if (found.dtype, found.shape) != (feature.dtype, feature.shape):
         raise ValueError(
-            f"the decoder gave {found.dtype} of shape {found.shape}, features.json says "
-            f"{feature.dtype} of shape {feature.shape}"
+            f"the decoder gave {found.dtype} of shape {found.shape}, not {feature.dtype} of "
+            f"shape {feature.shape}, as declared"
         )
     return found
 
