@@ -9,6 +9,18 @@
 namespace sweephand {
 namespace {
 
+// Counts itself as long as it lives.
+class Counted {
+ public:
+  explicit Counted(std::atomic<std::uint64_t>& count) : count_(count) { ++count_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  ~Counted() { --count_; }
+
+ private:
+  std::atomic<std::uint64_t>& count_;
+};
+
 // A broadcast stream has as many samples in the minibatch as the sequence is long.
 void repeat(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
   for (std::size_t j = 0; j < runs.size(); ++j) {
@@ -197,8 +209,8 @@ void Assembler::open_blocks(const Plan& plan) {
 }
 
 // `num_used`: by the first member's part of a minibatch. In an order that the corpus gives,
-// those that were used last stay: as many as are open, and room for two minibatches that go on
-// to others.
+// those that were used last stay: as many as are open, and room for the minibatches that are
+// being made, which go on to others.
 void Assembler::close_chunks(std::uint64_t num_used) {
   const std::scoped_lock lock(mutex_);
   std::unordered_set<std::uint64_t> chunks;
@@ -216,7 +228,7 @@ void Assembler::close_chunks(std::uint64_t num_used) {
   }
   if (all) return;
   if (caches_[0] && by_use) {
-    caches_[0]->keep_recent(members_[0].open_chunks + 2 * num_used);
+    caches_[0]->keep_recent(members_[0].open_chunks + num_making_ * num_used);
   } else if (caches_[0]) {
     caches_[0]->keep_only([&](std::uint64_t chunk) { return chunks.contains(chunk); });
   }
@@ -231,6 +243,7 @@ void Assembler::close_chunks(std::uint64_t num_used) {
 }
 
 std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
+  const Counted counted(num_making_);
   if (any_cached_) open_blocks(plan);
   std::vector<std::unique_ptr<Share>> shares(members_.size());  // null: not needed
   for (std::size_t number = 0; number < streams_.size(); ++number) {

@@ -8,6 +8,7 @@
 #include "read/chunk_cache.hpp"
 #include "read/deserializer.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -110,6 +111,7 @@ class Assembler {
   std::vector<const Column*> tables_;  // per stream; null if it takes more than write_rows
   std::vector<std::unique_ptr<ChunkCache>> caches_;  // per member; null if it has no chunks
   bool any_cached_ = false;
+  std::atomic<std::uint64_t> num_making_ = 0;  // minibatches
   mutable std::mutex mutex_;
   // Whose chunks are kept.
   std::set<std::weak_ptr<const Block>, std::owner_less<>> open_blocks_;
