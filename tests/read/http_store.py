@@ -25,11 +25,14 @@ class HttpStore:
     ----------
     fetched : list of (name, begin, end)
         The ranges of all answers with content.
+    is_closed : bool
+        Everything is denied.
     """
 
     folder: Path
     url: str
     fetched: list[tuple[str, int, int]] = field(default_factory=list)
+    is_closed: bool = False
 
     def bytes_of(self, suffix: str) -> int:
         """Return how many bytes were fetched of files whose names contain something."""
@@ -69,6 +72,9 @@ def serve(folder: Path) -> Iterator[HttpStore]:
 
         def _answer(self, with_content: bool) -> None:
             path = folder / self.path.strip("/")
+            if store.is_closed:
+                self.send_error(HTTPStatus.FORBIDDEN)
+                return
             if not path.is_file():
                 self.send_error(HTTPStatus.NOT_FOUND)
                 return
