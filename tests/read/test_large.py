@@ -105,11 +105,12 @@ def sequences(source: sh.MinibatchSource) -> list[list[float]]:
 def test_lines_of_ctf_beyond_4_gib_are_read_and_damage_is_placed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def index_the_end(file: Any, form: Any, start: Any, max_errors: int) -> Any:
+    def index_the_end(file: Any, form: Any, max_errors: int) -> Any:
+        start = _core.ctf_start(file, form)
         index = _core.CtfIndex(max_errors)
         part = _core.ctf_index(file, form, start, FAR, file.tag.size, max_errors)
         index.append(part, start)
-        return index
+        return start, index
 
     monkeypatch.setattr(ctf, "_index_in_parts", index_the_end)
     path = tmp_path / "x.ctf"
