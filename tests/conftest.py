@@ -19,7 +19,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the indexes of what lies in stores out of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SWEEPHAND_CACHE", str(tmp_path_factory.mktemp("cache")))
