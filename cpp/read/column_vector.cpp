@@ -1,5 +1,7 @@
 #include "read/column_vector.hpp"
 
+#include <memory>
+
 namespace sweephand {
 namespace {
 
