@@ -1,7 +1,5 @@
 #include "read/column_vector.hpp"
 
-#include <memory>
-
 namespace sweephand {
 namespace {
 
@@ -10,8 +8,8 @@ constexpr std::size_t kMostFree = std::size_t{64} << 20;  // bytes
 }  // namespace
 
 BlockPool& column_pool() {
-  static auto* const only =
-      new BlockPool(kMostFree);  // NOLINT(cppcoreguidelines-owning-memory)
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): nobody owns it
+  static BlockPool* const only = new BlockPool(kMostFree);
   return *only;
 }
 

@@ -89,8 +89,8 @@ def test_small_files_share_a_chunk_and_large_ones_are_cut(tmp_path: Path) -> Non
     assert source.errors[0].file == str(tmp_path / "8.ctf")
     with (tmp_path / "3.ctf").open("r+b") as file:
         file.write(b"9")
+    source.current_position = 0
     with pytest.raises(sh.StaleError, match=r"3\.ctf"):
-        source.current_position = 0
         labels(source)
 
 
