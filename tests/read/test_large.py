@@ -105,11 +105,11 @@ def sequences(source: sh.MinibatchSource) -> list[list[float]]:
 def test_lines_of_ctf_beyond_4_gib_are_read_and_damage_is_placed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def index_the_end(file: Any, form: Any, start: Any, max_errors: int) -> Any:
+    def index_the_end(file: Any, form: Any, max_errors: int) -> Any:
+        start = _core.ctf_start(file, form)
         index = _core.CtfIndex(max_errors)
-        part = _core.ctf_index(file, form, start, FAR, file.tag.size, max_errors)
-        index.append(part, start)
-        return index
+        index.append(_core.ctf_index(file, form, start, FAR, file.tag.size, max_errors), start)
+        return start, index
 
     monkeypatch.setattr(ctf, "_index_in_parts", index_the_end)
     path = tmp_path / "x.ctf"
@@ -218,12 +218,13 @@ def test_memory_is_the_window_and_not_the_corpus(tmp_path: Path, compression: No
     assert peaks[1] - peaks[0] < 30_000  # KiB; the difference of the files is 100 MB
 
 
-@pytest.mark.parametrize("kind", ["ctf", "jsonl"])
+@pytest.mark.parametrize("kind", ["ctf", "ctf with ids", "jsonl"])
 def test_an_opened_corpus_holds_little_of_its_index(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"x.{kind}"
     count = 30_000
-    if kind == "ctf":
-        path.write_text("|x 1\n" * count)
+    if kind != "jsonl":
+        ids = range(count) if "ids" in kind else [""] * count
+        path.write_text("".join(f"{one}|x 1\n" for one in ids))
         corpus: sh.Deserializer = sh.CTFDeserializer(
             path, sh.StreamDefs(x=sh.StreamDef(field="x", shape=1))
         )
