@@ -108,7 +108,8 @@ def test_lines_of_ctf_beyond_4_gib_are_read_and_damage_is_placed(
     def index_the_end(file: Any, form: Any, max_errors: int) -> Any:
         start = _core.ctf_start(file, form)
         index = _core.CtfIndex(max_errors)
-        index.append(_core.ctf_index(file, form, start, FAR, file.tag.size, max_errors), start)
+        part = _core.ctf_index(file, form, start, FAR, file.tag.size, max_errors)
+        index.append(part, start)
         return start, index
 
     monkeypatch.setattr(ctf, "_index_in_parts", index_the_end)
