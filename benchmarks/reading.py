@@ -102,7 +102,7 @@ class Text:
         ends = [*self.found.offsets.tolist(), self.size]
         counts = [*firsts, len(ends) - 1]
         chunks = [
-            _core.CtfChunk(0, ends[a], ends[b] - ends[a], int(self.found.lines[a]), b - a, 0)
+            [_core.CtfPiece(0, ends[a], ends[b] - ends[a], int(self.found.lines[a]), b - a, 0)]
             for a, b in pairwise(counts)
         ]
         self.num_chunks = len(chunks)

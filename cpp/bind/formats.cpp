@@ -119,21 +119,26 @@ void bind_ctf(py::module_& module) {
              return CtfFile{path.string(), tag, ignore_ids};
            }),
            "path"_a, "tag"_a, "ignore_ids"_a);
-  py::class_<CtfChunk>(module, "CtfChunk")
+  py::class_<CtfPiece>(module, "CtfPiece")
       .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
                     std::uint64_t>(),
            "file"_a, "offset"_a, "bytes"_a, "first_line"_a, "num_sequences"_a, "num_items"_a)
-      .def_readonly("file", &CtfChunk::file)
-      .def_readonly("offset", &CtfChunk::offset)
-      .def_readonly("bytes", &CtfChunk::bytes);
-  module.def(
-      "read_ctf_chunk",
-      [](const CtfFormat& format, const Path& file, const Array<std::uint8_t>& text,
-         const CtfChunk& chunk, bool ignore_ids) {
-        const HeldBytes held(file.string(), chunk.offset, std::as_bytes(view(text)));
-        return without_gil([&] { return read_chunk(format, held, chunk, ignore_ids); });
-      },
-      "format"_a, "file"_a, "text"_a, "chunk"_a, "ignore_ids"_a);
+      .def_readonly("file", &CtfPiece::file)
+      .def_readonly("offset", &CtfPiece::offset)
+      .def_readonly("bytes", &CtfPiece::bytes)
+      .def_readonly("num_sequences", &CtfPiece::num_sequences);
+  py::class_<CtfReader>(module, "CtfReader")
+      .def(py::init<const CtfFormat&, std::uint64_t>(), "format"_a, "num_bytes"_a,
+           py::keep_alive<1, 2>())
+      .def(
+          "read",
+          [](CtfReader& self, const Path& file, const Array<std::uint8_t>& text,
+             const CtfPiece& piece, bool ignore_ids) {
+            const HeldBytes held(file.string(), piece.offset, std::as_bytes(view(text)));
+            without_gil([&] { self.read(held, piece, ignore_ids); });
+          },
+          "file"_a, "text"_a, "piece"_a, "ignore_ids"_a)
+      .def("take", &CtfReader::take);
   py::class_<CtfDeserializer, Deserializer, std::shared_ptr<CtfDeserializer>>(module,
                                                                               "CtfDeserializer")
       .def(py::init<CtfFormat, std::vector<CtfFile>, std::vector<CtfChunk>>(), "format"_a,

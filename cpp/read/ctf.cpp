@@ -17,49 +17,62 @@ CtfDeserializer::CtfDeserializer(CtfFormat format, std::vector<CtfFile> files,
                                  std::vector<CtfChunk> chunks)
     : format_(std::move(format)), files_(std::move(files)), chunks_(std::move(chunks)) {
   check(format_);
-  const auto lost = [this](const CtfChunk& chunk) { return chunk.file >= files_.size(); };
-  if (std::ranges::any_of(chunks_, lost))
-    throw std::invalid_argument("a chunk's file must be below " +
-                                std::to_string(files_.size()));
+  const auto lost = [this](const CtfPiece& piece) { return piece.file >= files_.size(); };
+  for (const CtfChunk& chunk : chunks_) {
+    if (std::ranges::any_of(chunk, lost))
+      throw std::invalid_argument("a piece's file must be below " +
+                                  std::to_string(files_.size()));
+  }
 }
 
 std::shared_ptr<const Chunk> CtfDeserializer::load(std::uint64_t chunk_number) {
   const CtfChunk& chunk = chunks_.at(chunk_number);
-  const CtfFile& file = files_[chunk.file];
-  return read_chunk(format_, File(file.path, file.tag), chunk, file.ignore_ids);
+  std::uint64_t num_bytes = 0;
+  for (const CtfPiece& piece : chunk) num_bytes += piece.bytes;
+  CtfReader reader(format_, num_bytes);
+  for (const CtfPiece& piece : chunk) {
+    const CtfFile& file = files_[piece.file];
+    reader.read(File(file.path, file.tag), piece, file.ignore_ids);
+  }
+  return reader.take();
 }
 
-std::shared_ptr<Chunk> read_chunk(const CtfFormat& format, const ByteSource& source,
-                                  const CtfChunk& chunk, bool ignore_ids) {
-  Ledger ledger(std::numeric_limits<std::uint64_t>::max());
-  CtfScanner scanner(
-      format, ledger,
-      {.file = source.path(), .ignore_ids = ignore_ids, .first_line = chunk.first_line});
-  LineBlocks blocks(source, chunk.offset, chunk.offset + chunk.bytes, format.max_line_bytes,
+CtfReader::CtfReader(const CtfFormat& format, std::uint64_t num_bytes)
+    : format_(format),
+      num_bytes_(num_bytes),
+      ledger_(std::numeric_limits<std::uint64_t>::max()),
+      scanner_(format, ledger_, {}) {}
+
+void CtfReader::read(const ByteSource& source, const CtfPiece& piece, bool ignore_ids) {
+  const std::uint64_t sequences_before = scanner_.sequences().keys.size();
+  const std::uint64_t items_before = ledger_.offsets().size();
+  scanner_.enter(
+      {.file = source.path(), .ignore_ids = ignore_ids, .first_line = piece.first_line});
+  LineBlocks blocks(source, piece.offset, piece.offset + piece.bytes, format_.max_line_bytes,
                     kCtfPadding);
-  // The first lines tell how much room all will take: growing step by step costs as much as
-  // reading.
-  bool is_first = true;
   for (std::string_view lines = blocks.next(); !lines.empty(); lines = blocks.next()) {
-    scanner.scan(lines, blocks.offset());
-    if (std::exchange(is_first, false)) {
-      scanner.reserve(1.1 * static_cast<double>(chunk.bytes) /
-                      static_cast<double>(lines.size()));
-    }
+    scanner_.scan(lines, blocks.offset());
+    // The first lines tell how much room all will take: growing step by step costs as much as
+    // reading.
+    if (!std::exchange(is_reserved_, true))
+      scanner_.reserve(1.1 * static_cast<double>(num_bytes_) /
+                       static_cast<double>(lines.size()));
   }
-  scanner.finish();
-  const std::uint64_t num_sequences = scanner.sequences().keys.size();
-  const std::uint64_t num_items = ledger.offsets().size();
-  if (num_sequences != chunk.num_sequences || num_items != chunk.num_items)
-    throw StaleError("the index says " + std::to_string(chunk.num_sequences) +
-                         " sequences with " + std::to_string(chunk.num_items) +
+  scanner_.finish();
+  const std::uint64_t num_sequences = scanner_.sequences().keys.size() - sequences_before;
+  const std::uint64_t num_items = ledger_.offsets().size() - items_before;
+  if (num_sequences != piece.num_sequences || num_items != piece.num_items)
+    throw StaleError("the index says " + std::to_string(piece.num_sequences) +
+                         " sequences with " + std::to_string(piece.num_items) +
                          " errors, the file has " + std::to_string(num_sequences) + " with " +
                          std::to_string(num_items) + "; build the index again",
-                     {.file = source.path(), .offset = chunk.offset});
+                     {.file = source.path(), .offset = piece.offset});
+}
 
-  const auto columns = std::make_shared<CtfScanner::Columns>(std::move(scanner.columns()));
+std::shared_ptr<Chunk> CtfReader::take() {
+  const auto columns = std::make_shared<CtfScanner::Columns>(std::move(scanner_.columns()));
   const auto result = std::make_shared<Chunk>();
-  result->num_sequences = num_sequences;
+  result->num_sequences = scanner_.sequences().keys.size();
   result->owner = columns;
   for (const auto& column : *columns) {
     result->columns.push_back(column->borrow());

@@ -3,8 +3,10 @@
 
 #include "read/byte_source.hpp"
 #include "read/ctf_format.hpp"
+#include "read/ctf_scanner.hpp"
 #include "read/deserializer.hpp"
 #include "read/file.hpp"
+#include "read/ledger.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -19,7 +21,8 @@ struct CtfFile {
   bool ignore_ids = false;  // see CtfStart
 };
 
-struct CtfChunk {
+// A run of sequences of one file.
+struct CtfPiece {
   std::uint64_t file = 0;  // its number
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -28,17 +31,35 @@ struct CtfChunk {
   std::uint64_t num_items = 0;  // errors that were charged when the index was made
 };
 
-// Reads the sequences of a chunk; one that the index says to skip is there, without samples.
-// Throws StaleError when the text is not what the index says.
-std::shared_ptr<Chunk> read_chunk(const CtfFormat& format, const ByteSource& source,
-                                  const CtfChunk& chunk, bool ignore_ids);
+using CtfChunk = std::vector<CtfPiece>;
+
+// Reads pieces, one behind the other, into one chunk.
+class CtfReader {
+ public:
+  // `num_bytes` is about what all pieces have. `format` must outlive the reader.
+  CtfReader(const CtfFormat& format, std::uint64_t num_bytes);
+
+  // A sequence that the index says to skip is there, without samples. Throws StaleError when
+  // the text is not what the index says.
+  void read(const ByteSource& source, const CtfPiece& piece, bool ignore_ids);
+
+  // What was read. REQUIRES: nothing more is read
+  std::shared_ptr<Chunk> take();
+
+ private:
+  const CtfFormat& format_;
+  std::uint64_t num_bytes_;
+  bool is_reserved_ = false;
+  Ledger ledger_;
+  CtfScanner scanner_;
+};
 
 class CtfDeserializer final : public Deserializer {
  public:
-  // Throws std::invalid_argument when the format is wrong or a chunk's file does not exist.
+  // Throws std::invalid_argument when the format is wrong or a piece's file does not exist.
   CtfDeserializer(CtfFormat format, std::vector<CtfFile> files, std::vector<CtfChunk> chunks);
 
-  // See read_chunk.
+  // See CtfReader.
   std::shared_ptr<const Chunk> load(std::uint64_t chunk_number) override;
 
  private:

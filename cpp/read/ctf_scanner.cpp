@@ -28,6 +28,12 @@ CtfScanner::CtfScanner(const CtfFormat& format, Ledger& ledger, Options options)
   }
 }
 
+void CtfScanner::enter(Options options) {
+  end_sequence();
+  options_ = std::move(options);
+  line_ = options_.first_line;
+}
+
 void CtfScanner::scan(std::string_view lines, std::uint64_t offset) {
   text_ = lines;
   text_offset_ = offset;

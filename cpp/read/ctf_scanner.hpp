@@ -65,6 +65,9 @@ class CtfScanner {
   // `format` and `ledger` must outlive the scanner.
   CtfScanner(const CtfFormat& format, Ledger& ledger, Options options);
 
+  // Goes on with another file, or another place of one: the current sequence ends.
+  void enter(Options options);
+
   // Scans whole lines, which follow those scanned before; only the last line of a file may lack
   // its line feed. `offset` is that of `lines` in the file.
   // Stops at the first error beyond the ledger's budget.

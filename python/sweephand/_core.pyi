@@ -6,7 +6,7 @@ import os
 import pathlib
 import typing
 import typing_extensions
-__all__: list[str] = ['Adam', 'AssembleOptions', 'Assembler', 'Batch', 'BpttPlanner', 'BucketedPlanner', 'ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'CallbackOrder', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfChunk', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'EXAMPLE_PADDING', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'ExtentChunks', 'Extents', 'FeatureKind', 'FetchingDeserializer', 'File', 'FileTag', 'FitPlanner', 'Form', 'FrameDeserializer', 'FrameFinder', 'GivenOrder', 'Item', 'Ledger', 'ListedFile', 'LongSequences', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'PackedPlanner', 'Permutation', 'Place', 'Plan', 'Planner', 'Position', 'Request', 'ResidentDeserializer', 'Rows', 'Sgd', 'SizeCount', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'best_boundaries', 'check_offsets', 'checked_add', 'checked_mul', 'count_sizes', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'derive_key', 'describe_data_error', 'empty_bytes', 'examine', 'find_kinds', 'find_long', 'mask_crc', 'mix64', 'pack_in_order', 'pack_longest_first', 'padded_cells', 'read_ctf_chunk', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
+__all__: list[str] = ['Adam', 'AssembleOptions', 'Assembler', 'Batch', 'BpttPlanner', 'BucketedPlanner', 'ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'CallbackOrder', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'EXAMPLE_PADDING', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'ExtentChunks', 'Extents', 'FeatureKind', 'FetchingDeserializer', 'File', 'FileTag', 'FitPlanner', 'Form', 'FrameDeserializer', 'FrameFinder', 'GivenOrder', 'Item', 'Ledger', 'ListedFile', 'LongSequences', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'PackedPlanner', 'Permutation', 'Place', 'Plan', 'Planner', 'Position', 'Request', 'ResidentDeserializer', 'Rows', 'Sgd', 'SizeCount', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'best_boundaries', 'check_offsets', 'checked_add', 'checked_mul', 'count_sizes', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'derive_key', 'describe_data_error', 'empty_bytes', 'examine', 'find_kinds', 'find_long', 'mask_crc', 'mix64', 'pack_in_order', 'pack_longest_first', 'padded_cells', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
 class Digest:
     def __init__(self) -> None:
         ...
@@ -413,7 +413,7 @@ class CtfIndex:
 class CtfFile:
     def __init__(self, path: os.PathLike | str | bytes, tag: FileTag, ignore_ids: bool) -> None:
         ...
-class CtfChunk:
+class CtfPiece:
     def __init__(self, file: typing.SupportsInt | typing.SupportsIndex, offset: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex, first_line: typing.SupportsInt | typing.SupportsIndex, num_sequences: typing.SupportsInt | typing.SupportsIndex, num_items: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
     @property
@@ -423,10 +423,20 @@ class CtfChunk:
     def file(self) -> int:
         ...
     @property
+    def num_sequences(self) -> int:
+        ...
+    @property
     def offset(self) -> int:
         ...
+class CtfReader:
+    def __init__(self, format: CtfFormat, num_bytes: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def read(self, file: os.PathLike | str | bytes, text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], piece: CtfPiece, ignore_ids: bool) -> None:
+        ...
+    def take(self) -> Chunk:
+        ...
 class CtfDeserializer(Deserializer):
-    def __init__(self, format: CtfFormat, files: collections.abc.Sequence[CtfFile], chunks: collections.abc.Sequence[CtfChunk]) -> None:
+    def __init__(self, format: CtfFormat, files: collections.abc.Sequence[CtfFile], chunks: collections.abc.Sequence[collections.abc.Sequence[CtfPiece]]) -> None:
         ...
 class FrameFinder:
     def __init__(self, file: os.PathLike | str | bytes) -> None:
@@ -749,8 +759,6 @@ def pack_in_order(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32],
 def pack_longest_first(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex) -> Rows:
     ...
 def padded_cells(sizes: collections.abc.Sequence[SizeCount], boundaries: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
-    ...
-def read_ctf_chunk(format: CtfFormat, file: os.PathLike | str | bytes, text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], chunk: CtfChunk, ignore_ids: bool) -> Chunk:
     ...
 def sanitizers() -> str:
     ...

@@ -56,8 +56,8 @@ def open_ctf(
     firsts = [*_core.ctf_chunks(index.offsets, size, chunk_bytes).tolist(), len(index.keys)]
     begins = [[*index.offsets.tolist(), size][first] for first in firsts]
     counts = np.histogram(index.ledger.offsets, [*begins[:-1], size + 1])[0]
-    chunks = [
-        _core.CtfChunk(
+    pieces = [
+        _core.CtfPiece(
             0,
             begins[i],
             begins[i + 1] - begins[i],
@@ -69,7 +69,7 @@ def open_ctf(
     ]
     start = _core.ctf_start(file, form)
     source = _core.CtfFile(str(path), file.tag, start.ignore_ids)
-    return _core.CtfDeserializer(form, [source], chunks), firsts
+    return _core.CtfDeserializer(form, [source], [[piece] for piece in pieces]), firsts
 
 
 def to_samples(column: tuple[np.ndarray, ...], dimension: int) -> list[list[list[object]]]:

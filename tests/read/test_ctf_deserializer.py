@@ -69,6 +69,31 @@ def test_shards_follow_one_another(tmp_path: Path) -> None:
     assert [values[0][0] for _, values in found] == list(range(9))
 
 
+def test_small_files_share_a_chunk_and_large_ones_are_cut(tmp_path: Path) -> None:
+    shards = [write(tmp_path / f"{n}.ctf", 3, first_id=3 * n) for n in range(8)]
+    (tmp_path / "8.ctf").write_text("|Q 1:1 |L 24 0\n|Q 1:x |L 25 0\n|Q 1:1 |L 26 0")
+    write(tmp_path / "9.ctf", 60, first_id=27)
+    size = shards[0].stat().st_size
+    corpus = sh.CTFDeserializer(
+        tmp_path / "*.ctf", STREAMS, chunk_size_in_bytes=4 * size + size // 2
+    )
+    source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1, max_errors=1)
+    chunks = source.chunk_sequences.tolist()
+    assert chunks[:3] == [9, 9, 9]  # of three files each
+    assert len(chunks) > 5
+    assert sum(chunks) == 3 * 9 + 60
+    found = labels(source)
+    served = [values[0][0] for _, values in found if values]
+    assert served == [number for number in range(87) if number != 25]
+    assert source.errors[0].line == 2
+    assert source.errors[0].file == str(tmp_path / "8.ctf")
+    with (tmp_path / "3.ctf").open("r+b") as file:
+        file.write(b"9")
+    with pytest.raises(sh.StaleError, match=r"3\.ctf"):
+        source.current_position = 0
+        labels(source)
+
+
 def test_a_state_moves_to_another_source(tmp_path: Path) -> None:
     path = write(tmp_path / "train.ctf", 200)
 

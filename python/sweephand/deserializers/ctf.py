@@ -51,8 +51,8 @@ class CTFDeserializer(Deserializer):
     skip_sequence_ids : bool
         Every line is a sequence of one sample, whatever id it has.
     chunk_size_in_bytes : int
-        Bytes of text in a chunk, the unit that a window shuffles; a longer sequence is a chunk
-        alone.
+        Bytes of text in a chunk, the unit that a window shuffles: large files are cut, small
+        ones joined; a longer sequence is a chunk alone.
     index : {"auto", None}
         Whether an index is kept beside the files, or in a cache folder; None: it is built
         anew.
@@ -136,11 +136,13 @@ class CTFDeserializer(Deserializer):
         errors, num_charged = _list_errors(index, max_errors)
         files = [_IndexedFile(file.size, index.scan(n)) for n, file in enumerate(listed)]
         ignored = [facts["ignores_ids"] for facts in index.facts]
-        chunks, chunk_sequences = [], []
-        for number, file in enumerate(files):
-            for chunk, count in file.chunks(number, self._chunk_bytes):
-                chunks.append(chunk)
-                chunk_sequences.append(count)
+        pieces = [
+            piece
+            for number, file in enumerate(files)
+            for piece in file.pieces(number, self._chunk_bytes)
+        ]
+        chunks = _join(pieces, self._chunk_bytes)
+        chunk_sequences = [sum(piece.num_sequences for piece in chunk) for chunk in chunks]
         sizes = index.arrays["sizes"]
         if not sizes.size:
             raise DataError("there is no sequence: the file is empty", listed[0].path)
@@ -167,7 +169,7 @@ class CTFDeserializer(Deserializer):
         self,
         files: Sequence[SourceFile],
         ignored: Sequence[bool],
-        chunks: Sequence[_core.CtfChunk],
+        chunks: Sequence[list[_core.CtfPiece]],
     ) -> _core.Deserializer:
         form = self._make_format()
         if are_local(files):
@@ -178,12 +180,13 @@ class CTFDeserializer(Deserializer):
             return _core.CtfDeserializer(form, named, chunks)
 
         def load(number: int) -> _core.Chunk:
-            chunk = chunks[number]
-            file = files[chunk.file]
-            text = file.fetch(chunk.offset, chunk.bytes)
-            file.check_unchanged()
-            ignores_ids = ignored[chunk.file]
-            return _core.read_ctf_chunk(form, file.path, text, chunk, ignores_ids)
+            reader = _core.CtfReader(form, sum(piece.bytes for piece in chunks[number]))
+            for piece in chunks[number]:
+                file = files[piece.file]
+                text = file.fetch(piece.offset, piece.bytes)
+                file.check_unchanged()
+                reader.read(file.path, text, piece, ignored[piece.file])
+            return reader.take()
 
         return _core.CallbackDeserializer(load)
 
@@ -276,31 +279,41 @@ class _IndexedFile:
         self.lines = scan.arrays["lines"]
         self.item_offsets = scan.arrays["item_offsets"]
 
-    def chunks(self, number: int, chunk_bytes: int) -> list[tuple[_core.CtfChunk, int]]:
-        """Return the chunks of the file, which is number `number`, and their sequences."""
+    def pieces(self, number: int, most_bytes: int) -> list[_core.CtfPiece]:
+        """Cut the file, which is number `number`, between sequences."""
         if not len(self.offsets):
             return []
-        firsts = _core.ctf_chunks(self.offsets, self.size, chunk_bytes).tolist()
+        firsts = _core.ctf_chunks(self.offsets, self.size, most_bytes).tolist()
         ends = [*firsts[1:], len(self.offsets)]
         begins = self.offsets[firsts].astype(np.int64)
         num_bytes = np.diff(begins, append=self.size)
-        # The end of the file belongs to its last chunk.
+        # The end of the file belongs to its last piece.
         edges = np.append(begins, self.size + 1)
         num_items = np.diff(np.searchsorted(self.item_offsets.astype(np.int64), edges))
         return [
-            (
-                _core.CtfChunk(
-                    file=number,
-                    offset=int(begins[chunk]),
-                    bytes=int(num_bytes[chunk]),
-                    first_line=int(self.lines[first]),
-                    num_sequences=end - first,
-                    num_items=int(num_items[chunk]),
-                ),
-                end - first,
+            _core.CtfPiece(
+                file=number,
+                offset=int(begins[piece]),
+                bytes=int(num_bytes[piece]),
+                first_line=int(self.lines[first]),
+                num_sequences=end - first,
+                num_items=int(num_items[piece]),
             )
-            for chunk, (first, end) in enumerate(zip(firsts, ends, strict=True))
+            for piece, (first, end) in enumerate(zip(firsts, ends, strict=True))
         ]
+
+
+def _join(pieces: Sequence[_core.CtfPiece], most_bytes: int) -> list[list[_core.CtfPiece]]:
+    """Return chunks of pieces that follow each other, so that small files share one."""
+    chunks: list[list[_core.CtfPiece]] = []
+    num_bytes = 0
+    for piece in pieces:
+        if not chunks or num_bytes + piece.bytes > most_bytes:
+            chunks.append([])
+            num_bytes = 0
+        chunks[-1].append(piece)
+        num_bytes += piece.bytes
+    return chunks
 
 
 def _look_again(file: SourceFile) -> SourceFile:
