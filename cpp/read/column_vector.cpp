@@ -9,7 +9,7 @@ constexpr std::size_t kMostFree = std::size_t{64} << 20;  // bytes
 
 BlockPool& column_pool() {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): nobody owns it
-  static BlockPool* const only = new BlockPool(kMostFree);
+  static auto* const only = new BlockPool(kMostFree);
   return *only;
 }
 
