@@ -18,9 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import fsspec
 import numpy as np
-from fsspec.implementations.local import LocalFileSystem
 
 import sweephand as sh
 
@@ -33,16 +31,6 @@ _MINIBATCH = 1000  # sequences
 _ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "1000000"}
 
 STREAMS = sh.StreamDefs(tokens=sh.StreamDef(dtype="int32"))
-
-
-class Disk(LocalFileSystem):
-    """Local files as objects of a store: token files are read in chunks, through a window."""
-
-    protocol = "disk"
-
-    @classmethod
-    def _strip_protocol(cls, path: str) -> str:
-        return super()._strip_protocol(path.removeprefix("disk://"))
 
 
 def resident(field: str) -> int:
@@ -96,11 +84,6 @@ def write_parquet(path: Path, size: int) -> None:
             writer.write_table(table, row_group_size=2000)
 
 
-def open_tokens(path: str) -> sh.Deserializer:
-    fsspec.register_implementation("disk", Disk)
-    return sh.RawTokensDeserializer(f"disk://{path}", "uint16", _TOKENS * 8)
-
-
 def open_ctf(path: str) -> sh.Deserializer:
     return sh.CTFDeserializer(
         path, sh.StreamDefs(tokens=sh.StreamDef(field="tokens", shape=_TOKENS))
@@ -108,7 +91,10 @@ def open_ctf(path: str) -> sh.Deserializer:
 
 
 FORMATS: dict[str, tuple[Callable[[Path, int], None], Callable[[str], sh.Deserializer]]] = {
-    "tokens": (write_tokens, open_tokens),
+    "tokens": (
+        write_tokens,
+        lambda path: sh.RawTokensDeserializer(path, "uint16", 8 * _TOKENS),
+    ),
     "ctf": (write_ctf, open_ctf),
     "jsonl": (write_jsonl, lambda path: sh.JSONLDeserializer(path, STREAMS)),
     "tfrecord": (write_tfrecord, lambda path: sh.TFRecordDeserializer(path, STREAMS)),

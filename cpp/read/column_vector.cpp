@@ -8,8 +8,8 @@ constexpr std::size_t kMostFree = std::size_t{64} << 20;  // bytes
 }  // namespace
 
 BlockPool& column_pool() {
-  static auto* const only =
-      new BlockPool(kMostFree);  // NOLINT(cppcoreguidelines-owning-memory)
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): nobody owns it
+  static auto* const only = new BlockPool(kMostFree);
   return *only;
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -112,7 +112,8 @@ def open_all(
             f"two deserializers have a stream called {twice!r}; give one another name"
         )
     if len(opened) == 1:
-        return _alone(as_frames(opened[0]) if frames else opened[0])
+        one = replace(opened[0], keys=None)  # only joining needs them
+        return _alone(as_frames(one) if frames else one)
     if frames:
         raise ValueError(
             "frames of several joined deserializers are not possible; join sequences"
@@ -120,7 +121,7 @@ def open_all(
     if any(one.order is not None for one in opened):
         raise ValueError("data that have an order of their own, as TFDS', cannot be joined")
     numbers, num_dropped = _match(opened, missing)
-    return _select(opened, numbers, num_dropped)
+    return _select([replace(one, keys=None) for one in opened], numbers, num_dropped)
 
 
 def _alone(one: Opened) -> Joined:

@@ -219,12 +219,13 @@ def test_memory_is_the_window_and_not_the_corpus(tmp_path: Path, compression: No
     assert peaks[1] - peaks[0] < 30_000  # KiB; the difference of the files is 100 MB
 
 
-@pytest.mark.parametrize("kind", ["ctf", "jsonl"])
+@pytest.mark.parametrize("kind", ["ctf", "ctf with ids", "jsonl"])
 def test_an_opened_corpus_holds_little_of_its_index(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"x.{kind}"
     count = 30_000
-    if kind == "ctf":
-        path.write_text("|x 1\n" * count)
+    if kind != "jsonl":
+        ids = range(count) if "ids" in kind else [""] * count
+        path.write_text("".join(f"{one}|x 1\n" for one in ids))
         corpus: sh.Deserializer = sh.CTFDeserializer(
             path, sh.StreamDefs(x=sh.StreamDef(field="x", shape=1))
         )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.tfds.old_tree import OLD_TREE
 from tests.tfds.recordings import FOLDER, recorded
 
 import sweephand as sh
@@ -18,6 +21,7 @@ if os.environ.get("SWEEPHAND_TFDS") != "1":
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what TensorFlow warns of is not ours
     import tensorflow as tf
+    import tensorflow_datasets as tfds
     from tests.tfds import record_tfds
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -88,3 +92,36 @@ def test_packed_and_unpacked_numbers_are_read_alike(
     corpus = sh.TFRecordDeserializer(path, sh.StreamDefs(x=sh.StreamDef()))
     with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
         assert source.next_minibatch(9)["x"].as_sequences()[0].tolist() == wanted
+
+
+@pytest.mark.parametrize("names", [("a/1.0.0", "b/1.0.0"), ("a/1.0.0", "a/2.0.0")])
+def test_several_folders_are_one_as_in_tfds(tmp_path: Path, names: tuple[str, str]) -> None:
+    folders = [shutil.copytree(FOLDER / "numbers", tmp_path / name) for name in names]
+    config = {"interleave_cycle_length": 3, "interleave_block_length": 2, "shuffle_seed": 5}
+    theirs = tfds.builder_from_directories(folders).as_dataset(
+        split="train[20%:]",
+        shuffle_files=True,
+        read_config=tfds.ReadConfig(**config, add_tfds_id=True),
+    )
+    ids = [one["tfds_id"].decode() for one in theirs.as_numpy_iterator()]
+    ours = sh.tfds.load(folders, "train[20%:]", True, sh.tfds.ReadConfig(**config))
+    assert ours.ids(0, len(ours)) == ids
+
+
+def test_written_order_is_kept_as_in_tfds(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(FOLDER / "numbers", tmp_path / "1.0.0"))
+    info = folder / "dataset_info.json"
+    info.write_text(info.read_text().replace("{", '{"disableShuffling": true,', 1))
+    theirs = tfds.builder_from_directory(folder).as_dataset(split="train[3:]")
+    with sh.MinibatchSource(
+        sh.tfds.load(folder, "train[3:]"), randomize=False, max_sweeps=1
+    ) as source:
+        found = source.next_minibatch(100)["x"].values.tolist()
+    assert found == [int(one["x"]) for one in theirs.as_numpy_iterator()]
+
+
+def test_tfds_reads_the_old_tree_too() -> None:
+    connector = tfds.features.FeatureConnector.from_json(copy.deepcopy(OLD_TREE))
+    today = tfds.builder_from_directory(FOLDER / "kinds").info.features
+    for name, feature in connector.items():
+        assert repr(feature) == repr(today[name])

@@ -159,24 +159,26 @@ class Rows:
         self.numbers: NDArray[np.int64] | None = None
         self.chunk_sequences = stored_counts
         if order is None:
-            kept = rows = np.flatnonzero(self.is_served)
+            is_served = self.is_served
             names, starts = [file.name for file in self.index.files], self._file_rows
         else:
-            kept = np.flatnonzero(self.is_served[order])
-            rows = order[kept]
+            is_served = self.is_served[order]
             names, starts = [self.index.files[0].name], np.array([0, len(order)])
-        if not kept.size:
+        if not is_served.any():
             raise DataError("the corpus is empty: no sequences", self.index.files[0].path)
         self.ids: SequenceIds = ShardIds(names, starts.tolist())
-        if len(kept) < starts[-1]:
+        if order is None and is_served.all():
+            return  # what is stored, as it is
+        kept = np.flatnonzero(is_served)
+        if len(kept) < len(is_served):
             self.ids = KeptIds(self.ids, kept)
             self.numbers = kept
             self.chunk_sequences = np.diff(np.searchsorted(kept, chunk_rows)).astype(np.uint64)
         if order is not None:
             bounds = chunk_starts(len(kept), -(-len(kept) // len(stored_counts)))
             self.chunk_sequences = np.diff(bounds).astype(np.uint64)
-        if order is not None or self.numbers is not None:
-            self.stored = Stored(stored_counts, self._sizes(None), rows.astype(np.uint64))
+        rows = kept if order is None else order[kept]
+        self.stored = Stored(stored_counts, self._sizes(None), rows.astype(np.uint64))
 
 
 def cut_chunks(num_bytes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from sweephand.errors import DataError
 from sweephand.remote_path import AnyPath
 from sweephand.tfds.json_fields import JsonFields
+from sweephand.tfds.old_features import modernize
 
 BYTES = np.dtype(object)
 
@@ -86,7 +88,9 @@ def read_features(file: AnyPath, content: object) -> dict[str, Feature]:
         If it is no tree of features.
     """
     try:
-        found = list(_walk(JsonFields(file, content), "", []))
+        found = list(_walk(JsonFields(file, modernize(content)), "", []))
+    except json.JSONDecodeError as error:
+        raise DataError(f"not valid JSON in a feature: {error}", str(file)) from None
     except RecursionError:
         raise DataError("the tree of features is too deep", str(file)) from None
     return {feature.name: feature for feature in found}
