@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -18,6 +19,8 @@ import numpy as np
 from sweephand import _core, tfrecord
 from sweephand.examples import PADDING, ExampleField, decode_examples
 from sweephand.files import stat_file
+from sweephand.json_columns import PADDING as JSON_PADDING
+from sweephand.json_columns import JsonField, read_ordinary
 
 Work = Callable[[], object]
 
@@ -213,6 +216,41 @@ class Records:
         }
 
 
+class Lines:
+    """Lines of JSON: tokens, and a text that nobody asks for."""
+
+    def __init__(self, folder: Path) -> None:
+        rng = np.random.default_rng(0)
+        self.path = folder / "tokens.jsonl"
+        tokens = (32_000 * rng.random((20_000, 200)) ** 2).astype(np.int64).tolist()
+        lines = [json.dumps({"text": "what was said, " * 3, "tokens": row}) for row in tokens]
+        self.text = "\n".join(lines).encode()
+        self.path.write_bytes(self.text)
+        self.padded = np.frombuffer(self.text + bytes(JSON_PADDING), np.uint8)
+
+    def read(self) -> int:
+        columns = read_ordinary([JsonField(())], ["tokens"], self.padded)
+        assert columns is not None
+        return columns[0].num_samples
+
+    def read_by_pyarrow(self) -> int:
+        import pyarrow.json as pyarrow_json
+
+        options = pyarrow_json.ReadOptions(use_threads=False, block_size=8 << 20)
+        return int(pyarrow_json.read_json(self.path, read_options=options).num_rows)
+
+    def read_by_python(self) -> int:
+        return sum(len(json.loads(line)["tokens"]) for line in self.text.splitlines())
+
+    def contenders(self) -> dict[str, tuple[Work, int]]:
+        """Return the ways to read, with the bytes of text that each reads."""
+        return {
+            "sweephand": (self.read, len(self.text)),
+            "pyarrow json": (self.read_by_pyarrow, len(self.text)),
+            "Python json": (self.read_by_python, len(self.text)),
+        }
+
+
 def best_seconds(
     work: Work, repeats: int = 5, clock: Callable[[], float] = time.process_time
 ) -> float:
@@ -234,6 +272,8 @@ def main() -> None:
                 print(
                     f"{kind:8} {name:16} {size / best_seconds(work, repeats) / 1e6:8.0f} MB/s"
                 )
+        for name, (work, size) in Lines(Path(folder)).contenders().items():
+            print(f"JSON     {name:16} {size / best_seconds(work, 3) / 1e6:8.0f} MB/s")
         records = Records(Path(folder))
         print(f"records of {records.size / records.num_records - 16:.0f} bytes")
         for name, (work, count) in records.contenders().items():

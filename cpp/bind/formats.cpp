@@ -11,6 +11,7 @@
 #include "read/deserializer.hpp"
 #include "read/example.hpp"
 #include "read/file.hpp"
+#include "read/json_lines.hpp"
 #include "read/ledger.hpp"
 #include "read/record_frames.hpp"
 #include "read/tfrecord.hpp"
@@ -203,12 +204,30 @@ void bind_tfrecord(py::module_& module) {
       "keys"_a, "bytes"_a, "verify_checksums"_a);
 }
 
+void bind_json(py::module_& module) {
+  module.attr("JSON_PADDING") = kJsonPadding;
+  // The columns of a text without its padding; None when something is not ordinary.
+  module.def(
+      "read_json_lines",
+      [](const std::vector<std::string>& keys,
+         const Array<std::uint8_t>& padded) -> std::optional<py::list> {
+        if (view(padded).size() < kJsonPadding)
+          throw std::invalid_argument("the bytes need their padding");
+        const auto* const text = reinterpret_cast<const char*>(padded.data());
+        const std::span bytes(text, view(padded).size() - kJsonPadding);
+        const auto chunk = without_gil([&] { return read_json_lines(keys, bytes); });
+        return chunk ? std::optional(to_arrays(chunk)) : std::nullopt;
+      },
+      "keys"_a, "text"_a);
+}
+
 }  // namespace
 
 void bind_formats(py::module_& module) {
   bind_ledger(module);
   bind_ctf(module);
   bind_tfrecord(module);
+  bind_json(module);
 }
 
 }  // namespace sweephand

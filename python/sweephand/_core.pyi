@@ -6,7 +6,7 @@ import os
 import pathlib
 import typing
 import typing_extensions
-__all__: list[str] = ['Adam', 'AssembleOptions', 'Assembler', 'Batch', 'BpttPlanner', 'BucketedPlanner', 'ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'CallbackOrder', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'EXAMPLE_PADDING', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'ExtentChunks', 'Extents', 'FeatureKind', 'FetchingDeserializer', 'File', 'FileTag', 'FitPlanner', 'Form', 'FrameDeserializer', 'FrameFinder', 'GivenOrder', 'Item', 'Ledger', 'ListedFile', 'LongSequences', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'PackedPlanner', 'Permutation', 'Place', 'Plan', 'Planner', 'Position', 'Request', 'ResidentDeserializer', 'Rows', 'Sgd', 'SizeCount', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'best_boundaries', 'check_offsets', 'checked_add', 'checked_mul', 'count_sizes', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'derive_key', 'describe_data_error', 'empty_bytes', 'examine', 'find_kinds', 'find_long', 'mask_crc', 'mix64', 'pack_in_order', 'pack_longest_first', 'padded_cells', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
+__all__: list[str] = ['Adam', 'AssembleOptions', 'Assembler', 'Batch', 'BpttPlanner', 'BucketedPlanner', 'ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'CallbackOrder', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'EXAMPLE_PADDING', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'ExtentChunks', 'Extents', 'FeatureKind', 'FetchingDeserializer', 'File', 'FileTag', 'FitPlanner', 'Form', 'FrameDeserializer', 'FrameFinder', 'GivenOrder', 'Item', 'JSON_PADDING', 'Ledger', 'ListedFile', 'LongSequences', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'PackedPlanner', 'Permutation', 'Place', 'Plan', 'Planner', 'Position', 'Request', 'ResidentDeserializer', 'Rows', 'Sgd', 'SizeCount', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'best_boundaries', 'check_offsets', 'checked_add', 'checked_mul', 'count_sizes', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'derive_key', 'describe_data_error', 'empty_bytes', 'examine', 'find_kinds', 'find_long', 'mask_crc', 'mix64', 'pack_in_order', 'pack_longest_first', 'padded_cells', 'read_json_lines', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
 class Digest:
     def __init__(self) -> None:
         ...
@@ -760,6 +760,8 @@ def pack_longest_first(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uin
     ...
 def padded_cells(sizes: collections.abc.Sequence[SizeCount], boundaries: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
     ...
+def read_json_lines(keys: collections.abc.Sequence[str], text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8]) -> list | None:
+    ...
 def sanitizers() -> str:
     ...
 def scale(random64: typing.SupportsInt | typing.SupportsIndex, bound: typing.SupportsInt | typing.SupportsIndex) -> int:
@@ -785,3 +787,4 @@ def update(rule: Nesterov, step: Step, weights: collections.abc.Sequence[numpy.n
 def update(rule: Adam, step: Step, weights: collections.abc.Sequence[numpy.ndarray], parameters: collections.abc.Sequence[numpy.ndarray], gradients: collections.abc.Sequence[numpy.ndarray], first_moments: collections.abc.Sequence[numpy.ndarray], second_moments: collections.abc.Sequence[numpy.ndarray]) -> None:
     ...
 EXAMPLE_PADDING: int = 64
+JSON_PADDING: int = 16

@@ -12,9 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from sweephand import _core
 from sweephand.columns import ColumnData, bytes_column, offsets_of
 
 LACKING: Any = object()  # the value of a field that is not there
+
+CoreColumn = tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64] | None, object]
+
+PADDING = _core.JSON_PADDING
+"""Zeros behind the text that `read_ordinary` needs."""
 
 _TEXT = np.dtype(object)
 _BOOL, _INT, _FLOAT = np.dtype(bool), np.dtype(np.int64), np.dtype(np.float64)
@@ -83,6 +89,26 @@ class JsonField:
         numbers = np.concatenate([blank, *(row for row in rows if len(row))]).astype(dtype)
         return ColumnData(numbers, dtype, self.shape, len(numbers), offsets), wrong
 
+    def adopt(self, found: CoreColumn) -> ColumnData:
+        """Return what the core read of ordinary rows as `convert` would.
+
+        Raises
+        ------
+        ValueError
+            If there is something that does not go with what was there before.
+        """
+        values, offsets, begins = found[:3]
+        if begins is not None:
+            self._learn(_TEXT)
+            return bytes_column(values.view(np.uint8), begins, offsets)
+        if len(values):
+            self._learn(values.dtype)
+        if self.dtype == _TEXT:
+            return bytes_column(np.empty(0, np.uint8), np.zeros(1, np.int64), offsets)
+        dtype = self.dtype or _FLOAT
+        numbers = values.astype(dtype, copy=False)
+        return ColumnData(numbers, dtype, self.shape, len(numbers), offsets)
+
     def _samples(self, value: Any) -> Sequence[bytes] | NDArray[Any]:
         """Return the samples of one row, and learn their dtype."""
         if value is LACKING or value == []:
@@ -123,6 +149,30 @@ class JsonField:
             raise ValueError("holds text in some rows and numbers in others")
         elif dtype != _TEXT:
             self.dtype = np.promote_types(self.dtype, dtype)
+
+
+def read_ordinary(
+    fields: Sequence[JsonField], keys: Sequence[str], padded: NDArray[np.uint8]
+) -> list[ColumnData] | None:
+    """Return the fields of lines that hold nothing out of the ordinary; else None.
+
+    Parameters
+    ----------
+    fields : sequence of JsonField
+    keys : sequence of str
+        Of each field.
+    padded : ndarray of uint8
+        Whole lines, and `PADDING` zeros.
+    """
+    if any(field.shape for field in fields) or len(set(keys)) < len(keys):
+        return None
+    found = _core.read_json_lines(list(keys), padded)
+    if found is None:
+        return None
+    try:
+        return [field.adopt(one) for field, one in zip(fields, found, strict=True)]
+    except ValueError:
+        return None
 
 
 def _has_float(value: Any) -> bool:

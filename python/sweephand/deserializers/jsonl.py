@@ -7,12 +7,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sweephand.columns import ColumnData
 from sweephand.deserializers.indexed import IndexedDeserializer, Kind, UnitScan
 from sweephand.errors import DataError
 from sweephand.files import Files, SourceFile, find_files
 from sweephand.index_file import Advance
-from sweephand.json_columns import LACKING, JsonField
+from sweephand.json_columns import LACKING, PADDING, JsonField, read_ordinary
 from sweephand.range_reader import open_to_scan
 from sweephand.streams import StreamDefs
 
@@ -70,11 +73,6 @@ class JSONLDeserializer(IndexedDeserializer):
     def __init__(self, files: Files, streams: StreamDefs) -> None:
         super().__init__(find_files(files), streams)
 
-    @property
-    def load_threads(self) -> int:
-        """One for local files: parsing holds the GIL."""
-        return max(1, super().load_threads // 2)
-
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Parse every line once."""
         scan = UnitScan()
@@ -84,21 +82,22 @@ class JSONLDeserializer(IndexedDeserializer):
             begin = _find_begin(file)
             source.seek(begin)
             line = 1
-            while lines := _read_lines(source, file):
+            while text := _read_text(source, file):
                 first_row = sum(scan.rows)
-                place = (begin, begin + sum(map(len, lines)), line, first_row)
-                columns, wrong = self._convert(lines, fields, file, place)
+                place = (begin, begin + len(text), line, first_row)
+                padded = np.frombuffer(text + bytes(PADDING), np.uint8)
+                columns, wrong = self._convert(padded, fields, file, place)
                 for name, column in zip(fields, columns, strict=True):
                     scan.lengths.setdefault(name, []).append(column.lengths)
                 for row, error in wrong.items():
                     scan.add_error(error)
                     scan.damaged_rows.append(first_row + row)
                 scan.rows.append(columns[0].num_sequences)
-                scan.num_bytes.append(place[1] - begin)
+                scan.num_bytes.append(len(text))
                 units.append(place)
-                advance(place[1] - begin)
+                advance(len(text))
                 begin = place[1]
-                line += len(lines)
+                line += text.count(b"\n")
         scan.facts["units"] = units
         for name, field in fields.items():
             if field.dtype is not None:
@@ -112,8 +111,11 @@ class JSONLDeserializer(IndexedDeserializer):
         """Parse the lines of some units."""
         first, _, *numbers = facts["units"][begin]
         stop = facts["units"][end - 1][1]
-        lines = io.BytesIO(file.fetch(first, stop - first).data).readlines()
-        return self._convert(lines, self._fields(), file, (first, stop, *numbers))
+        padded = file.fetch(first, stop - first, PADDING)
+        if not padded.flags.writeable:  # the answer of a store
+            padded = padded.copy()
+        padded[stop - first :] = 0
+        return self._convert(padded, self._fields(), file, (first, stop, *numbers))
 
     def _fields(self) -> dict[str, JsonField]:
         """Return the fields, with the dtypes that a scan of all files found."""
@@ -128,12 +130,27 @@ class JSONLDeserializer(IndexedDeserializer):
 
     def _convert(
         self,
-        lines: Sequence[bytes],
+        padded: NDArray[np.uint8],
         fields: Mapping[str, JsonField],
         file: SourceFile,
         place: tuple[int, ...],
     ) -> tuple[list[ColumnData], dict[int, DataError]]:
         """Return the streams of some lines; `place` is their begin, end, first line and row."""
+        keys = [self.fields[name] for name in fields]
+        ordinary = read_ordinary(list(fields.values()), keys, padded)
+        if ordinary is not None:
+            return ordinary, {}
+        lines = io.BytesIO(padded[: place[1] - place[0]].data).readlines()
+        return self._convert_one_by_one(lines, fields, file, place)
+
+    def _convert_one_by_one(
+        self,
+        lines: Sequence[bytes],
+        fields: Mapping[str, JsonField],
+        file: SourceFile,
+        place: tuple[int, ...],
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Do so for lines that hold something else, and find what is wrong with them."""
         offset, _, first_line, first_row = place
         objects: list[dict[str, Any]] = []
         places: list[tuple[int, int]] = []  # offset and line of every row
@@ -186,20 +203,16 @@ def _find_begin(file: SourceFile) -> int:
     return len(_BOM) if head.startswith(_BOM) else 0
 
 
-def _read_lines(source: io.BufferedReader, file: SourceFile) -> list[bytes]:
-    """Return the next lines, about as many as make a unit."""
-    lines: list[bytes] = []
-    num_bytes = 0
-    while num_bytes < _UNIT_BYTES:
-        line = source.readline(_MAX_LINE_BYTES + 1)
-        if len(line) > _MAX_LINE_BYTES:
+def _read_text(source: io.BufferedReader, file: SourceFile) -> bytes:
+    """Return the next lines, about as many bytes as make a unit."""
+    text = source.read(_UNIT_BYTES)
+    if text and not text.endswith(b"\n"):
+        text += source.readline(_MAX_LINE_BYTES + 1)
+        begin = text.rfind(b"\n", 0, -1) + 1
+        if len(text) - begin > _MAX_LINE_BYTES:
             raise DataError(
                 f"a line has more than {_MAX_LINE_BYTES} bytes; is this JSON lines?",
                 file.path,
-                source.tell() - len(line),
+                source.tell() - (len(text) - begin),
             )
-        if not line:
-            break
-        lines.append(line)
-        num_bytes += len(line)
-    return lines
+    return text
