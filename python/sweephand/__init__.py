@@ -31,7 +31,8 @@ from sweephand.layouts import (
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.minibatch import Minibatch
 from sweephand.minibatch_data import MinibatchData
-from sweephand.source import MinibatchSource, MinibatchSourceFromData
+from sweephand.source import MinibatchSource
+from sweephand.source_from_data import MinibatchSourceFromData
 from sweephand.streams import StreamDef, StreamDefs, StreamInfo, Streams
 from sweephand.train.learning_rate_control import LearningRateControl
 from sweephand.train.loss_scale import LossScaleOptimizer

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
-import math
 import os
-import threading
-import time
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -17,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.at_exit import close_at_exit
 from sweephand.checks import check_int
 from sweephand.columns import element_type
-from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.base import Deserializer
 from sweephand.errors import DataError, StateError
 from sweephand.joining import open_all
@@ -33,6 +28,7 @@ from sweephand.limits import (
     limit_of_old_name,
 )
 from sweephand.long_sequences import treat_long
+from sweephand.memory_need import MemoryNeed
 from sweephand.minibatch import Minibatch
 from sweephand.planned import PlannedMinibatch
 from sweephand.state import ORDER_VERSION, State, fingerprint_text
@@ -40,6 +36,7 @@ from sweephand.streams import StreamInfo, Streams
 from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS, Window
 
 DEFAULT_NUM_LANES = 48
+_EXIT_SECONDS = 1.0
 
 
 class SizeSchedule(Protocol):
@@ -184,7 +181,6 @@ class MinibatchSource:
             sizing, self._corpus = self._opened.measure(size_stream)
         self._layout = self._layout.settle(self._corpus)
         self._window = window.for_corpus(self._opened.resident)
-        self._largest_chunk_samples = int(sizing.chunk_samples.max())
         self._timeline = _core.Timeline(
             corpus=self._corpus,
             settings=_core.OrderSettings(
@@ -195,6 +191,15 @@ class MinibatchSource:
                 randomize=randomize,
             ),
         )
+        self._memory = MemoryNeed(
+            opened=self._opened,
+            corpus=self._corpus,
+            layout=self._layout,
+            largest_chunk_samples=int(sizing.chunk_samples.max()),
+            window_chunks=self.num_lanes * self.block_chunks,
+            num_threads=self._num_threads,
+            prefetch=prefetch,
+        )
         self._sizes_known = sizing.fingerprinted
         self._limit = limits.in_samples(self._corpus.num_samples)
         self._end = min(self._limit, END_OF_TIME)
@@ -202,7 +207,7 @@ class MinibatchSource:
         self._state = self._state_at_start()
         self._closed = False
         self._engine = self._make_engine()
-        _close_at_exit(self)
+        close_at_exit(self)
 
     def next_minibatch(
         self,
@@ -503,30 +508,7 @@ class MinibatchSource:
         loads ahead, of a store 16. The minibatches are those ahead of the caller, the one that
         is asked for, and the one before it; without threads none is ahead.
         """
-        size = min(minibatch_size_in_samples, self._corpus.num_samples)
-        cells = self._layout.num_cells(size) * self._layout.padding_growth(self._first_sizes)
-        marks = self._layout.mark_bytes * len(self._infos)
-        ahead = self._prefetch if self._num_threads else 0
-        minibatches = (ahead + 2) * cells * (self._opened.sample_bytes + marks)
-        return self._window_bytes(size) + int(minibatches)
-
-    def _window_bytes(self, size: int) -> int:
-        if self._opened.resident:
-            return 0
-        num_chunks = self._corpus.num_chunks
-        window = min(num_chunks, self.num_lanes * self.block_chunks)
-        made_at_once = size * (self._num_threads + 1)
-        borders = math.ceil(made_at_once * num_chunks / (self._corpus.num_samples * window))
-        largest = self._largest_chunk_samples * self._opened.sample_bytes
-        chunks = min(num_chunks, window * (1 + borders))
-        loads = min(chunks, self._opened.stored_loads)
-        if not self._num_threads:
-            loads = min(loads, 1)
-        return int((chunks + loads) * largest)
-
-    def _first_sizes(self) -> NDArray[np.uint32]:
-        """Sizes of some sequences that can be told without reading much."""
-        return self._corpus.sizes(0, min(int(self._opened.chunk_sequences[0]), 10_000))
+        return self._memory.bound(minibatch_size_in_samples)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as what makes the same source again, at the same place."""
@@ -683,34 +665,6 @@ def _remake(
     return source
 
 
-class MinibatchSourceFromData(MinibatchSource):
-    """Deliver arrays in their order, again and again, never across the end of the data.
-
-    Parameters
-    ----------
-    data_streams : dict
-        Stream name to data, as `ArrayDeserializer` takes them.
-    max_samples : int
-        End of the timeline, in samples.
-
-    Examples
-    --------
-    >>> import numpy as np, sweephand as sh
-    >>> source = sh.MinibatchSourceFromData({"x": np.arange(5)}, max_samples=10)
-    >>> [minibatch["x"].values.tolist() for minibatch in source.minibatches(3)]
-    [[0, 1, 2], [3, 4], [0, 1, 2], [3, 4]]
-    """
-
-    _crosses_sweeps = False
-
-    def __init__(
-        self, data_streams: Mapping[str, object], max_samples: int = INFINITELY_REPEAT
-    ) -> None:
-        super().__init__(
-            ArrayDeserializer(data_streams), max_samples=max_samples, randomize=False
-        )
-
-
 def _choose_layout(layout: Layout | None, frame_mode: bool, truncation_length: int) -> Layout:
     check_int("truncation_length", truncation_length, 0, 2**31)
     if frame_mode and truncation_length:
@@ -743,23 +697,3 @@ def _size_stream(infos: Sequence[StreamInfo]) -> str | None:
 
 def _default_threads() -> int:
     return max(1, (os.cpu_count() or 2) // 2)
-
-
-_EXIT_SECONDS = 1.0
-
-_open_sources: weakref.WeakSet[MinibatchSource] = weakref.WeakSet()
-
-
-def _close_at_exit(source: MinibatchSource) -> None:
-    """Have the source closed before the interpreter is taken down: its threads may need it."""
-    if not _open_sources:
-        atexit.unregister(_close_all)
-        atexit.register(_close_all)
-    _open_sources.add(source)
-
-
-def _close_all() -> None:
-    for source in list(_open_sources):
-        source.close_for_exit()
-    if threading.active_count() > 1:
-        time.sleep(0.05)  # daemon threads that were in a call leave it while they can
