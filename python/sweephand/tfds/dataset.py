@@ -148,10 +148,9 @@ class Dataset(Deserializer):
             f"{self._ids.of(number, 0)}+{row.take}"
             for number, row in enumerate(self._order.rows)
         ]
+        by_chunk = _core.CallbackDeserializer(load)
         return Opened(
-            core=_core.FetchingDeserializer(reader.fetch)
-            if is_local
-            else _core.CallbackDeserializer(load),
+            core=_core.FetchingDeserializer(reader.fetch) if is_local else by_chunk,
             streams=infos,
             chunk_sequences=counts,
             size_by=lambda stream: _one_each(stream, counts),
@@ -164,7 +163,8 @@ class Dataset(Deserializer):
             index=files.index_path,
             order=_Order(self._order, self._row_starts),
             load_threads=1 if is_local else REMOTE_LOAD_THREADS,
-            holds_stored=not is_local,
+            holds_stored=True,
+            chunked=by_chunk if is_local else None,
             open_chunks=2 * self._order.num_open,  # a border of chunks may lie within a visit
         )
 
