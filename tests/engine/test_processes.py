@@ -183,10 +183,14 @@ def test_a_daemon_thread_in_a_call_does_not_break_the_end() -> None:
         assert done.returncode == 0, done.stderr
 
 
+# Where tests run in the background of a shell, programs are born deaf to it.
+HEARD = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 def interrupted(code: str) -> subprocess.CompletedProcess[str]:
     """Run code that prints "stuck" where it is to be interrupted."""
     process = subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
+        [sys.executable, "-c", HEARD + PRELUDE + textwrap.dedent(code)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
