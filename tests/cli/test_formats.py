@@ -39,7 +39,15 @@ def tfds(folder: Path) -> list[object]:
     return [write_folder(folder, {"s": numbered(20, 0, 20)}, NUMBERED)]
 
 
+def npy(folder: Path) -> list[object]:
+    tokens = corpus_for(format_corpora.npy).tokens
+    np.save(folder / "tokens.npy", np.concatenate(tokens))
+    np.save(folder / "tokens_offsets.npy", np.cumsum([0, *map(len, tokens)]))
+    return [folder]
+
+
 WRITERS = {
+    "folder of .npy": npy,
     "CNTK text": ctf,
     "TFDS folder": tfds,
     "bare numbers": raw,
@@ -52,7 +60,7 @@ WRITERS = {
     "Arrow": from_corpus(format_corpora.arrow_files),
     "Hugging Face folder": from_corpus(format_corpora.saved_dataset, "saved"),
 }
-NEED_NO_INDEX = ("bare numbers", "Megatron")
+NEED_NO_INDEX = ("folder of .npy", "bare numbers", "Megatron")
 LOCAL_ONLY = ("Hugging Face folder",)
 
 
@@ -70,6 +78,7 @@ def corpus(kind: str, tmp_path: Path) -> list[object]:
 def test_every_format_is_told_by_its_bytes(kind: str, corpus: list[object], call: Call) -> None:
     facts = call("info", *corpus, "--json").facts
     is_folder = Path(str(corpus[0])).is_dir() and kind not in (
+        "folder of .npy",
         "TFDS folder",
         "Hugging Face folder",
     )

@@ -103,10 +103,10 @@ def test_an_empty_array_and_an_empty_file_are_refused(tmp_path: Path) -> None:
         source_of(tmp_path / "x.npy")
 
 
-def test_what_is_no_file_is_an_error_of_the_system(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+def test_what_is_no_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"none\.npy"):
         source_of(tmp_path / "none.npy")
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(sh.DataError, match="this is a folder"):
         source_of(tmp_path)
 
 

@@ -16,6 +16,7 @@ from tests.read.format_corpora import (
     ctf,
     jsonl,
     megatron,
+    npy,
     parquet,
     raw_tokens,
     tfrecords,
@@ -31,6 +32,9 @@ OPEN: dict[Any, Any] = {
     ctf: lambda at: sh.CTFDeserializer(f"{at}/*.ctf", CTF_STREAMS, chunk_size_in_bytes=200),
     megatron: lambda at: sh.MegatronDeserializer(f"{at}/part-*", TOKENS),
     raw_tokens: lambda at: sh.RawTokensDeserializer(f"{at}/*.bin", "uint16", 5, TOKENS),
+    npy: lambda at: sh.NpyDeserializer(
+        {"tokens": (f"{at}/tokens.npy", f"{at}/offsets.npy")}, TOKENS, chunk_size=9
+    ),
     jsonl: lambda at: sh.JSONLDeserializer(f"{at}/*.jsonl", ALL),
     parquet: lambda at: sh.ParquetDeserializer(f"{at}/*.parquet", ALL),
     tfrecords: lambda at: sh.TFRecordDeserializer(f"{at}/*.tfrecord", ALL),

@@ -156,30 +156,26 @@ def _with_offsets(members: dict[str, Member]) -> dict[str, Member | tuple[Member
     }
 
 
-def _local(path: AnyPath) -> Path:
-    if isinstance(path, RemotePath):
-        raise ValueError(f"{path}: arrays are read from local disks only")
-    return path
-
-
-def _open_npy(place: AnyPath, wanted: Wanted) -> Deserializer:
-    path = _local(place)
+def _open_npy(path: AnyPath, wanted: Wanted) -> Deserializer:
     offsets = path.with_name(f"{path.stem}{_OFFSETS}.npy")
     files = [path, offsets] if offsets.exists() else [path]
     return _open_files(files, wanted)
 
 
 def _open_folder(path: AnyPath, wanted: Wanted) -> Deserializer:
-    return _open_files(sorted(_local(path).glob("*.npy")), wanted)
+    found: Iterable[AnyPath] = path.glob("*.npy")
+    return _open_files(sorted(found, key=lambda one: one.name), wanted)
 
 
-def _open_files(files: list[Path], wanted: Wanted) -> Deserializer:
+def _open_files(files: list[AnyPath], wanted: Wanted) -> Deserializer:
     streams = _with_offsets({file.stem: file for file in files})
     return NpyDeserializer(streams, wanted.definitions(streams), wanted.chunk_size)
 
 
 def _open_npz(path: AnyPath, wanted: Wanted) -> Deserializer:
-    streams = _with_offsets(_load_npz(_local(path)))
+    if isinstance(path, RemotePath):
+        raise ValueError(f"{path}: archives are read from local disks only")
+    streams = _with_offsets(_load_npz(path))
     return ArrayDeserializer(
         streams,
         wanted.definitions(streams),

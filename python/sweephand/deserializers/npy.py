@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from io import BufferedReader
 from tokenize import TokenError
 from typing import Any
 
@@ -26,28 +26,32 @@ from sweephand.deserializers.base import (
     size_columns,
 )
 from sweephand.errors import DataError
-from sweephand.files import LocalFile, join_pieces, stat_file
+from sweephand.files import REMOTE_LOAD_THREADS, LocalFile, SourceFile, are_local, join_pieces
 from sweephand.ids import SequenceIds, ShardIds
+from sweephand.range_reader import RangeReader
+from sweephand.remote_path import as_path, stat_all
 from sweephand.streams import StreamDef, StreamDefs
 
 Path_ = str | os.PathLike[str]
 
 _CHUNK_BYTES = 8 << 20
 _MAX_HEADER = 65536
+_HEAD = 4096  # bytes that are asked for at a time
 
 
 class NpyDeserializer(Deserializer):
     """Serve ``.npy`` files, reading each sequence where it lies.
 
     A file is opened once and read by ``pread``: one that is cut or changed meanwhile is an
-    error, not a crash. Where the source is given a window, whole chunks are read and held.
+    error, not a crash. Where the source is given a window, and from stores always, whole chunks
+    are read and held.
 
     Parameters
     ----------
     streams : dict
-        Stream name to the path of a ``.npy`` file of shape (sequences, *shape), or to ``(values
-        path, offsets path)``: samples one behind the other, shape (samples, *shape), and where
-        each sequence begins, shape (sequences + 1,), which is kept in memory.
+        Stream name to the path or URL of a ``.npy`` file of shape (sequences, *shape), or to
+        ``(values path, offsets path)``: samples one behind the other, shape (samples, *shape),
+        and where each sequence begins, shape (sequences + 1,), which is kept in memory.
     definitions : StreamDefs, optional
         As in `ArrayDeserializer`.
     chunk_size : int, optional
@@ -79,7 +83,7 @@ class NpyDeserializer(Deserializer):
         self._chunk_size = chunk_size
         defined = definitions or StreamDefs(**{stream: StreamDef() for stream in streams})
         self._columns: dict[str, ColumnData] = {}
-        self._files: dict[str, LocalFile] = {}
+        self._files: dict[str, SourceFile] = {}
         for stream, definition in defined.items():
             field = definition.field or stream
             if field not in streams:
@@ -87,9 +91,10 @@ class NpyDeserializer(Deserializer):
                     f"no file for stream {field!r}, there are: {', '.join(streams)}"
                 )
             paths = streams[field]
-            values, offsets = paths if isinstance(paths, tuple) else (paths, None)
-            self._columns[stream] = open_column(stream, values, offsets)
-            self._files[stream] = stat_file(values)
+            given = paths if isinstance(paths, tuple) else (paths,)
+            values, *offsets = stat_all([as_path(path) for path in given])
+            self._columns[stream] = open_column(stream, values, *offsets)
+            self._files[stream] = values
         self._infos = [
             describe_stream(stream, self._columns[stream], definition)
             for stream, definition in defined.items()
@@ -119,27 +124,61 @@ class NpyDeserializer(Deserializer):
         starts = chunk_starts(
             num_sequences, self._chunk_size or max(1, _CHUNK_BYTES // mean_bytes)
         )
-        chunk = make_chunk([self._in_file(stream) for stream in columns], owned=False)
+        is_local = are_local(list(self._files.values()))
+        core: _core.Deserializer = _core.CallbackDeserializer(partial(self._load, starts))
+        chunked: _core.Deserializer | None = None
+        if is_local:
+            chunk = make_chunk([self._in_file(stream) for stream in columns], owned=False)
+            core = _core.ResidentDeserializer(chunk)
+            chunked = _core.ExtentChunks(chunk, starts.astype(np.uint64))
         return Opened(
-            core=_core.ResidentDeserializer(chunk),
+            core=core,
             streams=self._infos,
             chunk_sequences=np.diff(starts).astype(np.uint64),
             size_by=partial(size_columns, columns, starts),
             ids=ids,
             names=names,
-            resident=True,
+            resident=is_local,
             sample_bytes=delivered / max(1, num_samples),
-            chunked=_core.ExtentChunks(chunk, starts.astype(np.uint64)),
+            load_threads=1 if is_local else REMOTE_LOAD_THREADS,
+            chunked=chunked,
         )
 
     def _in_file(self, stream: str) -> ColumnData:
         """Return a column that is read where it lies."""
-        column, file = self._columns[stream], self._files[stream]
-        begin = file.size - column.num_samples * column.sample_bytes
-        return replace(
-            column,
-            extents=join_pieces([file], np.array([[0, begin, file.size - begin]], np.uint64)),
-        )
+        file = self._files[stream]
+        assert isinstance(file, LocalFile)
+        extents = join_pieces([file], np.array([[0, *self._data_of(stream)]], np.uint64))
+        return replace(self._columns[stream], extents=extents)
+
+    def _data_of(self, stream: str) -> tuple[int, int]:
+        """Return where the data of a file begin, and their bytes."""
+        column = self._columns[stream]
+        size = column.num_samples * column.sample_bytes
+        return self._files[stream].size - size, size
+
+    def _load(self, starts: NDArray[np.int64], chunk: int) -> _core.Chunk:
+        """Load a chunk of objects in stores, by one request for each."""
+        first, end = starts[chunk : chunk + 2].tolist()
+        columns = []
+        for stream, column in self._columns.items():
+            file, sample = self._files[stream], column.sample_bytes
+            offsets = column.sample_offsets
+            begin, stop = (first, end) if offsets is None else offsets[[first, end]].tolist()
+            place = self._data_of(stream)[0] + begin * sample
+            values = file.fetch(place, (stop - begin) * sample).view(column.dtype)
+            file.check_unchanged()
+            columns.append(
+                replace(
+                    column,
+                    values=values.reshape(-1, *column.shape),
+                    num_samples=stop - begin,
+                    sample_offsets=None
+                    if offsets is None
+                    else offsets[first : end + 1] - begin,
+                )
+            )
+        return make_chunk(columns)
 
 
 @dataclass(frozen=True)
@@ -151,29 +190,26 @@ class NpyHeader:
     offset: int
 
 
-def read_header(path: Path_) -> NpyHeader:
+def read_header(file: SourceFile) -> NpyHeader:
     """Read and check the header of a ``.npy`` file against the file's size.
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such file.
     DataError
         If the header is damaged, the data are cut or longer than it says, or elements are
         objects.
     """
-    name = os.fspath(path)
-    size = Path(path).stat().st_size
-    with Path(path).open("rb") as file:
+    name = file.path
+    with BufferedReader(RangeReader(file), _HEAD) as content:
         try:
-            version = npy_format.read_magic(file)
+            version = npy_format.read_magic(content)
             readers = {
                 (1, 0): npy_format.read_array_header_1_0,
                 (2, 0): npy_format.read_array_header_2_0,
             }
             if version not in readers:
                 raise ValueError(f"version {version} is not supported, only 1.0 and 2.0")
-            shape, fortran_order, dtype = readers[version](file, max_header_size=_MAX_HEADER)
+            shape, fortran_order, dtype = readers[version](content, max_header_size=_MAX_HEADER)
         except (
             ValueError,
             EOFError,
@@ -187,7 +223,7 @@ def read_header(path: Path_) -> NpyHeader:
             raise DataError(
                 f"this is no .npy file, or its header is damaged: {error}", name
             ) from None
-        offset = file.tell()
+        offset = content.tell()
     if dtype.hasobject:
         raise DataError(
             "the file holds pickled objects, which are never loaded; save numbers", name
@@ -199,20 +235,23 @@ def read_header(path: Path_) -> NpyHeader:
     if any(n < 0 for n in shape):
         raise DataError(f"the header says shape {shape}, which cannot be", name, offset)
     wanted = offset + int(np.prod(shape, dtype=object)) * dtype.itemsize
-    if size != wanted:
-        state = "cut short" if size < wanted else "longer than its array"
+    if file.size != wanted:
+        state = "cut short" if file.size < wanted else "longer than its array"
         raise DataError(
-            f"the file is {state}: {shape} of {dtype} needs {wanted} bytes, there are {size}",
+            f"the file is {state}: {shape} of {dtype} needs {wanted} bytes, there are "
+            f"{file.size}",
             name,
-            min(size, wanted),
+            min(file.size, wanted),
         )
     return NpyHeader(shape, dtype, offset)
 
 
-def open_column(stream: str, values: Path_, offsets: Path_ | None) -> ColumnData:
+def open_column(
+    stream: str, values: SourceFile, offsets: SourceFile | None = None
+) -> ColumnData:
     """Open one stream of ``.npy`` files; see `NpyDeserializer`."""
     header = read_header(values)
-    name = os.fspath(values)
+    name = values.path
     if not header.shape:
         raise DataError("the file holds a single number, not an array of samples", name)
     check_dtype(stream, header.dtype)
@@ -231,18 +270,18 @@ def open_column(stream: str, values: Path_, offsets: Path_ | None) -> ColumnData
     )
 
 
-def _read_offsets(stream: str, path: Path_, num_samples: int) -> NDArray[np.int64]:
-    header = read_header(path)
+def _read_offsets(stream: str, file: SourceFile, num_samples: int) -> NDArray[np.int64]:
+    header = read_header(file)
     if len(header.shape) != 1 or header.dtype.kind not in "iu":
         raise DataError(
             f"offsets must be one row of integers, got {header.dtype} of shape {header.shape}",
-            os.fspath(path),
+            file.path,
             stream=stream,
         )
-    loaded = np.load(path, allow_pickle=False)
+    loaded = file.read(header.offset, file.size - header.offset).view(header.dtype)
     checked = np.ascontiguousarray(loaded, dtype=np.int64)
     try:
         _core.check_offsets(checked, num_samples)
     except ValueError as error:
-        raise DataError(str(error), os.fspath(path), stream=stream) from None
+        raise DataError(str(error), file.path, stream=stream) from None
     return checked
