@@ -225,8 +225,9 @@ def open_store(url: str) -> tuple[Any, str]:
     if protocol in _OBSTORE and find_spec("obstore"):
         from obstore.fsspec import FsspecStore
 
+        make: Any = FsspecStore  # its types know some protocols, and take no options for others
         options = {"client_options": {"allow_http": True}} if protocol == "http" else {}
-        store = FsspecStore(protocol, **options)
+        store = make(protocol, **options)
         return store, store._strip_protocol(url)
     try:
         from fsspec.core import url_to_fs
