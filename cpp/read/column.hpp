@@ -21,7 +21,7 @@ class Extents;
 //   element    = element_bytes at `values`, or in `extents`
 //
 // Fixed samples have sample_elements elements each. Sparse samples also have one index per
-// element.
+// element; `indices` is not null then, also where there are no elements.
 struct Column {
   const std::byte* values = nullptr;
   const std::int64_t* sample_offsets = nullptr;

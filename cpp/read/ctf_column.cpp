@@ -259,7 +259,8 @@ class SparseColumn final : public TypedColumn<T> {
   Column borrow() const override {
     Column column = TypedColumn<T>::borrow();
     column.element_offsets = element_offsets_.data();
-    column.indices = indices_.data();
+    static constexpr std::int32_t kNone = 0;  // null would say that the stream is not sparse
+    column.indices = indices_.empty() ? &kNone : indices_.data();
     return column;
   }
 

@@ -57,6 +57,18 @@ def test_sparse_samples_are_rows_of_a_matrix(tmp_path: Path) -> None:
     assert minibatch["query"].values.shape == (3, 20)
 
 
+def test_a_chunk_without_a_sparse_value_is_sparse_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.ctf"
+    path.write_text("0 |Q |L 1 2\n1 |Q 3:1.5 |L 1 2\n2 |Q |L 3 4\n")
+    corpus = sh.CTFDeserializer(path, STREAMS, chunk_size_in_bytes=1)
+    source = sh.MinibatchSource(corpus, randomize=False)
+    assert len(source.chunk_sequences) == 3
+    for size, sums in ((3, [0, 1.5, 0]), (1, [0])):
+        dense = source.next_minibatch(size)["query"].asarray()
+        assert dense.shape == (size, 1, 20)
+        assert dense.sum(axis=(1, 2)).tolist() == sums
+
+
 def test_shards_follow_one_another(tmp_path: Path) -> None:
     write(tmp_path / "b-0.ctf", 5)
     write(tmp_path / "b-1.ctf", 4, first_id=5)
