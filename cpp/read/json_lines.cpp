@@ -57,12 +57,12 @@ struct NumberEnd {
 std::uint32_t read_hex(const char* text) noexcept {
   std::uint32_t value = 0;
   for (int i = 0; i < 4; ++i) {
-    const char byte = text[i];
-    const char lower = static_cast<char>(byte | 0x20);
-    if (is_digit(byte)) {
-      value = value * 16 + static_cast<std::uint32_t>(byte - '0');
+    const unsigned byte = static_cast<unsigned char>(text[i]);
+    const unsigned lower = byte | 0x20U;
+    if (byte >= '0' && byte <= '9') {
+      value = value * 16 + (byte - '0');
     } else if (lower >= 'a' && lower <= 'f') {
-      value = value * 16 + static_cast<std::uint32_t>(lower - 'a' + 10);
+      value = value * 16 + (lower - 'a' + 10);
     } else {
       return 0x10000;
     }
@@ -97,7 +97,10 @@ Escape read_escape(const char* text) noexcept {
 void append_utf8(std::uint32_t code_point, ColumnVector<char>& text) {
   const auto add = [&text](std::uint32_t byte) { text.push_back(static_cast<char>(byte)); };
   const auto add_six = [&](unsigned shift) { add(0x80 | ((code_point >> shift) & 0x3f)); };
-  if (code_point < 0x80) return add(code_point);
+  if (code_point < 0x80) {
+    add(code_point);
+    return;
+  }
   if (code_point < 0x800) {
     add(0xc0 | (code_point >> 6));
   } else if (code_point < 0x10000) {
@@ -150,7 +153,7 @@ bool is_utf8(std::span<const char> text) noexcept {
 // The values of one key.
 class JsonColumn {
  public:
-  explicit JsonColumn(const std::string& key) : key_(key) {}
+  explicit JsonColumn(std::string key) : key_(std::move(key)) {}
 
   std::string_view key() const noexcept { return key_; }
 
@@ -304,7 +307,9 @@ const char* skip_items(const char* text, bool is_object, int depth) noexcept {
   if (*text == closing) return text + 1;
   while (true) {
     if (is_object) {
-      if (*text != '"' || (text = skip_text(text + 1)) == nullptr) return nullptr;
+      if (*text != '"') return nullptr;
+      text = skip_text(text + 1);
+      if (text == nullptr) return nullptr;
       text = skip_blanks(text);
       if (*text != ':') return nullptr;
       text = skip_blanks(text + 1);

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace sweephand {
 namespace {
@@ -19,16 +19,23 @@ std::shared_ptr<const Chunk> read(const std::string& text) {
   return read_json_lines({"a", "b"}, std::span(padded).first(text.size()));
 }
 
-void check_whole(const Chunk& chunk, std::size_t num_bytes) {
+// Offsets of `count` items ascend, and items are no more than bytes. Returns the last one.
+std::uint64_t check_offsets(const std::int64_t* offsets, std::uint64_t count,
+                            std::uint64_t num_bytes) {
+  const std::span all(offsets, count + 1);
+  CHECK(std::ranges::is_sorted(all));
+  const auto last = static_cast<std::uint64_t>(all.back());
+  CHECK(last <= num_bytes);
+  return last;
+}
+
+void check_whole(const Chunk& chunk, std::uint64_t num_bytes) {
   CHECK(chunk.num_sequences <= num_bytes);
   for (const Column& column : chunk.columns) {
-    const std::span offsets(column.sample_offsets, chunk.num_sequences + 1);
-    CHECK(std::ranges::is_sorted(offsets));
-    CHECK(static_cast<std::size_t>(offsets.back()) <= num_bytes);
-    if (column.element_offsets == nullptr) continue;
-    const std::span ends(column.element_offsets, static_cast<std::size_t>(offsets.back()) + 1);
-    CHECK(std::ranges::is_sorted(ends));
-    CHECK(static_cast<std::size_t>(ends.back()) <= num_bytes);
+    const std::uint64_t num_samples =
+        check_offsets(column.sample_offsets, chunk.num_sequences, num_bytes);
+    if (column.element_offsets != nullptr)
+      check_offsets(column.element_offsets, num_samples, num_bytes);
   }
 }
 
