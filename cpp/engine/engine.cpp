@@ -1,11 +1,11 @@
 #include "engine/engine.hpp"
 
 #include "base/error.hpp"
+#include "read/fork_count.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
-#include <unistd.h>
 #include <utility>
 
 namespace sweephand {
@@ -52,13 +52,13 @@ Engine::Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> asse
     : planner_(std::move(planner)),
       assembler_(std::move(assembler)),
       options_(options),
-      process_(::getpid()) {
+      forks_(fork_count()) {
   set_position({.time = planner_->time()});
 }
 
 Engine::~Engine() { close(std::chrono::seconds::zero()); }
 
-bool Engine::forked() const noexcept { return process_ != ::getpid(); }
+bool Engine::forked() const noexcept { return forks_ != fork_count(); }
 
 bool Engine::runs_here() const { return threads_.holds_caller() || assembler_->runs_here(); }
 

@@ -101,7 +101,7 @@ class Engine {
   std::unique_ptr<Planner> planner_;
   std::shared_ptr<Assembler> assembler_;
   EngineOptions options_;
-  int process_;
+  std::uint64_t forks_;
 
   mutable std::mutex mutex_;  // guards all below; the planner too, while `planning_` is false
   std::condition_variable progress_;  // something that a caller may wait for has changed

@@ -1,13 +1,15 @@
 #include "read/block_pool.hpp"
 
+#include "read/fork_count.hpp"
+
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <new>
 #include <sys/mman.h>
 #include <tuple>
-#include <unistd.h>
 
 namespace sweephand {
 namespace {
@@ -51,7 +53,7 @@ struct BlockPool::State {
   std::size_t free_bytes = 0;
   std::size_t used_bytes = 0;
   std::size_t most_used_bytes = 0;
-  pid_t process = ::getpid();
+  const std::uint64_t forks = fork_count();
 
   // Small ones go first: they are made anew in no time, and large ones serve small requests
   // too.
@@ -75,7 +77,7 @@ BlockPool::~BlockPool() {
 
 Block BlockPool::take(std::size_t bytes) {
   std::size_t capacity = round_up(bytes);
-  if (state_->process != ::getpid()) return {allocate(capacity), capacity};
+  if (state_->forks != fork_count()) return {allocate(capacity), capacity};
   std::byte* data = nullptr;
   std::unique_lock lock(state_->mutex);
   const auto found = state_->free.lower_bound(capacity);
@@ -95,7 +97,7 @@ Block BlockPool::take(std::size_t bytes) {
 }
 
 void BlockPool::give_back(Block block) noexcept {
-  if (state_->process != ::getpid()) {
+  if (state_->forks != fork_count()) {
     release(block);
     return;
   }
