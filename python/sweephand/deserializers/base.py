@@ -250,6 +250,23 @@ def chunk_starts(num_sequences: int, chunk_size: int) -> NDArray[np.int64]:
     return np.append(np.arange(0, num_sequences, chunk_size), num_sequences).astype(np.int64)
 
 
+def read_in_place(
+    columns: Sequence[ColumnData], starts: NDArray[np.int64]
+) -> tuple[_core.Deserializer, _core.Deserializer]:
+    """Return what reads columns in local files sequence by sequence, and what by chunks.
+
+    Parameters
+    ----------
+    columns : sequence of ColumnData
+        One per stream; their values lie in extents.
+    starts : ndarray of int64, shape (chunks + 1,)
+        The first sequence of every chunk, and the end.
+    """
+    chunk = make_chunk(columns, owned=False)
+    by_chunk = _core.ExtentChunks(chunk, starts.astype(np.uint64))
+    return _core.ResidentDeserializer(chunk), by_chunk
+
+
 def make_chunk(
     columns: Sequence[ColumnData], *, owned: bool = True, skipped: Sequence[int] = ()
 ) -> _core.Chunk:

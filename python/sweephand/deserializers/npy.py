@@ -23,6 +23,7 @@ from sweephand.deserializers.base import (
     Opened,
     chunk_starts,
     make_chunk,
+    read_in_place,
     size_columns,
 )
 from sweephand.errors import DataError
@@ -128,9 +129,8 @@ class NpyDeserializer(Deserializer):
         core: _core.Deserializer = _core.CallbackDeserializer(partial(self._load, starts))
         chunked: _core.Deserializer | None = None
         if is_local:
-            chunk = make_chunk([self._in_file(stream) for stream in columns], owned=False)
-            core = _core.ResidentDeserializer(chunk)
-            chunked = _core.ExtentChunks(chunk, starts.astype(np.uint64))
+            in_files = [self._in_file(stream) for stream in columns]
+            core, chunked = read_in_place(in_files, starts)
         return Opened(
             core=core,
             streams=self._infos,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.columns import ColumnData, describe_stream, offsets_of
-from sweephand.deserializers.base import Opened, make_chunk, size_columns
+from sweephand.deserializers.base import Opened, make_chunk, read_in_place, size_columns
 from sweephand.errors import DataError
 from sweephand.files import REMOTE_LOAD_THREADS, LocalFile, SourceFile, are_local, join_pieces
 from sweephand.ids import SequenceIds
@@ -66,11 +66,9 @@ class TokenFiles:
         core: _core.Deserializer = _core.CallbackDeserializer(partial(self._load, starts))
         chunked: _core.Deserializer | None = None
         if is_local:
-            chunk = make_chunk([replace(column, extents=self._extents())], owned=False)
-            core = _core.ResidentDeserializer(chunk)
-            chunked = (
-                None if self.mapped else _core.ExtentChunks(chunk, starts.astype(np.uint64))
-            )
+            in_files = replace(column, extents=self._extents())
+            core, by_chunk = read_in_place([in_files], starts)
+            chunked = None if self.mapped else by_chunk
         return Opened(
             core=core,
             streams=[describe_stream(name, column, definition)],
