@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -53,6 +54,9 @@ class StaleError : public DataError {
   explicit StaleError(const std::string& reason, Place place = {})
       : DataError(reason, std::move(place), true) {}
 };
+
+// Told of damage that is passed over: counts it, or throws it when no budget is left for it.
+using Report = std::function<void(const DataError&)>;
 
 // No error of the data: whoever waits is told at once, wherever it happened. `cause` is what
 // the caller gets.

@@ -32,13 +32,17 @@ py::object decode(const Text& text) {
   return decoded;
 }
 
-void raise(const DataError& error) {
+py::object to_python(const DataError& error) {
   const py::object type = py::module_::import("sweephand.errors")
                               .attr(error.is_stale() ? "StaleError" : "DataError");
   const Place& at = error.place();
-  const py::object instance = type(decode(error.reason()), decode(at.file), at.offset, at.chunk,
-                                   decode(at.stream), at.sequence, at.line);
-  PyErr_SetObject(type.ptr(), instance.ptr());
+  return type(decode(error.reason()), decode(at.file), at.offset, at.chunk, decode(at.stream),
+              at.sequence, at.line);
+}
+
+void raise(const DataError& error) {
+  const py::object instance = to_python(error);
+  PyErr_SetObject(py::type::of(instance).ptr(), instance.ptr());
 }
 
 // OSError picks the subclass, such as FileNotFoundError, by the number.
@@ -73,6 +77,13 @@ void translate(std::exception_ptr pointer) {
 }
 
 }  // namespace
+
+Report report_to(py::function function) {
+  return [held = hold(std::move(function))](const DataError& error) {
+    const py::gil_scoped_acquire gil;
+    call(*held, to_python(error));
+  };
+}
 
 void bind_base(py::module_& module) {
   py::register_local_exception_translator(&translate);

@@ -70,6 +70,9 @@ py::object call(const py::function& function, const Arguments&... arguments) {
   }
 }
 
+// Tells Python code of damage; what it raises goes to whoever waits.
+Report report_to(py::function function);
+
 void bind_base(py::module_& module);
 void bind_compose(py::module_& module);
 void bind_engine(py::module_& module);

@@ -155,7 +155,7 @@ void bind_engine(py::module_& module) {
   py::class_<StreamSpec>(module, "StreamSpec")
       .def(py::init([](std::string name, std::uint32_t member, std::uint32_t column,
                        ElementType type, std::uint32_t element_bytes, bool variable,
-                       std::uint64_t sample_elements, bool broadcast,
+                       std::uint64_t sample_elements, bool broadcast, bool counts,
                        const py::bytes& pad_value) {
              const auto bytes = std::as_bytes(std::span(std::string_view(pad_value)));
              return StreamSpec{.name = std::move(name),
@@ -166,10 +166,11 @@ void bind_engine(py::module_& module) {
                                .variable = variable,
                                .sample_elements = sample_elements,
                                .broadcast = broadcast,
+                               .counts = counts,
                                .pad_value = {bytes.begin(), bytes.end()}};
            }),
            "name"_a, "member"_a, "column"_a, "type"_a, "element_bytes"_a, "variable"_a,
-           "sample_elements"_a, "broadcast"_a, "pad_value"_a);
+           "sample_elements"_a, "broadcast"_a, "counts"_a, "pad_value"_a);
 
   py::class_<AssembleOptions>(module, "AssembleOptions")
       .def(py::init([](Form form, bool pad_left, std::uint32_t multiple_of, bool segments) {
@@ -182,8 +183,12 @@ void bind_engine(py::module_& module) {
       .def_readonly("pad_left", &AssembleOptions::pad_left)
       .def_readonly("multiple_of", &AssembleOptions::multiple_of);
   py::class_<Assembler, std::shared_ptr<Assembler>>(module, "Assembler")
-      .def(py::init<std::vector<Member>, std::vector<StreamSpec>, AssembleOptions, bool>(),
-           "members"_a, "streams"_a, "options"_a, "load_ahead"_a);
+      .def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams,
+                       const AssembleOptions& options, bool load_ahead, py::function report) {
+             return std::make_shared<Assembler>(std::move(members), std::move(streams), options,
+                                                load_ahead, report_to(std::move(report)));
+           }),
+           "members"_a, "streams"_a, "options"_a, "load_ahead"_a, "report"_a);
 
   py::class_<EngineStats>(module, "EngineStats")
       .def_readonly("minibatches", &EngineStats::minibatches)

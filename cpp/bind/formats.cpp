@@ -83,6 +83,7 @@ void bind_ctf(py::module_& module) {
       .def_readonly("ledger", &CtfIndex::ledger)
       .def_readonly("num_lines", &CtfIndex::num_lines)
       .def_readonly("num_samples", &CtfIndex::num_samples)
+      .def_readonly("num_met", &CtfIndex::num_met)
       .def_property_readonly("undeclared",
                              [](const CtfIndex& self) {
                                py::dict counts;  // of names, which may be any bytes

@@ -29,18 +29,32 @@ auto data_or_null(const std::optional<Array>& array) {
   return array ? array->data() : nullptr;
 }
 
+template <class Array>
+std::uint64_t size_or_none(const std::optional<Array>& array) {
+  return array ? static_cast<std::uint64_t>(array->size()) : 0;
+}
+
 Column make_column(const std::optional<py::array>& values, const Integers& sample_offsets,
                    const Integers& element_offsets, const Indices& indices,
                    std::uint64_t element_bytes, std::uint64_t sample_elements, ElementType type,
-                   const std::optional<std::shared_ptr<Extents>>& extents) {
-  return {.values = values ? static_cast<const std::byte*>(values->data()) : nullptr,
-          .sample_offsets = data_or_null(sample_offsets),
-          .element_offsets = data_or_null(element_offsets),
-          .indices = data_or_null(indices),
-          .element_bytes = element_bytes,
-          .sample_elements = sample_elements,
-          .type = type,
-          .extents = extents ? extents->get() : nullptr};
+                   const std::optional<std::shared_ptr<Extents>>& extents,
+                   std::uint64_t num_samples) {
+  const std::uint64_t bytes = extents
+                                  ? (*extents)->num_bytes()
+                                  : static_cast<std::uint64_t>(values ? values->nbytes() : 0);
+  return bounded({.values = values ? static_cast<const std::byte*>(values->data()) : nullptr,
+                  .sample_offsets = data_or_null(sample_offsets),
+                  .element_offsets = data_or_null(element_offsets),
+                  .indices = data_or_null(indices),
+                  .element_bytes = element_bytes,
+                  .sample_elements = sample_elements,
+                  .type = type,
+                  .extents = extents ? extents->get() : nullptr},
+                 num_samples,
+                 {.value_bytes = bytes,
+                  .sample_offsets = size_or_none(sample_offsets),
+                  .element_offsets = size_or_none(element_offsets),
+                  .indices = size_or_none(indices)});
 }
 
 // Chunks that Python code makes.
@@ -175,7 +189,7 @@ void bind_read(py::module_& module) {
   py::class_<Column>(module, "Column")
       .def(py::init(&make_column), "values"_a.noconvert(), "sample_offsets"_a.noconvert(),
            "element_offsets"_a.noconvert(), "indices"_a.noconvert(), "element_bytes"_a,
-           "sample_elements"_a, "type"_a, "extents"_a);
+           "sample_elements"_a, "type"_a, "extents"_a, "num_samples"_a);
 
   // `owner` keeps what the columns point to.
   py::class_<Chunk, std::shared_ptr<Chunk>>(module, "Chunk")
@@ -212,8 +226,12 @@ void bind_read(py::module_& module) {
            "corpus"_a, "starts"_a);
   py::class_<FrameDeserializer, Deserializer, std::shared_ptr<FrameDeserializer>>(
       module, "FrameDeserializer")
-      .def(py::init<std::shared_ptr<Deserializer>, std::vector<std::string>>(), "sequences"_a,
-           "names"_a);
+      .def(py::init([](std::shared_ptr<Deserializer> sequences, std::vector<std::string> names,
+                       const Corpus& corpus, py::function report) {
+             return std::make_shared<FrameDeserializer>(std::move(sequences), std::move(names),
+                                                        corpus, report_to(std::move(report)));
+           }),
+           "sequences"_a, "names"_a, "corpus"_a, "report"_a);
   py::class_<CallbackDeserializer, Deserializer, std::shared_ptr<CallbackDeserializer>>(
       module, "CallbackDeserializer")
       .def(py::init<py::function>(), "load"_a);

@@ -4,7 +4,11 @@
 #include "engine/stream_writer.hpp"
 
 #include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <string>
 #include <unordered_set>
+#include <utility>
 
 namespace sweephand {
 namespace {
@@ -21,118 +25,33 @@ class Counted {
   std::atomic<std::uint64_t>& count_;
 };
 
-// A broadcast stream has as many samples in the minibatch as the sequence is long.
-void repeat(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
-  for (std::size_t j = 0; j < runs.size(); ++j) {
-    if (runs[j].samples != 1) {
-      throw DataError("a broadcast stream has one sample per sequence, here are " +
-                          std::to_string(runs[j].samples),
-                      {.stream = stream.name, .sequence = runs[j].sequence});
-    }
-    runs[j].length = plan.share[j].size;
-  }
-}
-
-// Cuts each run down to the piece that its cell holds.
-void cut_to_pieces(std::vector<Run>& runs, const Plan& plan, const StreamSpec& stream) {
-  for (std::size_t j = 0; j < runs.size(); ++j) {
-    if (runs[j].samples != plan.cells[j].whole) {
-      throw DataError("the stream has " + std::to_string(runs[j].samples) +
-                          " samples where the stream that defines the size has " +
-                          std::to_string(plan.cells[j].whole) +
-                          "; rows need streams of equal lengths, or broadcast=True in the "
-                          "StreamDef of one sample per sequence",
-                      {.stream = stream.name, .sequence = runs[j].sequence});
-    }
-    runs[j].begin += plan.cells[j].first;
-    runs[j].samples = plan.share[j].size;
-    runs[j].length = plan.share[j].size;
-  }
-}
-
-// The samples of the share that one stream holds.
-template <class Sequences>
-std::vector<Run> runs_of(const Sequences& located, const Plan& plan, const StreamSpec& stream) {
-  constexpr std::size_t kAhead = 16;
-  std::vector<Run> runs(located.size());
-  for (std::size_t j = 0; j < located.size(); ++j) {
-    if (j + kAhead < located.size()) {
-      const Column& later = located[j + kAhead].chunk->columns[stream.column];
-      if (later.sample_offsets != nullptr) {
-        __builtin_prefetch(later.sample_offsets + located[j + kAhead].index);
-      }
-    }
-    const Column& column = located[j].chunk->columns[stream.column];
-    const auto begin = static_cast<std::uint64_t>(column.begin(located[j].index));
-    const auto end = static_cast<std::uint64_t>(column.end(located[j].index));
-    runs[j] = {&column, begin, plan.share[j].sequence, end - begin, end - begin};
-  }
-  if (stream.broadcast) {
-    repeat(runs, plan, stream);
-  } else if (!plan.cells.empty()) {
-    cut_to_pieces(runs, plan, stream);
-  }
-  return runs;
-}
-
 bool is_table(const Column& column, const StreamSpec& stream, const AssembleOptions& options) {
   return options.form == Form::kRagged && column.extents == nullptr &&
          column.sample_offsets == nullptr && column.type == stream.type && !stream.variable &&
          !stream.broadcast;
 }
 
-// Takes the sequences out of the plan's share, and of what each member gives to it, that one
-// of them skips. In a row those behind them move up.
-template <class Shares>
-void leave_out_skipped(Shares& shares, Plan& plan) {
-  const auto has_skipped = [](const auto& chunk) { return !chunk->skipped.empty(); };
-  if (std::none_of(shares.begin(), shares.end(), [&](const auto& share) {
-        return share && std::any_of(share->chunks.begin(), share->chunks.end(), has_skipped);
-      })) {
-    return;
-  }
-  std::size_t kept = 0;
-  std::uint32_t row = 0;
-  std::uint32_t freed = 0;  // cells of the row
-  for (std::size_t j = 0; j < plan.share.size(); ++j) {
-    if (!plan.cells.empty() && plan.cells[j].row != row) {
-      row = plan.cells[j].row;
-      freed = 0;
-    }
-    const bool skipped = std::any_of(shares.begin(), shares.end(), [&](const auto& share) {
-      if (!share) return false;
-      const auto [chunk, index] = share->sequences[j];
-      return std::binary_search(chunk->skipped.begin(), chunk->skipped.end(), index);
-    });
-    if (skipped) {
-      freed += plan.share[j].size;
-      continue;
-    }
-    plan.share[kept] = plan.share[j];
-    if (!plan.cells.empty()) {
-      plan.cells[kept] = plan.cells[j];
-      plan.cells[kept].column -= freed;
-    }
-    for (auto& share : shares) {
-      if (share) share->sequences[kept] = share->sequences[j];
-    }
-    ++kept;
-  }
-  plan.share.resize(kept);
-  if (!plan.cells.empty()) plan.cells.resize(kept);
-  for (auto& share : shares) {
-    if (share) share->sequences.resize(kept);
-  }
-}
-
 }  // namespace
 
 Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> streams,
-                     const AssembleOptions& options, bool load_ahead)
-    : members_(std::move(members)), streams_(std::move(streams)), options_(options) {
+                     const AssembleOptions& options, bool load_ahead, Report report)
+    : members_(std::move(members)),
+      streams_(std::move(streams)),
+      options_(options),
+      report_(std::move(report)) {
   for (const Member& member : members_) {
+    const std::uint64_t num_sequences = member.chunks->num_sequences();
+    if (std::ranges::any_of(member.joined,
+                            [&](auto number) { return number >= num_sequences; }))
+      throw std::invalid_argument("a joined sequence must be below " +
+                                  std::to_string(num_sequences));
     const Access access = member.deserializer->access();
     resident_.push_back(access == Access::kResident ? member.deserializer->load(0) : nullptr);
+    const Chunk* corpus = resident_.back().get();
+    const auto number = static_cast<std::uint32_t>(resident_.size() - 1);
+    if (corpus != nullptr &&
+        (corpus->num_sequences != num_sequences || !fits(*corpus, streams_, number)))
+      throw std::invalid_argument("the corpus in memory is not what was planned");
     caches_.push_back(access != Access::kChunks
                           ? nullptr
                           : std::make_unique<ChunkCache>(member.deserializer,
@@ -140,14 +59,33 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
     any_cached_ = any_cached_ || access == Access::kChunks;
   }
   for (const StreamSpec& stream : streams_) {
-    const Chunk* chunk = resident_[stream.member].get();
+    const Chunk* chunk = resident_.at(stream.member).get();
     const Column* column = chunk == nullptr ? nullptr : &chunk->columns[stream.column];
     const bool table = column != nullptr && is_table(*column, stream, options_);
     tables_.push_back(table ? column : nullptr);
   }
 }
 
-Assembler::Share Assembler::locate(std::size_t number, const Plan& plan, const Poll& poll) {
+// The chunk if it holds what was planned of it; else null, when it was reported.
+std::shared_ptr<const Chunk> Assembler::usable(std::size_t number,
+                                               std::shared_ptr<const Chunk> chunk,
+                                               std::uint64_t num_sequences,
+                                               const Place& place) const {
+  if (chunk->num_sequences != num_sequences) {
+    report_(StaleError("there are " + std::to_string(chunk->num_sequences) +
+                           " sequences, but " + std::to_string(num_sequences) +
+                           " were planned; the data changed since they were measured, or the "
+                           "index is not theirs: build it again",
+                       place));
+    return nullptr;
+  }
+  if (fits(*chunk, streams_, static_cast<std::uint32_t>(number))) return chunk;
+  report_(StaleError("the streams are not of the kinds that they had when the source was made",
+                     place));
+  return nullptr;
+}
+
+Located Assembler::locate(std::size_t number, const Plan& plan, const Poll& poll) {
   const Member& member = members_[number];
   std::vector<std::uint64_t> sequences;
   sequences.reserve(plan.share.size());
@@ -156,22 +94,26 @@ Assembler::Share Assembler::locate(std::size_t number, const Plan& plan, const P
                                               : member.joined[planned.sequence]);
   }
   if (caches_[number]) return locate_in_chunks(number, sequences, poll);
-  Share share;
-  share.sequences.reserve(sequences.size());
+  Located located;
+  located.sequences.reserve(sequences.size());
   if (resident_[number]) {
     const Chunk* chunk = resident_[number].get();
-    for (const std::uint64_t sequence : sequences) share.sequences.push_back({chunk, sequence});
+    located.chunks.push_back(resident_[number]);
+    for (const std::uint64_t sequence : sequences)
+      located.sequences.push_back({chunk, sequence});
   } else if (!sequences.empty()) {
-    share.chunks.push_back(member.deserializer->fetch(sequences));
-    const Chunk* chunk = share.chunks.back().get();
-    for (std::uint64_t j = 0; j < sequences.size(); ++j) share.sequences.push_back({chunk, j});
+    const auto fetched =
+        usable(number, member.deserializer->fetch(sequences), sequences.size(), {});
+    if (fetched) located.chunks.push_back(fetched);
+    for (std::uint64_t j = 0; j < sequences.size(); ++j)
+      located.sequences.push_back({fetched.get(), j});
   }
-  return share;
+  return located;
 }
 
-Assembler::Share Assembler::locate_in_chunks(std::size_t number,
-                                             std::span<const std::uint64_t> sequences,
-                                             const Poll& poll) {
+Located Assembler::locate_in_chunks(std::size_t number,
+                                    std::span<const std::uint64_t> sequences,
+                                    const Poll& poll) {
   const ChunkTable& table = *members_[number].chunks;
   ChunkCache& cache = *caches_[number];
   std::vector<std::uint64_t> chunk_of(sequences.size());
@@ -182,21 +124,24 @@ Assembler::Share Assembler::locate_in_chunks(std::size_t number,
     if (loaded.emplace(chunk_of[j], nullptr).second) wanted.push_back(chunk_of[j]);
   }
   cache.load_ahead(wanted);
-  Share share;
+  Located located;
   for (const std::uint64_t chunk : wanted) {
     try {
-      share.chunks.push_back(cache.get(chunk, poll));
+      const auto found =
+          usable(number, cache.get(chunk, poll), table.sequences_in(chunk), {.chunk = chunk});
+      if (!found) continue;
+      located.chunks.push_back(found);
+      loaded[chunk] = found.get();
     } catch (const DataError& error) {
       throw error.within({.chunk = chunk});
     }
-    loaded[chunk] = share.chunks.back().get();
   }
-  share.sequences.reserve(sequences.size());
+  located.sequences.reserve(sequences.size());
   for (std::size_t j = 0; j < sequences.size(); ++j) {
-    share.sequences.push_back(
+    located.sequences.push_back(
         {loaded[chunk_of[j]], sequences[j] - table.first_sequence(chunk_of[j])});
   }
-  return share;
+  return located;
 }
 
 // A chunk stays as long as a block that holds it is open: in a lane of the planner, or in a
@@ -245,27 +190,49 @@ void Assembler::close_chunks(std::uint64_t num_used) {
 std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
   const Counted counted(num_making_);
   if (any_cached_) open_blocks(plan);
-  std::vector<std::unique_ptr<Share>> shares(members_.size());  // null: not needed
+  std::vector<std::unique_ptr<Located>> located(members_.size());  // null: not needed
+  std::vector<std::vector<Run>> runs(streams_.size());             // empty of tables
   for (std::size_t number = 0; number < streams_.size(); ++number) {
+    if (tables_[number] != nullptr) continue;
     const std::size_t member = streams_[number].member;
-    if (tables_[number] == nullptr && !shares[member]) {
-      shares[member] = std::make_unique<Share>(locate(member, plan, poll));
+    if (!located[member])
+      located[member] = std::make_unique<Located>(locate(member, plan, poll));
+    runs[number] = runs_of(*located[member], plan, streams_[number]);
+  }
+  leave_out_unusable(runs, plan, streams_, report_);
+  std::shared_ptr<Batch> batch = write_deliverable(plan, runs);
+  plan.blocks.clear();
+  if (any_cached_) close_chunks(located[0] ? located[0]->chunks.size() : 0);
+  batch->plan = std::move(plan);
+  for (const PlannedSequence& planned : batch->plan.share) batch->share_samples += planned.size;
+  if (options_.form == Form::kRagged) batch->num_cells = batch->share_samples;
+  return batch;
+}
+
+// A sequence that turns out to be wrong only when it is copied, as a value does not fit the
+// dtype, is left out too: then all is written again without it.
+std::shared_ptr<Batch> Assembler::write_deliverable(Plan& plan,
+                                                    std::vector<std::vector<Run>>& runs) {
+  while (true) {
+    try {
+      return write(plan, runs);
+    } catch (const DataError& error) {
+      if (error.is_stale() || !error.place().sequence) throw;
+      const std::size_t before = plan.share.size();
+      report_(error);
+      leave_out(*error.place().sequence, runs, plan);
+      if (plan.share.size() == before) throw;
     }
   }
-  leave_out_skipped(shares, plan);
+}
+
+std::shared_ptr<Batch> Assembler::write(const Plan& plan,
+                                        const std::vector<std::vector<Run>>& runs) {
   auto batch = std::make_shared<Batch>();
   std::uint64_t bytes = 0;
   if (options_.form == Form::kRows) batch->marks = mark_rows(plan, options_.segments, pool_);
   for (std::size_t number = 0; number < streams_.size(); ++number) {
-    const StreamSpec& stream = streams_[number];
-    const Member& member = members_[stream.member];
-    if (tables_[number] != nullptr) {
-      batch->streams.push_back(
-          write_rows(*tables_[number], plan.share, member.joined, stream, pool_));
-    } else {
-      const std::vector<Run> runs = runs_of(shares[stream.member]->sequences, plan, stream);
-      batch->streams.push_back(write_stream(runs, plan, stream, options_, pool_));
-    }
+    batch->streams.push_back(write_stream_of(number, plan, runs[number]));
     StreamBatch& written = batch->streams.back();
     bytes += written.values->capacity();
     if (batch->marks.mask) {
@@ -275,14 +242,22 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
     }
     batch->num_cells = std::max(batch->num_cells, written.rows * written.width);
   }
-  plan.blocks.clear();
-  if (any_cached_) close_chunks(shares[0] ? shares[0]->chunks.size() : 0);
-  batch->plan = std::move(plan);
-  for (const PlannedSequence& planned : batch->plan.share) batch->share_samples += planned.size;
-  if (options_.form == Form::kRagged) batch->num_cells = batch->share_samples;
   const std::scoped_lock lock(mutex_);
   bytes_assembled_ += bytes;
   return batch;
+}
+
+StreamBatch Assembler::write_stream_of(std::size_t number, const Plan& plan,
+                                       const std::vector<Run>& runs) {
+  const StreamSpec& stream = streams_[number];
+  if (tables_[number] != nullptr)
+    return write_rows(*tables_[number], plan.share, members_[stream.member].joined, stream,
+                      pool_);
+  if (!stream.broadcast && plan.cells.empty())
+    return write_stream(runs, plan, stream, options_, pool_);
+  std::vector<Run> fitted = runs;
+  fit_to_plan(fitted, plan, stream);
+  return write_stream(fitted, plan, stream, options_, pool_);
 }
 
 bool Assembler::close(std::chrono::duration<double> limit) {

@@ -1,9 +1,11 @@
 // Carries out a plan: reads the sequences of a share and lays them into buffers.
 #pragma once
 
-#include "base/element.hpp"
+#include "base/error.hpp"
 #include "engine/batch.hpp"
 #include "engine/buffer.hpp"
+#include "engine/runs.hpp"
+#include "engine/stream_spec.hpp"
 #include "index/chunk_table.hpp"
 #include "read/chunk_cache.hpp"
 #include "read/deserializer.hpp"
@@ -31,32 +33,6 @@ struct Member {
   std::uint64_t open_chunks = 1;   // at a time, in an order that the corpus gives
 };
 
-// A stream as it is delivered.
-struct StreamSpec {
-  std::string name;
-  std::uint32_t member = 0;
-  std::uint32_t column = 0;
-  ElementType type = ElementType::kOpaque;
-  std::uint32_t element_bytes = 0;
-  bool variable = false;  // samples of several elements each: sparse ones, byte strings
-  std::uint64_t sample_elements = 1;  // of samples that are not variable
-  bool broadcast = false;  // its one sample is repeated for every sample of the sequence
-  std::vector<std::byte> pad_value;  // element_bytes bytes
-};
-
-enum class Form : std::uint8_t {
-  kRagged,  // values one behind the other
-  kPadded,  // a row per sequence, as wide as the longest one
-  kRows,    // pieces in rows, as the plan says
-};
-
-struct AssembleOptions {
-  Form form = Form::kRagged;
-  bool pad_left = false;          // padding stands before the sequence
-  std::uint32_t multiple_of = 1;  // widths are rounded up to a multiple of it
-  bool segments = false;          // rows come with segment and position ids
-};
-
 struct AssembleStats {
   std::uint64_t bytes_assembled = 0;
   std::uint64_t chunks_loaded = 0;
@@ -68,12 +44,14 @@ struct AssembleStats {
 class Assembler {
  public:
   // `load_ahead`: chunks are loaded before they are needed, by as many threads as each member
-  // says.
+  // says. `report` is told of sequences that cannot be delivered, and of chunks that hold other
+  // sequences than planned. Throws std::invalid_argument when members and streams do not fit.
   Assembler(std::vector<Member> members, std::vector<StreamSpec> streams,
-            const AssembleOptions& options, bool load_ahead);
+            const AssembleOptions& options, bool load_ahead, Report report);
 
-  // Safe for several threads. Throws DataError with its place when the data are wrong.
-  // Sequences that a deserializer skips as damaged are left out of the plan's share.
+  // Safe for several threads. Throws DataError with its place when the data are wrong: whatever
+  // a deserializer says, nothing is copied that the plan does not know. Sequences that a
+  // deserializer skips as damaged, or that were reported, are left out of the plan's share.
   std::shared_ptr<const Batch> assemble(Plan plan, const Poll& poll);
 
   // Waits so long for each of the threads that load ahead to end, and returns whether they
@@ -86,26 +64,22 @@ class Assembler {
   AssembleStats stats() const;
 
  private:
-  // A sequence and the chunk it lies in.
-  struct Located {
-    const Chunk* chunk;
-    std::uint64_t index;
-  };
-  // What one member gives to a share.
-  struct Share {
-    std::vector<Located> sequences;
-    std::vector<std::shared_ptr<const Chunk>> chunks;  // keeps them
-  };
-
-  Share locate(std::size_t number, const Plan& plan, const Poll& poll);
-  Share locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences,
-                         const Poll& poll);
+  Located locate(std::size_t number, const Plan& plan, const Poll& poll);
+  Located locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences,
+                           const Poll& poll);
+  std::shared_ptr<const Chunk> usable(std::size_t number, std::shared_ptr<const Chunk> chunk,
+                                      std::uint64_t num_sequences, const Place& place) const;
+  std::shared_ptr<Batch> write_deliverable(Plan& plan, std::vector<std::vector<Run>>& runs);
+  std::shared_ptr<Batch> write(const Plan& plan, const std::vector<std::vector<Run>>& runs);
+  StreamBatch write_stream_of(std::size_t number, const Plan& plan,
+                              const std::vector<Run>& runs);
   void open_blocks(const Plan& plan);
   void close_chunks(std::uint64_t num_used);
 
   std::vector<Member> members_;
   std::vector<StreamSpec> streams_;
   AssembleOptions options_;
+  Report report_;
   BufferPool pool_;
   std::vector<std::shared_ptr<const Chunk>> resident_;  // per member; null if it is not
   std::vector<const Column*> tables_;  // per stream; null if it takes more than write_rows

@@ -248,9 +248,14 @@ void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferP
       std::memcpy(batch.indices->as<std::int32_t>() + done, run.column->indices + first,
                   count * sizeof(std::int32_t));
     }
+    bool ascending = true;
     for (std::uint64_t i = 1; i <= run.samples; ++i) {
+      ascending = ascending && offsets[i - 1] <= offsets[i];
       element_offset[i] = element_offset[0] + (offsets[i] - offsets[0]);
     }
+    if (!ascending)
+      throw DataError("the elements of its samples overlap",
+                      {.stream = stream.name, .sequence = run.sequence});
     element_offset += run.samples;
   }
   copy_elements.check_unchanged();

@@ -2,20 +2,12 @@
 #pragma once
 
 #include "engine/assemble.hpp"
+#include "engine/runs.hpp"
 
 #include <cstdint>
 #include <span>
 
 namespace sweephand {
-
-// Samples that lie one behind the other in a column, and where they came from.
-struct Run {
-  const Column* column;
-  std::uint64_t begin;     // sample of the column
-  std::uint64_t sequence;  // for errors
-  std::uint64_t samples;   // in the column
-  std::uint64_t length;    // in the minibatch: more than in the column where one is repeated
-};
 
 // `runs` has one entry per sequence of the share; `plan` says where they go if the form is
 // kRows.

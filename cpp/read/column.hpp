@@ -32,6 +32,10 @@ struct Column {
   ElementType type = ElementType::kOpaque;
   const Extents* extents =
       nullptr;  // the values lie in files and are read when they are delivered
+  // What is there: whatever the offsets say, nothing beyond is read.
+  std::uint64_t num_sequences = 0;
+  std::uint64_t num_samples = 0;
+  std::uint64_t num_elements = 0;  // of samples that are not fixed
 
   std::int64_t begin(std::uint64_t sequence) const noexcept {
     return sample_offsets ? sample_offsets[sequence] : static_cast<std::int64_t>(sequence);
@@ -40,7 +44,23 @@ struct Column {
     return sample_offsets ? sample_offsets[sequence + 1]
                           : static_cast<std::int64_t>(sequence) + 1;
   }
+
+  // Whether the samples of the sequence, and their elements, are there. REQUIRES: sequence <
+  // num_sequences
+  bool holds(std::uint64_t sequence) const noexcept;
 };
+
+// How many entries the arrays of a column have.
+struct ColumnExtent {
+  std::uint64_t value_bytes = 0;
+  std::uint64_t sample_offsets = 0;
+  std::uint64_t element_offsets = 0;
+  std::uint64_t indices = 0;
+};
+
+// A column of `num_samples` samples. Throws std::invalid_argument when its arrays are too short
+// for them.
+Column bounded(Column column, std::uint64_t num_samples, const ColumnExtent& extent);
 
 // Immutable once it is shared; read by several threads.
 struct Chunk {

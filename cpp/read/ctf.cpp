@@ -73,6 +73,7 @@ std::shared_ptr<Chunk> CtfReader::take() {
   const auto columns = std::make_shared<CtfScanner::Columns>(std::move(scanner_.columns()));
   const auto result = std::make_shared<Chunk>();
   result->num_sequences = scanner_.sequences().keys.size();
+  result->skipped = scanner_.sequences().skipped;
   result->owner = columns;
   for (const auto& column : *columns) {
     result->columns.push_back(column->borrow());

@@ -89,7 +89,10 @@ class TypedColumn : public CtfColumn {
             .sample_offsets = sample_offsets_.data(),
             .element_bytes = sizeof(T),
             .sample_elements = dimension_,
-            .type = type_};
+            .type = type_,
+            .num_sequences = sample_offsets_.size() - 1,
+            .num_samples = num_samples_,
+            .num_elements = num_values_};
   }
 
   std::uint64_t num_bytes() const override {

@@ -63,6 +63,7 @@ CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfSt
   index.sequences = std::move(scanner.sequences());
   index.num_lines = scanner.num_lines();
   index.num_samples = scanner.num_samples();
+  index.num_met = scanner.num_met();
   index.undeclared = {scanner.undeclared().begin(), scanner.undeclared().end()};
   return index;
 }
@@ -81,6 +82,8 @@ void CtfIndex::append(const CtfIndex& part, const CtfStart& start) {
   ledger.append(part.ledger, num_lines, start.ignore_ids);
   num_lines += part.num_lines;
   num_samples += part.num_samples;
+  num_met.resize(part.num_met.size());
+  for (std::size_t i = 0; i < num_met.size(); ++i) num_met[i] += part.num_met[i];
   for (const auto& [name, count] : part.undeclared) undeclared[name] += count;
 }
 

@@ -35,7 +35,8 @@ struct CtfIndex {
   CtfSequences sequences;
   Ledger ledger;
   std::uint64_t num_lines = 0;
-  std::uint64_t num_samples = 0;  // of all streams
+  std::uint64_t num_samples = 0;       // of all streams
+  std::vector<std::uint64_t> num_met;  // how often each stream was met
   std::map<std::string, std::uint64_t>
       undeclared;  // streams that are passed over, and how often
 

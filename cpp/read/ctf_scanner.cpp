@@ -22,6 +22,7 @@ CtfScanner::CtfScanner(const CtfFormat& format, Ledger& ledger, Options options)
       options_(std::move(options)),
       line_(options_.first_line) {
   check(format);
+  num_met_.resize(format.streams.size());
   for (const CtfStream& stream : format.streams) {
     columns_.push_back(make_column(stream, format.allow_nonfinite));
     if (stream.defines_mb_size) size_stream_ = &stream;
@@ -115,7 +116,7 @@ const char* CtfScanner::skip_undeclared(std::string_view name) {
   }
   const char* const stop = find_pipe_or_control(name.data() + name.size());
   if (*stop == '|' || is_line_end(stop, text_.data() + text_.size())) return stop;
-  report_row(stop, "no control character", nullptr);
+  report_row(stop, "no control character", nullptr, Loss::kNothing);
   return find_pipe_or_line_feed(stop);
 }
 
@@ -124,18 +125,21 @@ const char* CtfScanner::scan_sample(const char* text, std::size_t stream) {
   const CtfStream& definition = format_.streams[stream];
   CtfColumn& column = *columns_[stream];
   row_.is_blank = false;
+  ++num_met_[stream];
   row_.has_size = row_.has_size || &definition == size_stream_;
   const char* end = column.read(text, text_.data() + text_.size());
   if (end == nullptr) {
     const CtfFault& fault = column.fault();
-    report_row(fault.at, describe_expected(fault.kind, definition), &definition);
+    report_row(fault.at, describe_expected(fault.kind, definition), &definition,
+               fault.end == nullptr ? Loss::kSample : Loss::kNothing);
     // Padding may take far more memory than the text, so it waits for the verdict.
     if (fault.end == nullptr || ledger_.is_exhausted()) return find_pipe_or_line_feed(fault.at);
     if (fault.kind == CtfFault::Kind::kTooFew) column.pad();
     end = fault.end;
   }
   if (++row_.num_samples == columns_.size() + 1)
-    report_row(text, "no more samples in a line than there are streams", &definition);
+    report_row(text, "no more samples in a line than there are streams", &definition,
+               Loss::kNothing);
   return end;
 }
 
@@ -152,7 +156,10 @@ void CtfScanner::end_row() {
   }
   if (!in_sequence_) refuse_beginning();
   if (row_.num_samples == 0)
-    report_row(row_.begin, "a sample of a declared stream in every line", nullptr);
+    report_row(row_.begin,
+               "a sample of a declared stream in every line, such as '|" +
+                   format_.streams.front().field + "'",
+               nullptr, Loss::kNothing);
   num_samples_ += row_.num_samples;
   ++sequence_.num_lines;
   sequence_.num_sized_lines += row_.has_size ? 1 : 0;
@@ -168,14 +175,20 @@ void CtfScanner::refuse_beginning() const {
 void CtfScanner::end_sequence() {
   if (!in_sequence_) return;
   check_sequence();
-  // A sequence without the size-defining stream is skipped; it keeps a place by its lines.
+  // A damaged sequence is skipped, and keeps its place; without the size-defining stream by its
+  // lines.
   const bool sized = size_stream_ != nullptr && sequence_.num_sized_lines > 0;
   const std::uint64_t size = sized ? sequence_.num_sized_lines : sequence_.num_lines;
+  if (size != num_sized_samples()) sequence_.is_damaged = true;
   if (size > std::numeric_limits<std::uint32_t>::max())
     throw DataError(
         "the sequence has " + std::to_string(size) +
             " samples, and 2^32 - 1 are the most; split it by another id",
         {.file = options_.file, .offset = sequence_.offset, .sequence = sequence_.key});
+  if (sequence_.is_damaged) {
+    sequences_.skipped.push_back(sequences_.keys.size());
+    for (const auto& column : columns_) column->drop_sequence();
+  }
   sequences_.keys.push_back(sequence_.key);
   sequences_.offsets.push_back(sequence_.offset);
   sequences_.lines.push_back(sequence_.line);
@@ -190,6 +203,16 @@ void CtfScanner::end_sequence() {
   in_sequence_ = false;
 }
 
+// Of the size-defining stream, or of the longest one.
+std::uint64_t CtfScanner::num_sized_samples() const noexcept {
+  std::uint64_t most = 0;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    if (size_stream_ == nullptr || size_stream_ == &format_.streams[i])
+      most = std::max(most, columns_[i]->num_new_samples());
+  }
+  return most;
+}
+
 // Rules that only a whole sequence can break.
 void CtfScanner::check_sequence() {
   const std::uint64_t num_lines = sequence_.num_lines;
@@ -198,7 +221,8 @@ void CtfScanner::check_sequence() {
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const std::uint64_t num_samples = columns_[i]->num_new_samples();
     if (num_samples == 0) {
-      skip_sequence(format_.streams[i]);
+      sequence_.is_damaged = true;
+      report_sequence("has no sample of this stream", &format_.streams[i]);
       return;
     }
     if (num_samples > num_lines && repeated == nullptr) repeated = &format_.streams[i];
@@ -213,12 +237,6 @@ void CtfScanner::check_sequence() {
                         " lines, but no stream has more than " + std::to_string(longest) +
                         " samples",
                     nullptr);
-}
-
-void CtfScanner::skip_sequence(const CtfStream& absent) {
-  report_sequence("has no sample of this stream", &absent);
-  sequences_.skipped.push_back(sequences_.keys.size());
-  for (const auto& column : columns_) column->drop_sequence();
 }
 
 std::uint64_t CtfScanner::offset_of(const char* at) const noexcept {
@@ -237,9 +255,10 @@ std::string_view CtfScanner::rest_of_line(const char* at) const noexcept {
 
 // `stream` may be null.
 void CtfScanner::report_row(const char* at, const std::string& expected,
-                            const CtfStream* stream) {
+                            const CtfStream* stream, Loss loss) {
   if (!in_sequence_) refuse_beginning();
   row_.is_blank = false;
+  sequence_.is_damaged = sequence_.is_damaged || loss == Loss::kSample;
   const char* const excerpt = std::max(row_.begin, at - 40);
   Item item{.reason = "expected " + expected + ", found " + describe_found(rest_of_line(at)) +
                       " in " + quote(rest_of_line(excerpt)),

@@ -47,8 +47,7 @@ struct CtfSequences {
   std::vector<std::uint64_t> offsets;  // of the first byte in the file
   std::vector<std::uint64_t> lines;    // number of the first line, from 0
   std::vector<std::uint32_t> sizes;    // in samples; at least 1
-  std::vector<std::uint64_t>
-      skipped;  // numbers of those that lack a stream and deliver nothing
+  std::vector<std::uint64_t> skipped;  // numbers of those that are damaged: without samples
 };
 
 class CtfScanner {
@@ -83,6 +82,8 @@ class CtfScanner {
 
   std::uint64_t num_lines() const noexcept { return line_ - options_.first_line; }
   std::uint64_t num_samples() const noexcept { return num_samples_; }  // of all streams
+  // How often each stream was met, also where its sample is lost.
+  const std::vector<std::uint64_t>& num_met() const noexcept { return num_met_; }
   CtfSequences& sequences() noexcept { return sequences_; }
   Columns& columns() noexcept { return columns_; }  // in the order of the streams
 
@@ -107,7 +108,9 @@ class CtfScanner {
     std::uint64_t num_lines = 0;
     std::uint64_t num_sized_lines = 0;  // with the size-defining stream
     std::optional<std::uint64_t> first_fault;
+    bool is_damaged = false;  // a sample is lost, a stream absent, or its size is not its lines
   };
+  enum class Loss : std::uint8_t { kSample, kNothing };
 
   const char* scan_line(const char* text);
   const char* scan_id(const char* text);
@@ -118,12 +121,13 @@ class CtfScanner {
   void end_row();
   void end_sequence();
   void check_sequence();
-  void skip_sequence(const CtfStream& absent);
+  std::uint64_t num_sized_samples() const noexcept;
   [[noreturn]] void refuse_beginning() const;
 
   std::uint64_t offset_of(const char* at) const noexcept;
   std::string_view rest_of_line(const char* at) const noexcept;
-  void report_row(const char* at, const std::string& expected, const CtfStream* stream);
+  void report_row(const char* at, const std::string& expected, const CtfStream* stream,
+                  Loss loss = Loss::kSample);
   void report_sequence(const std::string& reason, const CtfStream* stream);
 
   const CtfFormat& format_;
@@ -135,6 +139,7 @@ class CtfScanner {
   Columns columns_;
   std::map<std::string, std::uint64_t, std::less<>> undeclared_;
   std::uint64_t num_samples_ = 0;
+  std::vector<std::uint64_t> num_met_;  // per stream
 
   std::string_view text_;  // what is scanned now
   std::uint64_t text_offset_ = 0;

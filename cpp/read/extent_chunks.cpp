@@ -14,6 +14,7 @@ namespace sweephand {
 namespace {
 
 struct OwnedColumn {
+  std::uint64_t num_samples = 0;
   ColumnVector<std::byte> values;
   std::vector<std::int64_t> sample_offsets;
 };
@@ -23,8 +24,9 @@ OwnedColumn read(const Column& column, std::uint64_t first, std::uint64_t count)
   OwnedColumn result;
   const std::int64_t begin = column.begin(first);
   const std::int64_t end = column.end(first + count - 1);
+  result.num_samples = static_cast<std::uint64_t>(end - begin);
   const std::uint64_t sample_bytes = column.element_bytes * column.sample_elements;
-  result.values.resize(static_cast<std::uint64_t>(end - begin) * sample_bytes);
+  result.values.resize(result.num_samples * sample_bytes);
   Extents::Reader reader(*column.extents);
   reader.read(static_cast<std::uint64_t>(begin) * sample_bytes, result.values);
   reader.check_unchanged();
@@ -63,11 +65,16 @@ std::shared_ptr<const Chunk> ExtentChunks::load(std::uint64_t chunk) {
     result->bytes +=
         read_now.values.size() + read_now.sample_offsets.size() * sizeof(std::int64_t);
   }
+  const auto end_skipped = std::ranges::lower_bound(corpus_->skipped, first + count);
+  for (auto at = std::ranges::lower_bound(corpus_->skipped, first); at != end_skipped; ++at)
+    result->skipped.push_back(*at - first);
   result->columns = corpus_->columns;
   for (std::size_t i = 0; i < owned->size(); ++i) {
     Column& column = result->columns[i];
     column.extents = nullptr;
     column.values = (*owned)[i].values.data();
+    column.num_sequences = count;
+    column.num_samples = (*owned)[i].num_samples;
     if (column.sample_offsets != nullptr)
       column.sample_offsets = (*owned)[i].sample_offsets.data();
   }

@@ -1,54 +1,167 @@
 #include "read/frames.hpp"
 
-#include "base/error.hpp"
-
+#include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace sweephand {
+namespace {
+
+constexpr std::uint64_t kRun = std::uint64_t{1}
+                               << 16;  // sequences whose sizes are read at once
+
+bool has_samples(const Column& column, std::uint64_t sequence, std::uint32_t size) {
+  return column.holds(sequence) &&
+         column.end(sequence) - column.begin(sequence) == std::int64_t{size};
+}
+
+// The offsets of frames where some sequences do not have the samples that were planned: the
+// frames of such a sequence are skipped, and the last of them stands for all its samples.
+//
+//   planned 2, 3, 1 | there 2, 1, 1 | frames [0 1] [2 2 2] [3] | offsets 0 1 2 2 2 3 4
+std::vector<std::int64_t> frame_offsets(const Column& column,
+                                        std::span<const std::uint32_t> sizes) {
+  std::vector<std::int64_t> offsets;
+  for (std::uint64_t s = 0; s < sizes.size(); ++s) {
+    const std::int64_t begin = column.begin(s);
+    const bool as_planned = column.end(s) - begin == std::int64_t{sizes[s]};
+    for (std::uint32_t i = 0; i < sizes[s]; ++i)
+      offsets.push_back(begin + (as_planned ? std::int64_t{i} : 0));
+  }
+  offsets.push_back(sizes.empty() ? 0 : column.end(sizes.size() - 1));
+  return offsets;
+}
+
+bool is_whole(const Chunk& chunk, std::uint64_t num_sequences) {
+  return chunk.num_sequences == num_sequences &&
+         std::ranges::all_of(chunk.columns, [&](const Column& column) {
+           return column.num_sequences >= num_sequences;
+         });
+}
+
+}  // namespace
 
 FrameDeserializer::FrameDeserializer(std::shared_ptr<Deserializer> sequences,
-                                     std::vector<std::string> names)
-    : sequences_(std::move(sequences)), names_(std::move(names)) {
+                                     std::vector<std::string> names, Corpus corpus,
+                                     Report report)
+    : sequences_(std::move(sequences)),
+      names_(std::move(names)),
+      corpus_(std::move(corpus)),
+      report_(std::move(report)) {
   if (sequences_->access() == Access::kSequences) {
     throw std::invalid_argument("frames need data in chunks; these are read by sequence");
   }
 }
 
-void FrameDeserializer::refuse_unequal(const Chunk& chunk) const {
+FrameDeserializer::Range FrameDeserializer::planned(std::uint64_t chunk) const {
+  if (access() == Access::kResident) return {0, corpus_.chunks.num_sequences()};
+  return {corpus_.chunks.first_sequence(chunk), corpus_.chunks.sequences_in(chunk)};
+}
+
+// The sizes that were planned of `out.size()` sequences; where they are not in memory those
+// that are there, as all that was planned is the samples of the chunk.
+void FrameDeserializer::read_sizes(const Chunk& chunk, const Range& range, std::uint64_t from,
+                                   std::span<std::uint32_t> out) const {
+  if (corpus_.sizes->in_memory()) {
+    corpus_.sizes->read(range.first + from, out);
+    return;
+  }
+  if (chunk.skipped.size() == range.count) {  // any sizes do that make up the chunk
+    std::ranges::fill(out, 1U);
+    const std::uint64_t others = range.count - 1;
+    const std::uint64_t planned =
+        corpus_.chunks.samples_in(corpus_.chunks.chunk_of(range.first));
+    if (from == 0) out[0] = static_cast<std::uint32_t>(planned - others);
+    return;
+  }
   const Column& first = chunk.columns[0];
-  for (std::size_t c = 1; c < chunk.columns.size(); ++c) {
-    const Column& column = chunk.columns[c];
-    if (column.sample_offsets == first.sample_offsets) continue;
-    for (std::uint64_t s = 0; s < chunk.num_sequences; ++s) {
-      if (column.end(s) == first.end(s)) continue;
-      throw DataError("frames need streams of equal lengths: here are " +
-                          std::to_string(column.end(s) - column.begin(s)) + " samples, and " +
-                          std::to_string(first.end(s) - first.begin(s)) + " in stream '" +
-                          names_[0] + "'",
-                      {.stream = names_[c], .sequence = s});
-    }
+  for (std::uint64_t i = 0; i < out.size(); ++i) {
+    const std::uint64_t s = from + i;
+    out[i] = first.holds(s) ? static_cast<std::uint32_t>(first.end(s) - first.begin(s)) : 0;
   }
 }
 
-std::shared_ptr<const Chunk> FrameDeserializer::load(std::uint64_t chunk) {
-  const std::shared_ptr<const Chunk> sequences = sequences_->load(chunk);
-  refuse_unequal(*sequences);
-  auto frames = std::make_shared<Chunk>(*sequences);
-  frames->num_sequences =
-      sequences->num_sequences == 0
-          ? 0
-          : static_cast<std::uint64_t>(sequences->columns[0].end(sequences->num_sequences - 1));
+void FrameDeserializer::refuse_unequal(const Chunk& chunk, std::uint64_t sequence) const {
+  const Column& first = chunk.columns[0];
+  for (std::size_t c = 1; c < chunk.columns.size(); ++c) {
+    const Column& column = chunk.columns[c];
+    if (column.end(sequence) - column.begin(sequence) ==
+        first.end(sequence) - first.begin(sequence))
+      continue;
+    throw DataError("frames need streams of equal lengths: here are " +
+                        std::to_string(column.end(sequence) - column.begin(sequence)) +
+                        " samples, and " +
+                        std::to_string(first.end(sequence) - first.begin(sequence)) +
+                        " in stream '" + names_[0] + "'",
+                    {.stream = names_[c], .sequence = sequence});
+  }
+}
+
+// Whether the sequence has the `size` samples that were planned, in every stream.
+bool FrameDeserializer::is_as_planned(const Chunk& chunk, std::uint64_t sequence,
+                                      std::uint32_t size) const {
+  return std::ranges::all_of(
+      chunk.columns, [&](const Column& column) { return has_samples(column, sequence, size); });
+}
+
+void FrameDeserializer::report(const Chunk& chunk, std::uint64_t sequence, std::uint32_t size,
+                               const Place& place) const {
+  if (std::ranges::any_of(chunk.columns, [&](const Column& column) {
+        return has_samples(column, sequence, size);
+      }))
+    refuse_unequal(chunk, sequence);
+  report_(StaleError("the sequence does not have the " + std::to_string(size) +
+                         " samples that it had when it was measured; the data changed",
+                     place));
+}
+
+std::shared_ptr<const Chunk> FrameDeserializer::load(std::uint64_t number) {
+  const std::shared_ptr<const Chunk> sequences = sequences_->load(number);
+  const Chunk& chunk = *sequences;
+  const Range range = planned(number);
+  auto frames = std::make_shared<Chunk>(chunk);
   frames->skipped.clear();
-  for (const std::uint64_t s : sequences->skipped) {
-    const Column& first = sequences->columns[0];
-    for (std::int64_t i = first.begin(s); i < first.end(s); ++i) {
-      frames->skipped.push_back(static_cast<std::uint64_t>(i));
+  frames->num_sequences = 0;
+  // Which sample is which cannot be told: whoever compares finds no frames.
+  if (!is_whole(chunk, range.count)) return frames;
+  bool as_planned = std::ranges::all_of(chunk.columns, [&](const Column& column) {
+    return range.count == 0 || column.begin(0) == 0;
+  });
+  auto skipped = chunk.skipped.begin();
+  std::vector<std::uint32_t> sizes(std::min(kRun, range.count));
+  for (std::uint64_t from = 0; from < range.count; from += kRun) {
+    const std::span run = std::span(sizes).first(std::min(kRun, range.count - from));
+    read_sizes(chunk, range, from, run);
+    for (std::uint64_t i = 0; i < run.size(); ++i) {
+      const std::uint64_t s = from + i;
+      const bool is_skipped = skipped != chunk.skipped.end() && *skipped == s;
+      if (is_skipped) ++skipped;
+      const bool is_usable = is_as_planned(chunk, s, run[i]);
+      if (!is_usable && !is_skipped)
+        report(chunk, s, run[i], {.chunk = number, .sequence = range.first + s});
+      as_planned = as_planned && is_usable;
+      const std::uint64_t first =
+          std::exchange(frames->num_sequences, frames->num_sequences + run[i]);
+      if (is_skipped || !is_usable) {
+        for (std::uint64_t f = first; f < frames->num_sequences; ++f)
+          frames->skipped.push_back(f);
+      }
     }
   }
-  for (Column& column : frames->columns) column.sample_offsets = nullptr;
-  frames->owner = sequences;
+  auto offsets = std::make_shared<std::vector<std::vector<std::int64_t>>>();
+  if (!as_planned) {
+    sizes.resize(range.count);
+    read_sizes(chunk, range, 0, sizes);
+  }
+  for (Column& column : frames->columns) {
+    if (!as_planned) offsets->push_back(frame_offsets(column, sizes));
+    column.sample_offsets = as_planned ? nullptr : offsets->back().data();
+    column.num_sequences = as_planned ? column.num_samples : frames->num_sequences;
+  }
+  frames->owner = std::make_shared<std::pair<std::shared_ptr<const Chunk>, decltype(offsets)>>(
+      sequences, offsets);
   return frames;
 }
 

@@ -306,7 +306,7 @@ class ElementType:
     def value(self) -> int:
         ...
 class Column:
-    def __init__(self, values: numpy.ndarray | None, sample_offsets: numpy.typing.NDArray[numpy.int64] | None, element_offsets: numpy.typing.NDArray[numpy.int64] | None, indices: numpy.typing.NDArray[numpy.int32] | None, element_bytes: typing.SupportsInt | typing.SupportsIndex, sample_elements: typing.SupportsInt | typing.SupportsIndex, type: ElementType, extents: Extents | None) -> None:
+    def __init__(self, values: numpy.ndarray | None, sample_offsets: numpy.typing.NDArray[numpy.int64] | None, element_offsets: numpy.typing.NDArray[numpy.int64] | None, indices: numpy.typing.NDArray[numpy.int32] | None, element_bytes: typing.SupportsInt | typing.SupportsIndex, sample_elements: typing.SupportsInt | typing.SupportsIndex, type: ElementType, extents: Extents | None, num_samples: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class Chunk:
     def __init__(self, columns: collections.abc.Sequence[Column], num_sequences: typing.SupportsInt | typing.SupportsIndex, bytes: typing.SupportsInt | typing.SupportsIndex, owner: typing.Any, skipped: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None:
@@ -321,7 +321,7 @@ class ExtentChunks(Deserializer):
     def __init__(self, corpus: Chunk, starts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64]) -> None:
         ...
 class FrameDeserializer(Deserializer):
-    def __init__(self, sequences: Deserializer, names: collections.abc.Sequence[str]) -> None:
+    def __init__(self, sequences: Deserializer, names: collections.abc.Sequence[str], corpus: Corpus, report: collections.abc.Callable) -> None:
         ...
 class CallbackDeserializer(Deserializer):
     def __init__(self, load: collections.abc.Callable) -> None:
@@ -394,6 +394,9 @@ class CtfIndex:
         ...
     @property
     def num_lines(self) -> int:
+        ...
+    @property
+    def num_met(self) -> list[int]:
         ...
     @property
     def num_samples(self) -> int:
@@ -635,7 +638,7 @@ class Member:
     def __init__(self, deserializer: Deserializer, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex, open_chunks: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class StreamSpec:
-    def __init__(self, name: str, member: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, type: ElementType, element_bytes: typing.SupportsInt | typing.SupportsIndex, variable: bool, sample_elements: typing.SupportsInt | typing.SupportsIndex, broadcast: bool, pad_value: bytes) -> None:
+    def __init__(self, name: str, member: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, type: ElementType, element_bytes: typing.SupportsInt | typing.SupportsIndex, variable: bool, sample_elements: typing.SupportsInt | typing.SupportsIndex, broadcast: bool, counts: bool, pad_value: bytes) -> None:
         ...
 class AssembleOptions:
     def __init__(self, form: Form, pad_left: bool, multiple_of: typing.SupportsInt | typing.SupportsIndex, segments: bool) -> None:
@@ -647,7 +650,7 @@ class AssembleOptions:
     def pad_left(self) -> bool:
         ...
 class Assembler:
-    def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], options: AssembleOptions, load_ahead: bool) -> None:
+    def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], options: AssembleOptions, load_ahead: bool, report: collections.abc.Callable) -> None:
         ...
 class EngineStats:
     @property

@@ -107,6 +107,7 @@ class ColumnData:
             sample_elements=int(np.prod(self.shape, dtype=np.int64)),
             type=element_type(self.dtype),
             extents=self.extents,
+            num_samples=self.num_samples,
         )
 
 

@@ -10,12 +10,16 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.columns import offsets_of, ranges
-from sweephand.deserializers.base import Opened, Sizing, Stored
+from sweephand.deserializers.base import Opened, Sizing, Stored, sum_chunks
 from sweephand.ids import SequenceIds
+from sweephand.ledger import Ledger
 
 
-def as_frames(sequences: Opened) -> Opened:
+def as_frames(sequences: Opened, ledger: Ledger) -> Opened:
     """Return the corpus with every sample as its own sequence.
+
+    Sequences that do not have the samples that they had when they were measured go into the
+    ledger.
 
     Raises
     ------
@@ -24,18 +28,36 @@ def as_frames(sequences: Opened) -> Opened:
         when the chunk is loaded.
     """
     sizing = sequences.size_by(_size_stream(sequences))
-    core = _core.FrameDeserializer(sequences.core, [info.name for info in sequences.streams])
+    core = _core.FrameDeserializer(
+        sequences.core,
+        [info.name for info in sequences.streams],
+        _stored_corpus(sequences, sizing),
+        ledger.add,
+    )
     if sequences.resident:
         core.load(0)
     return replace(
         sequences,
         stored=None if sequences.stored is None else _frames_of(sequences.stored),
-        numbers=None,
         core=core,
         chunk_sequences=sizing.chunk_samples,
         size_by=lambda _: Sizing(_core.CommonSize(1), sizing.chunk_samples),
         ids=FrameIds(sequences, sizing),
         keys=None,
+    )
+
+
+def _stored_corpus(sequences: Opened, sizing: Sizing) -> _core.Corpus:
+    """Return what the core holds, in its chunks."""
+    stored = sequences.stored
+    if stored is None:
+        return _core.Corpus(sequences.chunk_sequences, sizing.chunk_samples, sizing.sizes)
+    counts = stored.chunk_sequences
+    if stored.sizes is None:
+        return _core.Corpus(counts, counts, _core.CommonSize(1))
+    starts = offsets_of(counts.astype(np.int64))
+    return _core.Corpus(
+        counts, sum_chunks(stored.sizes, starts), _core.StoredSizes(stored.sizes)
     )
 
 

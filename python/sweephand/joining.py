@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.deserializers.base import Deserializer, Opened, Sizing, SweepOrder
-from sweephand.errors import DataError
 from sweephand.frames import as_frames
 from sweephand.ids import KeptIds, SequenceIds
+from sweephand.ledger import Ledger
 from sweephand.streams import StreamInfo
 
 
@@ -47,7 +47,6 @@ class Joined:
     opened: list[Opened]
     numbers: list[NDArray[np.uint64]] | None = None
     num_dropped: int = 0
-    errors: Sequence[Sequence[DataError]] = ()
     order: SweepOrder | None = None
     stored_loads: int = 0
     open_chunks: int = 1
@@ -77,7 +76,7 @@ def open_all(
     deserializers: Deserializer | Sequence[Deserializer],
     frames: bool,
     missing: Literal["error", "drop"],
-    max_errors: int,
+    ledger: Ledger,
     *,
     windowed: bool,
 ) -> Joined:
@@ -101,8 +100,7 @@ def open_all(
         raise ValueError("give at least one deserializer")
     opened: list[Opened] = []
     for deserializer in wanted:
-        left = max_errors - sum(one.num_charged for one in opened)
-        one = deserializer.open(max_errors=left)
+        one = deserializer.open(ledger)
         opened.append(one.in_window() if windowed else one)
     streams = [info for one in opened for info in one.streams]
     names = [info.name for info in streams]
@@ -113,7 +111,7 @@ def open_all(
         )
     if len(opened) == 1:
         one = replace(opened[0], keys=None)  # only joining needs them
-        return _alone(as_frames(one) if frames else one)
+        return _alone(as_frames(one, ledger) if frames else one)
     if frames:
         raise ValueError(
             "frames of several joined deserializers are not possible; join sequences"
@@ -136,7 +134,6 @@ def _alone(one: Opened) -> Joined:
         resident=one.resident,
         sample_bytes=one.sample_bytes,
         opened=[one],
-        errors=[one.errors],
         order=one.order,
         stored_loads=_stored_loads(one),
         open_chunks=one.open_chunks,
@@ -196,7 +193,6 @@ def _select(
         opened=opened,
         numbers=numbers,
         num_dropped=num_dropped,
-        errors=[one.errors for one in opened],
         stored_loads=max(map(_stored_loads, opened)),
     )
 
@@ -241,8 +237,6 @@ def _match(
 def _keys_of(one: Opened, which: int) -> list[str]:
     """Return the keys as text: one deserializer's 7 is another's "7"."""
     if one.keys is None:
-        if one.numbers is not None:
-            return [str(number) for number in one.numbers.tolist()]
         return [str(number) for number in range(int(one.chunk_sequences.sum()))]
     keys = one.keys()
     listed = [str(key) for key in (keys if isinstance(keys, list) else keys.tolist())]

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+
+import numpy as np
 
 from sweephand.errors import DataError
+from sweephand.ids import SequenceIds
+
+_MOST_LISTED = 10_000
 
 
 class Ledger:
-    """Damaged and malformed items, each listed once. Safe for several threads.
+    """Damaged and malformed items of a corpus, each listed once. Safe for several threads.
 
     Parameters
     ----------
     max_errors : int
         How many items may be passed over.
+
+    Attributes
+    ----------
+    errors : list of DataError
+        The first 10,000 of them.
 
     Examples
     --------
@@ -24,13 +35,25 @@ class Ledger:
     """
 
     def __init__(self, max_errors: int = 0) -> None:
-        self._max_errors = max_errors
+        self.max_errors = max_errors
+        self.errors: list[DataError] = []
         self._lock = threading.Lock()
         self._places: set[str] = set()
-        self.errors: list[DataError] = []
+        self._num_charged = 0
 
-    def add(self, error: DataError) -> None:
+    @property
+    def num_left(self) -> int:
+        """How many more items may be passed over."""
+        return self.max_errors - self._num_charged
+
+    def add(self, error: DataError, *, is_charged: bool = True) -> None:
         """List an item; one that is met again, in another sweep, is not listed twice.
+
+        Parameters
+        ----------
+        error : DataError
+        is_charged : bool
+            False for an item that follows from one that was charged.
 
         Raises
         ------
@@ -41,9 +64,39 @@ class Ledger:
         with self._lock:
             if place in self._places:
                 return
-            if len(self.errors) >= self._max_errors:
-                if self._max_errors:
-                    error.add_note(f"{self._max_errors} others are within max_errors")
-                raise error
+            if is_charged:
+                self._charge(error)
             self._places.add(place)
-            self.errors.append(error)
+            if len(self.errors) < _MOST_LISTED:
+                self.errors.append(error)
+
+    def charge(self, count: int) -> None:
+        """Count items that nobody listed.
+
+        Raises
+        ------
+        DataError
+            If the budget does not hold them.
+        """
+        with self._lock:
+            if count > self.num_left:
+                raise DataError(f"more than {self.max_errors} errors, the limit of max_errors")
+            self._num_charged += count
+
+    def _charge(self, error: DataError) -> None:
+        if self.num_left < 1:
+            if self.max_errors:
+                error.add_note(f"{self.max_errors} others are within max_errors")
+            raise error
+        self._num_charged += 1
+
+    def report_by(self, ids: SequenceIds) -> Callable[[DataError], None]:
+        """Return what the core tells of items: their sequences are numbers in the corpus."""
+
+        def report(error: DataError) -> None:
+            reason, file, offset, chunk, stream, sequence, line = error.args
+            if sequence is not None:
+                sequence = ids.names(np.array([sequence], np.uint64))[0]
+            self.add(type(error)(reason, file, offset, chunk, stream, sequence, line))
+
+        return report

@@ -19,6 +19,7 @@ from sweephand.deserializers.base import Deserializer
 from sweephand.errors import DataError, StateError
 from sweephand.joining import open_all
 from sweephand.layouts import Frames, Layout, Ragged, TruncatedBPTT, pad_element
+from sweephand.ledger import Ledger
 from sweephand.limits import (
     END_OF_TIME,
     FULL_DATA_SWEEP,
@@ -164,11 +165,12 @@ class MinibatchSource:
         self._balance = balance
         self._memory_limit = memory_limit
 
+        ledger = self._ledger = Ledger(max_errors)
         self._opened = open_all(
             deserializers,
             isinstance(self._layout, Frames),
             missing,
-            max_errors,
+            ledger,
             windowed=window.explicit,
         )
         self._infos = list(self._opened.streams)
@@ -465,7 +467,7 @@ class MinibatchSource:
     @property
     def errors(self) -> list[DataError]:
         """Damaged items that were skipped, within the budget of ``max_errors``."""
-        return [error for errors in self._opened.errors for error in errors]
+        return list(self._ledger.errors)
 
     def stats(self) -> dict[str, float]:
         """Return counts since the source was made.
@@ -560,6 +562,7 @@ class MinibatchSource:
 
     def _make_engine(self) -> _core.Engine:
         specs = []
+        size_stream = _size_stream(self._infos)
         for (member, column), info in zip(self._opened.places, self._infos, strict=True):
             dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
             pad_value = 0 if info.is_bytes else self._layout.pad_value_of(info.name)
@@ -573,11 +576,18 @@ class MinibatchSource:
                     variable=info.is_variable,
                     sample_elements=int(np.prod(info.shape, dtype=np.int64)),
                     broadcast=info.broadcast,
+                    counts=info.defines_mb_size
+                    if size_stream
+                    else self._opened.opened[member].sized_by_streams,
                     pad_value=pad_element(info.name, dtype, pad_value).tobytes(),
                 )
             )
         assembler = _core.Assembler(
-            self._opened.members, specs, self._layout.assemble_options(), self._num_threads > 0
+            self._opened.members,
+            specs,
+            self._layout.assemble_options(),
+            self._num_threads > 0,
+            self._ledger.report_by(self._opened.ids),
         )
         return _core.Engine(self._make_planner(), assembler, self._num_threads, self._prefetch)
 

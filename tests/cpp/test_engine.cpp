@@ -53,7 +53,9 @@ class Numbers final : public Deserializer {
     chunk->columns.push_back({.values = reinterpret_cast<const std::byte*>(data->values.data()),
                               .sample_offsets = data->offsets.data(),
                               .element_bytes = 8,
-                              .type = ElementType::kUInt64});
+                              .type = ElementType::kUInt64,
+                              .num_sequences = kPerChunk,
+                              .num_samples = data->values.size()});
     chunk->num_sequences = kPerChunk;
     chunk->bytes = 8 * data->values.size();
     chunk->owner = std::move(data);
@@ -95,14 +97,17 @@ std::unique_ptr<Engine> make_engine(const Options& options) {
   Member member{.deserializer = std::make_shared<Numbers>(options.failures),
                 .chunks = std::make_shared<const ChunkTable>(corpus->chunks),
                 .load_threads = options.load_threads};
-  StreamSpec stream{
-      .name = "x", .type = ElementType::kUInt64, .element_bytes = 8, .pad_value = {}};
+  StreamSpec stream{.name = "x",
+                    .type = ElementType::kUInt64,
+                    .element_bytes = 8,
+                    .counts = true,
+                    .pad_value = {}};
   std::vector<Member> members{std::move(member)};
   std::vector<StreamSpec> streams{std::move(stream)};
   return std::make_unique<Engine>(
       std::make_unique<FitPlanner>(timeline, FitOptions{.limit = options.limit}),
       std::make_shared<Assembler>(std::move(members), std::move(streams), AssembleOptions{},
-                                  true),
+                                  true, [](const DataError& error) { throw error; }),
       EngineOptions{.num_threads = options.num_threads, .prefetch = options.prefetch});
 }
 

@@ -124,7 +124,9 @@ class Reader:
         return self.corpus
 
     # -- items --
-    def report(self, at: int) -> None:
+    def report(self, at: int, *, loses: bool = True) -> None:
+        if self.sequence is not None:
+            self.sequence.is_skipped |= loses
         self.corpus.items.append((at, self.row_fault))
         if self.row_fault is None:
             self.row_fault = at
@@ -181,7 +183,7 @@ class Reader:
                     self.data, name.end(), stop
                 )
                 if control:
-                    self.report(control.start())
+                    self.report(control.start(), loses=False)
                 at = stop
                 continue
             has_size = has_size or stream.defines_mb_size
@@ -189,7 +191,7 @@ class Reader:
                 self.read_sample(stream, name.end(), stop)
                 num_samples += 1
                 if num_samples == len(self.streams) + 1:
-                    self.report(name.end())
+                    self.report(name.end(), loses=False)
             except SampleError as error:
                 self.report(error.at)
             at = stop
@@ -201,7 +203,7 @@ class Reader:
             raise FatalError("no id")
         assert previous is None or previous.size > 0
         if num_samples == 0:
-            self.report(row_begin)
+            self.report(row_begin, loses=False)
         self.num_lines += 1
         self.num_sized_lines += has_size
         self.sequence.size = self.num_sized_lines or self.num_lines
@@ -234,9 +236,9 @@ class Reader:
         if stream.is_sparse:
             indices = [index for index, _ in values]  # type: ignore[misc]
             if len(set(indices)) < len(indices):
-                self.report(begin)
+                self.report(begin, loses=False)
         elif len(values) < stream.dimension:
-            self.report(at)
+            self.report(at, loses=False)
             values += [0] * (stream.dimension - len(values))
         self.sequence.samples[self.streams.index(stream)].append(values)
 
@@ -276,10 +278,16 @@ class Reader:
         if self.sequence is None:
             return
         counts = [len(samples) for samples in self.sequence.samples]
-        if min(counts) == 0:
-            self.sequence.is_skipped = True
-            self.sequence.samples = [[] for _ in self.streams]
         if min(counts) == 0 or max(counts) != self.num_lines:
             self.corpus.items.append((self.sequence_begin, self.sequence_fault))
+        sized = [
+            count
+            for count, stream in zip(counts, self.streams, strict=True)
+            if stream.defines_mb_size
+        ]
+        if min(counts) == 0 or self.sequence.size != max(sized or counts):
+            self.sequence.is_skipped = True
+        if self.sequence.is_skipped:
+            self.sequence.samples = [[] for _ in self.streams]
         self.corpus.sequences.append(self.sequence)
         self.sequence = None

@@ -142,8 +142,9 @@ def test_a_budget_skips_it_and_keeps_its_place(tmp_path: Path) -> None:
     assert "line 2" in str(source.errors[0])
     minibatch = source.next_minibatch(10)
     assert minibatch.global_num_samples == 3
-    assert minibatch["label"].as_sequences()[2].tolist() == [[5, 6]]
-    assert minibatch["label"].num_samples == 2
+    assert minibatch.ids == ["bad.ctf__0", "bad.ctf__2"]
+    assert minibatch["label"].as_sequences()[1].tolist() == [[5, 6]]
+    assert minibatch["label"].num_samples == minibatch.num_samples == 2
 
 
 def test_an_index_is_kept_unless_it_is_not_wanted(tmp_path: Path) -> None:

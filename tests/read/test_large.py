@@ -122,7 +122,8 @@ def test_lines_of_ctf_beyond_4_gib_are_read_and_damage_is_placed(
         sh.MinibatchSource(corpus)
     assert caught.value.offset == FAR + 26
     source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1, max_errors=1)
-    assert sequences(source) == [[1, 2], [3], [], [4]]  # the damaged one keeps its place
+    assert sequences(source) == [[1, 2], [3], [4]]
+    assert source.num_samples_per_sweep == 5  # the damaged one keeps its place
     offsets = [error.offset for error in source.errors]  # the value, and two that follow of it
     assert offsets == [FAR + 26, FAR + 21, FAR + 21]
 

@@ -101,7 +101,8 @@ def test_damaged_records_are_skipped_in_the_budget(path: Path, compression: Any)
     assert sequences(source) == [[0], [2] * 3, [3] * 4, [4] * 5]
     found = [(error.sequence, error.offset, error.stream) for error in source.errors]
     assert found == [(1, offsets[1], None), (5, offsets[5], "tokens"), (6, None, None)]
-    assert source.sequence_ids(0, 4) == ["train.tfrecord__0", "train.tfrecord__2"]
+    # Those that are skipped keep their places, of one sample each.
+    assert source.sequence_ids(0, 5) == [f"train.tfrecord__{n}" for n in range(3)]
 
 
 def test_unverified_data_are_delivered_as_they_are(path: Path) -> None:

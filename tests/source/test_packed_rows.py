@@ -198,7 +198,7 @@ def test_streams_of_other_lengths_are_an_error_with_its_place() -> None:
         source = sh.MinibatchSource(corpus, randomize=False, layout=layout)
         with pytest.raises(sh.DataError, match="rows need streams of equal lengths") as error:
             source.next_minibatch(8)
-        assert (error.value.stream, error.value.sequence) == ("labels", 0)
+        assert (error.value.stream, error.value.sequence) == ("labels", "array__0")
         assert source.current_position == 0
 
 

@@ -124,7 +124,7 @@ def test_a_cast_is_that_of_numpy_or_an_error_that_names_the_place(
             with pytest.raises(sh.DataError, match="does not fit the dtype") as caught:
                 source.next_minibatch(10)
             assert caught.value.stream == "x"
-            assert caught.value.sequence == 1
+            assert caught.value.sequence == "array__1"
             source.current_position = 0
             assert source.next_minibatch(1)["x"].values == 0
         else:
@@ -182,7 +182,7 @@ def test_a_broadcast_stream_has_one_sample_per_sequence() -> None:
         pytest.raises(sh.DataError, match="one sample per sequence, here are 2") as caught,
     ):
         source.next_minibatch(6)
-    assert (caught.value.stream, caught.value.sequence) == ("y", 1)
+    assert (caught.value.stream, caught.value.sequence) == ("y", "array__1")
 
 
 def test_a_field_is_delivered_under_another_name_and_others_are_left_out() -> None:

@@ -10,6 +10,7 @@ import argparse
 
 from sweephand.cli.open_path import format_of
 from sweephand.cli.options import add_corpus, open_corpus
+from sweephand.ledger import Ledger
 from sweephand.terminal.screen import Screen
 
 _MOST_ERRORS = 10_000
@@ -23,16 +24,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
     name = format_of(arguments.path).name
-    opened = open_corpus(arguments).open(max_errors=_MOST_ERRORS)
+    ledger = Ledger(_MOST_ERRORS)
+    opened = open_corpus(arguments).open(ledger)
     if opened.index is None:
         screen.text(f"{name} needs no index")
     else:
         screen.text(f"index: {opened.index}")
-    for error in opened.errors:
+    for error in ledger.errors:
         screen.text(f"damaged: {error}")
     return {
-        "ok": not opened.errors,
+        "ok": not ledger.errors,
         "format": name,
         "index": None if opened.index is None else str(opened.index),
-        "errors": [str(error) for error in opened.errors],
+        "errors": [str(error) for error in ledger.errors],
     }

@@ -19,6 +19,7 @@ from sweephand.deserializers.base import (
     size_columns,
 )
 from sweephand.ids import GivenIds, SequenceIds, ShardIds
+from sweephand.ledger import Ledger
 from sweephand.streams import StreamDef, StreamDefs
 
 _CHUNK_BYTES = 8 << 20
@@ -107,7 +108,7 @@ class ArrayDeserializer(Deserializer):
                 )
             self._ids = GivenIds(self._given)
 
-    def open(self, *, max_errors: int = 0) -> Opened:
+    def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read."""
         columns = self._columns
         num_sequences = next(iter(columns.values())).num_sequences

@@ -17,6 +17,7 @@ from sweephand.deserializers.arrow_table import ArrowTable
 from sweephand.deserializers.base import Deserializer, Opened
 from sweephand.errors import DataError
 from sweephand.files import is_url
+from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
 
 
@@ -74,9 +75,9 @@ class ArrowDeserializer(Deserializer):
         """Pickle as what it was made of: a dataset knows its files."""
         return type(self), self._made_of
 
-    def open(self, *, max_errors: int = 0) -> Opened:
+    def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read."""
-        return self._inner.open(max_errors=max_errors)
+        return self._inner.open(ledger)
 
 
 def _is_dataset(source: object) -> bool:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.columns import ColumnData
-from sweephand.errors import DataError
 from sweephand.ids import SequenceIds
+from sweephand.ledger import Ledger
 from sweephand.streams import StreamInfo
 
 
@@ -90,17 +90,13 @@ class Opened:
     sample_bytes : float
         Mean bytes of all streams for one sample of the size-defining stream, for estimates of
         memory.
-    errors : sequence of DataError
-        Damaged items that are skipped; more may come while chunks are loaded. A sequence whose
-        length is known keeps its place on the timeline.
-    num_charged : int
-        How many of them count against the budget: the others follow from one that does.
     keys : callable or None
         Join keys of all sequences, ndarray of int64 or list of str; None: their numbers.
-    numbers : ndarray of int64, or None
-        Of every sequence, where some were left out: its number before that.
     stored : Stored or None
         None if the core holds what is served.
+    sized_by_streams : bool
+        A sequence is as long as its size-defining stream, or as its longest one; False: one
+        sample whatever its streams hold.
     load_threads : int
         Threads that load chunks ahead.
     holds_stored : bool
@@ -124,10 +120,8 @@ class Opened:
     resident: bool
     sample_bytes: float = 0.0
     keys: Callable[[], NDArray[np.int64] | list[str]] | None = None
-    errors: Sequence[DataError] = ()
-    num_charged: int = 0
-    numbers: NDArray[np.int64] | None = None
     stored: Stored | None = None
+    sized_by_streams: bool = True
     load_threads: int = 1
     holds_stored: bool = False
     index: Path | None = None
@@ -146,13 +140,15 @@ class Deserializer(ABC):
     """Turns a file format, or arrays, into chunks of sequences."""
 
     @abstractmethod
-    def open(self, *, max_errors: int = 0) -> Opened:
+    def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read.
 
         Parameters
         ----------
-        max_errors : int
-            How many damaged items may be skipped; they are listed in ``Opened.errors``.
+        ledger : Ledger
+            Where damaged items are counted that are passed over, now and when chunks are
+            loaded. A sequence among them keeps its place on the timeline: it has the size that
+            is known of it, else one sample, and the core skips it.
 
         Raises
         ------
@@ -164,7 +160,11 @@ class Deserializer(ABC):
 
 
 def size_columns(
-    columns: dict[str, ColumnData], starts: NDArray[np.int64], stream: str | None
+    columns: dict[str, ColumnData],
+    starts: NDArray[np.int64],
+    stream: str | None,
+    *,
+    skipped: NDArray[np.int64] | None = None,
 ) -> Sizing:
     """Return the sizes of sequences whose columns are all here.
 
@@ -176,6 +176,8 @@ def size_columns(
         The first sequence of every chunk, and the end.
     stream : str or None
         The stream that defines the size; None: the longest one.
+    skipped : ndarray of int64, optional
+        Sequences that are never delivered; they count one sample.
 
     Raises
     ------
@@ -190,12 +192,16 @@ def size_columns(
     }
     if len(chosen) > len(ragged) and not ragged:
         return Sizing(_core.CommonSize(1), np.diff(starts).astype(np.uint64))
-    if len(chosen) == 1 or _all_equal(list(ragged.values()), len(chosen)):
+    is_any_skipped = skipped is not None and len(skipped) > 0
+    same = len(chosen) == 1 or _all_equal(list(ragged.values()), len(chosen))
+    if same and not is_any_skipped:
         name, offsets = next(iter(ragged.items()))
         return _size_offsets(name, offsets, starts)
     sizes = np.max([np.diff(offsets) for offsets in ragged.values()], axis=0)
     if len(ragged) < len(chosen):
         sizes = np.maximum(sizes, 1)  # the other streams have one sample per sequence
+    if skipped is not None:
+        sizes[skipped] = 1
     _refuse_empty(" or ".join(map(repr, chosen)), int(sizes.min()), sizes)
     return Sizing(_stored(sizes), sum_chunks(sizes, starts))
 
@@ -251,7 +257,9 @@ def chunk_starts(num_sequences: int, chunk_size: int) -> NDArray[np.int64]:
 
 
 def read_in_place(
-    columns: Sequence[ColumnData], starts: NDArray[np.int64]
+    columns: Sequence[ColumnData],
+    starts: NDArray[np.int64],
+    skipped: NDArray[np.int64] | None = None,
 ) -> tuple[_core.Deserializer, _core.Deserializer]:
     """Return what reads columns in local files sequence by sequence, and what by chunks.
 
@@ -261,8 +269,12 @@ def read_in_place(
         One per stream; their values lie in extents.
     starts : ndarray of int64, shape (chunks + 1,)
         The first sequence of every chunk, and the end.
+    skipped : ndarray of int64, optional
+        Sequences that are damaged and to be left out of minibatches, ascending.
     """
-    chunk = make_chunk(columns, owned=False)
+    chunk = make_chunk(
+        columns, owned=False, skipped=[] if skipped is None else skipped.tolist()
+    )
     by_chunk = _core.ExtentChunks(chunk, starts.astype(np.uint64))
     return _core.ResidentDeserializer(chunk), by_chunk
 
@@ -279,12 +291,12 @@ def make_chunk(
     owned : bool
         Whether their memory counts as the source's; False for that of the user.
     skipped : sequence of int
-        Sequences that are damaged and to be left out of minibatches, ascending.
+        Sequences that are damaged and to be left out of minibatches.
     """
     return _core.Chunk(
         columns=[column.to_core() for column in columns],
         num_sequences=columns[0].num_sequences,
         bytes=sum(column.num_bytes for column in columns) if owned else 0,
         owner=tuple(columns),
-        skipped=skipped,
+        skipped=sorted(skipped),
     )

@@ -29,6 +29,7 @@ from sweephand.files import (
 )
 from sweephand.ids import ShardIds
 from sweephand.index_file import Advance, Index, Scan, load_index
+from sweephand.ledger import Ledger
 from sweephand.range_reader import open_to_scan
 from sweephand.streams import StreamDefs, StreamInfo
 
@@ -97,7 +98,7 @@ class CTFDeserializer(Deserializer):
         ]
         sized = [info.name for info in self._infos if info.defines_mb_size]
         self._meaning = {
-            "format": "ctf 1",
+            "format": "ctf 2",
             "streams": described,
             "size": sized,
             "flags": self._flags,
@@ -124,16 +125,17 @@ class CTFDeserializer(Deserializer):
             max_line_bytes=_MAX_LINE_BYTES,
         )
 
-    def open(self, *, max_errors: int = 0) -> Opened:
+    def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         listed = [_look_again(file) for file in self._files]
         index = load_index(
             listed,
             self._meaning,
-            partial(self._scan, max_errors=max_errors),
+            partial(self._scan, max_errors=ledger.max_errors),
             is_kept=self._keeps_index,
         )
-        errors, num_charged = _list_errors(index, max_errors)
+        self._refuse_unmet(index)
+        _list_errors(index, ledger)
         files = [_IndexedFile(file.size, index.scan(n)) for n, file in enumerate(listed)]
         ignored = [facts["ignores_ids"] for facts in index.facts]
         pieces = [
@@ -157,13 +159,21 @@ class CTFDeserializer(Deserializer):
             names=names,
             resident=False,
             sample_bytes=sum(file.size for file in listed) / max(1, int(sizes.sum())),
-            errors=errors,
-            num_charged=num_charged,
             index=index.path,
             keys=None if all(ignored) else lambda: keys,
             load_threads=1 if are_local(listed) else REMOTE_LOAD_THREADS,
             holds_stored=not are_local(listed),
         )
+
+    def _refuse_unmet(self, index: Index) -> None:
+        """Refuse a stream that no line has: its field is misspelt, whatever the budget."""
+        met = [facts["met"] for facts in index.facts if facts["met"]]  # of files with lines
+        for info, *counts in zip(self._infos, *met, strict=True):
+            if index.arrays["sizes"].size and not any(counts):
+                field = self._streams[info.name].field
+                raise DataError(
+                    f"no line has the field {field!r}", index.files[0].path, stream=info.name
+                )
 
     def _make_core(
         self,
@@ -212,7 +222,7 @@ class CTFDeserializer(Deserializer):
                 "sizes": index.sizes,
                 "item_offsets": index.ledger.offsets,
             },
-            {"ignores_ids": start.ignore_ids, "items": items},
+            {"ignores_ids": start.ignore_ids, "items": items, "met": index.num_met},
         )
 
     def _size_by(
@@ -247,27 +257,21 @@ def _describe(name: str, streams: StreamDefs) -> StreamInfo:
     )
 
 
-def _list_errors(index: Index, max_errors: int) -> tuple[list[DataError], int]:
-    """Return what is wrong in the files, and how much of it is charged.
+def _list_errors(index: Index, ledger: Ledger) -> None:
+    """List what is wrong in the files.
 
     Raises
     ------
     DataError
         The first item beyond the budget.
     """
-    errors = []
-    num_charged = 0
+    num_listed = 0
     for file, facts in zip(index.files, index.facts, strict=True):
         for reason, offset, stream, sequence, line, is_charged in facts["items"]:
             error = DataError(reason, file.path, offset, None, stream, sequence, line)
-            num_charged += is_charged
-            if num_charged > max_errors:
-                raise error
-            errors.append(error)
-    num_charged = len(index.arrays["item_offsets"])  # with those that are not listed
-    if num_charged > max_errors:
-        raise DataError(f"more than {max_errors} errors, the limit of max_errors")
-    return errors, num_charged
+            ledger.add(error, is_charged=is_charged)
+            num_listed += is_charged
+    ledger.charge(len(index.arrays["item_offsets"]) - num_listed)
 
 
 class _IndexedFile:

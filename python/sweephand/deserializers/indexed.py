@@ -30,6 +30,7 @@ from sweephand.streams import StreamDefs
 
 _MOST_ERRORS = 10_000
 _MOST_SAMPLES = 2**32 - 1
+_NOT_INDEXED = "the rows are not those that the index was built of"
 
 
 @dataclass(frozen=True)
@@ -158,9 +159,8 @@ class IndexedDeserializer(Deserializer):
         """Threads that load chunks ahead."""
         return 2 if are_local(self.files) else REMOTE_LOAD_THREADS
 
-    def open(self, *, max_errors: int = 0) -> Opened:
+    def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
-        ledger = Ledger(max_errors)
         index = self.load_index()
         _list_errors(index, ledger)
         kinds = self.kinds = _common_kinds(index, self.fields)
@@ -186,9 +186,6 @@ class IndexedDeserializer(Deserializer):
             names=[file.name for file in self.files],
             resident=self.is_resident,
             sample_bytes=rows.sample_bytes,
-            errors=ledger.errors,
-            num_charged=len(ledger.errors),
-            numbers=rows.numbers,
             stored=rows.stored,
             load_threads=self.load_threads,
             holds_stored=True,
@@ -293,10 +290,11 @@ class _Loader:
         for begin, stop in self._pieces(first, end):
             self._read_or_skip(begin, stop, parts, skipped)
         columns = [concat_columns(one) for one in zip(*parts, strict=True)]
+        first_row = int(self._rows.unit_rows[first])
         return make_chunk(
             columns,
             owned=not self._deserializer.is_resident,
-            skipped=[row - int(self._rows.unit_rows[first]) for row in skipped],
+            skipped=[row - first_row for row in skipped],
         )
 
     def _pieces(self, first: int, end: int) -> Iterator[tuple[int, int]]:
@@ -311,10 +309,15 @@ class _Loader:
     def _read_or_skip(
         self, begin: int, end: int, parts: list[list[ColumnData]], skipped: list[int]
     ) -> None:
-        """Read units of one file; if that fails each by itself, so that few are lost."""
+        """Read units of one file; if that fails each by itself, so that few are lost.
+
+        What the index knows to be damaged is skipped with what turns out to be.
+        """
         rows = self._rows.rows_of(begin, end)
-        if not self._rows.is_served[rows].any():
+        known = (rows.start + np.flatnonzero(~self._rows.is_served[rows])).tolist()
+        if len(known) == rows.stop - rows.start:
             parts.append(self._blank(rows))
+            skipped += known
             return
         try:
             columns, wrong = self._read(begin, end)
@@ -330,6 +333,7 @@ class _Loader:
                 skipped += range(rows.start, rows.stop)
             return
         parts.append(columns)
+        skipped += known
         for row, reason in wrong.items():
             if self._rows.is_served[rows.start + row]:  # the index does not know
                 self._ledger.add(reason)
@@ -351,13 +355,13 @@ class _Loader:
         for column, (name, kind) in zip(columns, self._kinds.items(), strict=True):
             if kind.is_ragged and len(usable) < num_rows == column.num_sequences:
                 column = spread(take(column, usable), usable, num_rows)
-            same_lengths = np.array_equal(column.lengths, self._rows.lengths_of(name, rows))
-            if Kind.of(column) != kind or not same_lengths:
-                raise StaleError(
-                    "the rows are not those that the index was built of; delete the index",
-                    file.path,
-                    stream=name,
-                )
+            if Kind.of(column) != kind or column.num_sequences != num_rows:
+                raise StaleError(f"{_NOT_INDEXED}; delete the index", file.path, stream=name)
+            lengths = column.lengths
+            for row in np.flatnonzero(lengths != self._rows.lengths_of(name, rows)).tolist():
+                found = f"the row has {lengths[row]} samples; {_NOT_INDEXED}"
+                at = self._rows.row_in_file(rows.start + row)
+                wrong.setdefault(row, StaleError(found, file.path, stream=name, sequence=at))
             checked.append(column)
         return checked, wrong
 

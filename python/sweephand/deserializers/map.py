@@ -81,14 +81,13 @@ class MapDeserializer(Deserializer):
         self._definitions = streams
         self._given = lengths
 
-    def open(self, *, max_errors: int = 0) -> Opened:
+    def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read."""
         items = self._items
         first = items.to_columns([items.first])
         sizes = self._sizes()
         num_bytes = max(1, sum(column.num_bytes for column in first.values()))
         starts = chunk_starts(items.count, max(1, _CHUNK_BYTES // num_bytes))
-        ledger = Ledger(max_errors)
         fetcher = _Fetcher(items, sizes, ledger)
         return Opened(
             core=_core.FetchingDeserializer(fetcher.fetch),
@@ -102,7 +101,6 @@ class MapDeserializer(Deserializer):
             names=[items.name],
             resident=True,
             sample_bytes=num_bytes / items.size(items.first),
-            errors=ledger.errors,
         )
 
     def _size_by(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ from sweephand.deserializers.megatron_index import read_index
 from sweephand.deserializers.token_files import TokenFiles
 from sweephand.errors import DataError
 from sweephand.files import Files, find_files
-from sweephand.ids import KeptIds, SequenceIds, ShardIds
+from sweephand.ids import ShardIds
 from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
 
@@ -84,9 +83,8 @@ class MegatronDeserializer(Deserializer):
         stems = [file.path.removesuffix(".idx") for file in self._indexes]
         self.files = find_files([f"{stem}.bin" for stem in stems]).files
 
-    def open(self, *, max_errors: int = 0) -> Opened:
+    def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read."""
-        ledger = Ledger(max_errors)
         indexes = [
             read_index(index, data, ledger, any_order=self._any_order)
             for index, data in zip(self._indexes, self.files, strict=True)
@@ -103,23 +101,17 @@ class MegatronDeserializer(Deserializer):
             np.insert(index.pieces(unit.sequences), 0, number, axis=1)
             for number, (index, unit) in enumerate(zip(indexes, units, strict=True))
         ]
-        kept = np.flatnonzero(np.concatenate([unit.is_served for unit in units]))
-        lengths = np.concatenate([unit.lengths for unit in units])[kept]
+        is_served = np.concatenate([unit.is_served for unit in units])
+        lengths = np.where(is_served, np.concatenate([unit.lengths for unit in units]), 0)
         starts = offsets_of([len(unit.lengths) for unit in units])
-        ids: SequenceIds = ShardIds([file.name for file in self.files], starts.tolist())
-        numbers = None
-        if len(kept) < starts[-1]:
-            ids, numbers = KeptIds(ids, kept), kept
         tokens = TokenFiles(
             files=self.files,
             pieces=np.concatenate(pieces).astype(np.uint64),
             offsets=offsets_of(lengths),
+            skipped=np.flatnonzero(~is_served),
             dtype=indexes[0].dtype,
             mapped=self._mapped,
         )
-        return replace(
-            tokens.open(self._streams, ids),
-            numbers=numbers,
-            errors=ledger.errors,
-            num_charged=len(ledger.errors),
+        return tokens.open(
+            self._streams, ShardIds([file.name for file in self.files], starts.tolist())
         )

@@ -29,6 +29,7 @@ from sweephand.deserializers.base import (
 from sweephand.errors import DataError
 from sweephand.files import REMOTE_LOAD_THREADS, LocalFile, SourceFile, are_local, join_pieces
 from sweephand.ids import SequenceIds, ShardIds
+from sweephand.ledger import Ledger
 from sweephand.range_reader import RangeReader
 from sweephand.remote_path import as_path, stat_all
 from sweephand.streams import StreamDef, StreamDefs
@@ -112,7 +113,7 @@ class NpyDeserializer(Deserializer):
     def _num_sequences(columns: Mapping[str, ColumnData]) -> int:
         return next(iter(columns.values())).num_sequences
 
-    def open(self, *, max_errors: int = 0) -> Opened:
+    def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read."""
         columns = self._columns
         names = [file.name for file in self._files.values()]

@@ -12,6 +12,7 @@ from sweephand.deserializers.token_files import TokenFiles
 from sweephand.errors import DataError
 from sweephand.files import Files, SourceFile, find_files
 from sweephand.ids import ShardIds
+from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
 
 _NPY_MAGIC = b"\x93NUMPY"
@@ -80,7 +81,7 @@ class RawTokensDeserializer(Deserializer):
         for file in self.files:
             self._check(file)
 
-    def open(self, *, max_errors: int = 0) -> Opened:
+    def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read."""
         item = self._dtype.itemsize
         counts = [file.size // item for file in self.files]  # of numbers

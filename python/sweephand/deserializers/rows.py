@@ -5,7 +5,7 @@
     files   | a.parquet          | b.parquet | c.parquet    |
     units   | unit | unit | unit | unit      | unit | unit  |   what can be read by itself
     chunks  | chunk       | chunk            | chunk | chunk |   some MB of units each
-    rows    one sequence each; the damaged ones are held by the core, but not served
+    rows    one sequence each; the damaged ones keep their places, and are skipped
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sweephand import _core
 from sweephand.columns import offsets_of
 from sweephand.deserializers.base import Sizing, Stored, chunk_starts, sum_chunks
 from sweephand.errors import DataError
-from sweephand.ids import KeptIds, SequenceIds, ShardIds
+from sweephand.ids import SequenceIds, ShardIds
 from sweephand.index_file import Index
 from sweephand.ledger import Ledger
 
@@ -51,12 +51,11 @@ class Rows:
     chunk_units : ndarray of int64, shape (chunks + 1,)
         The first unit of every chunk, and the end.
     is_served : ndarray of bool, shape (rows,)
-        False for those that are damaged or empty.
+        False for those that are damaged or empty: one sample each, and skipped.
     chunk_sequences : ndarray of uint64
-        Sequences that are served in every chunk of the corpus.
+        Sequences in every chunk of the corpus.
     ids : SequenceIds
-        Of what is served.
-    numbers, stored : see `Opened`
+    stored : see `Opened`
     """
 
     def __init__(
@@ -86,17 +85,12 @@ class Rows:
         self._choose(order)
 
     def size_by(self, stream: str | None) -> Sizing:
-        """Return the sizes of what is served, in samples of a stream; None: of the longest."""
+        """Return the sizes of all sequences, in samples of a stream; None: of the longest."""
         sizes = self._sizes(stream)
         if sizes is None:
             return Sizing(_core.CommonSize(1), self.chunk_sequences)
         if self.stored is not None:
             sizes = sizes[self.stored.numbers]
-        if sizes.min() == 0:
-            raise ValueError(
-                f"sequence {int(sizes.argmin())} has no sample in stream {stream!r}, which "
-                "defines its size"
-            )
         samples = sum_chunks(sizes, offsets_of(self.chunk_sequences.astype(np.int64)))
         if sizes.min() == sizes.max():
             return Sizing(_core.CommonSize(int(sizes[0])), samples)
@@ -118,12 +112,24 @@ class Rows:
         lengths = self.lengths[stream]
         return np.ones(rows.stop - rows.start, np.uint32) if lengths is None else lengths[rows]
 
+    def row_in_file(self, row: int) -> int:
+        """Return the number of a row among those of its file."""
+        return row - int(self._file_rows[self._file_of(row)])
+
+    def _file_of(self, row: int) -> int:
+        return int(np.searchsorted(self._file_rows, row, side="right")) - 1
+
     def _damaged(self) -> NDArray[np.int64]:
         counts = np.diff(self.index.starts["damaged_rows"])
         return np.repeat(self._file_rows[:-1], counts) + self.index.arrays["damaged_rows"]
 
     def _sizes(self, stream: str | None) -> NDArray[np.uint32] | None:
         """Return the sizes of all rows; None: one sample each."""
+        sizes = self._samples(stream)
+        return None if sizes is None else np.where(self.is_served, sizes, np.uint32(1))
+
+    def _samples(self, stream: str | None) -> NDArray[np.uint32] | None:
+        """Return the samples of all rows, 0 of those that are damaged; None: one each."""
         chosen = list(self.lengths.values()) if stream is None else [self.lengths[stream]]
         known = [lengths for lengths in chosen if lengths is not None]
         if not known:
@@ -132,18 +138,17 @@ class Rows:
         return sizes if len(known) == len(chosen) else np.maximum(sizes, 1)
 
     def _leave_out_empty(self, stream: str | None, ledger: Ledger) -> None:
-        sizes = self._sizes(stream)
+        sizes = self._samples(stream)
         if sizes is None:
             return
         empty = np.flatnonzero((sizes == 0) & self.is_served)
         where = "any stream" if stream is None else f"stream {stream!r}, which defines its size"
         for row in empty.tolist():
-            file = int(np.searchsorted(self._file_rows, row, side="right")) - 1
             ledger.add(
                 DataError(
                     f"the sequence has no sample in {where}",
-                    self.index.files[file].path,
-                    sequence=row - int(self._file_rows[file]),
+                    self.index.files[self._file_of(row)].path,
+                    sequence=self.row_in_file(row),
                 )
             )
         self.is_served[empty] = False
@@ -152,33 +157,20 @@ class Rows:
         return None if lengths is None else np.where(self.is_served, lengths, np.uint32(0))
 
     def _choose(self, order: NDArray[np.int64] | None) -> None:
-        """Find what is served, in which order and in which chunks, and how it is called."""
-        chunk_rows = self.unit_rows[self.chunk_units]
-        stored_counts = np.diff(chunk_rows).astype(np.uint64)
-        self.stored: Stored | None = None
-        self.numbers: NDArray[np.int64] | None = None
-        self.chunk_sequences = stored_counts
-        if order is None:
-            is_served = self.is_served
-            names, starts = [file.name for file in self.index.files], self._file_rows
-        else:
-            is_served = self.is_served[order]
-            names, starts = [self.index.files[0].name], np.array([0, len(order)])
-        if not is_served.any():
+        """Find the order and the chunks of the sequences, and how they are called."""
+        stored_counts = np.diff(self.unit_rows[self.chunk_units]).astype(np.uint64)
+        if not self.is_served.any():
             raise DataError("the corpus is empty: no sequences", self.index.files[0].path)
-        self.ids: SequenceIds = ShardIds(names, starts.tolist())
-        if order is None and is_served.all():
-            return  # what is stored, as it is
-        kept = np.flatnonzero(is_served)
-        if len(kept) < len(is_served):
-            self.ids = KeptIds(self.ids, kept)
-            self.numbers = kept
-            self.chunk_sequences = np.diff(np.searchsorted(kept, chunk_rows)).astype(np.uint64)
-        if order is not None:
-            bounds = chunk_starts(len(kept), -(-len(kept) // len(stored_counts)))
-            self.chunk_sequences = np.diff(bounds).astype(np.uint64)
-        rows = kept if order is None else order[kept]
-        self.stored = Stored(stored_counts, self._sizes(None), rows.astype(np.uint64))
+        names = [file.name for file in self.index.files]
+        self.stored: Stored | None = None
+        self.chunk_sequences = stored_counts
+        self.ids: SequenceIds = ShardIds(names, self._file_rows.tolist())
+        if order is None:
+            return
+        self.ids = ShardIds(names[:1], [0, len(order)])
+        bounds = chunk_starts(len(order), -(-len(order) // len(stored_counts)))
+        self.chunk_sequences = np.diff(bounds).astype(np.uint64)
+        self.stored = Stored(stored_counts, self._sizes(None), order.astype(np.uint64))
 
 
 def cut_chunks(num_bytes: NDArray[np.int64]) -> NDArray[np.int64]:

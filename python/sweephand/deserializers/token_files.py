@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -35,6 +35,9 @@ class TokenFiles:
         Where each sequence begins, in elements of the stream.
     dtype : numpy.dtype
         Of the elements, in native byte order.
+    skipped : ndarray of int64
+        Sequences that are damaged, ascending: without elements, they keep their places as one
+        sample each.
     mapped : bool
         Local files are mapped into memory.
     """
@@ -43,6 +46,7 @@ class TokenFiles:
     pieces: NDArray[np.uint64]
     offsets: NDArray[np.int64]
     dtype: np.dtype[np.generic]
+    skipped: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     mapped: bool = False
 
     def open(self, streams: StreamDefs | None, ids: SequenceIds) -> Opened:
@@ -57,7 +61,7 @@ class TokenFiles:
             One stream, with the field "tokens".
         ids : SequenceIds
         """
-        if len(self.offsets) == 1:
+        if len(self.offsets) == 1 + len(self.skipped):
             raise DataError("the corpus is empty: no sequences", self.files[0].path)
         name, definition = _one_stream(streams)
         column = ColumnData(None, self.dtype, (), int(self.offsets[-1]), self.offsets)
@@ -67,13 +71,13 @@ class TokenFiles:
         chunked: _core.Deserializer | None = None
         if is_local:
             in_files = replace(column, extents=self._extents())
-            core, by_chunk = read_in_place([in_files], starts)
+            core, by_chunk = read_in_place([in_files], starts, self.skipped)
             chunked = None if self.mapped else by_chunk
         return Opened(
             core=core,
             streams=[describe_stream(name, column, definition)],
             chunk_sequences=np.diff(starts).astype(np.uint64),
-            size_by=partial(size_columns, {name: column}, starts),
+            size_by=partial(size_columns, {name: column}, starts, skipped=self.skipped),
             ids=ids,
             names=[file.name for file in self.files],
             resident=is_local,
@@ -100,7 +104,9 @@ class TokenFiles:
         item = self.dtype.itemsize
         values = self._read(int(self.offsets[first]) * item, int(offsets[-1]) * item)
         tokens = values.view(self.dtype)
-        return make_chunk([ColumnData(tokens, self.dtype, (), len(tokens), offsets)])
+        within = self.skipped[slice(*np.searchsorted(self.skipped, (first, end)))] - first
+        column = ColumnData(tokens, self.dtype, (), len(tokens), offsets)
+        return make_chunk([column], skipped=within.tolist())
 
     def _read(self, begin: int, size: int) -> NDArray[np.uint8]:
         """Read some bytes of the stream, by one request for every piece."""

@@ -16,6 +16,7 @@ from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.base import Deserializer, Opened, Sizing, make_chunk
 from sweephand.errors import DataError, StaleError
 from sweephand.ids import SequenceIds, ShardIds
+from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs, StreamInfo
 
 
@@ -72,9 +73,9 @@ class UserDeserializer(Deserializer):
         """Return the size of every sequence of a chunk in samples, or None: measure."""
         return None
 
-    def open(self, *, max_errors: int = 0) -> Opened:
+    def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read."""
-        return _Opening(self).opened()
+        return _Opening(self, ledger).opened()
 
 
 @dataclass(frozen=True)
@@ -167,8 +168,9 @@ class _Chunks:
 class _Opening:
     """What is told or measured of all chunks, and what is held against it later."""
 
-    def __init__(self, user: UserDeserializer) -> None:
+    def __init__(self, user: UserDeserializer, ledger: Ledger) -> None:
         self._user = user
+        self._ledger = ledger
         self._chunks = _Chunks(user)
         self._name = self._chunks.name
         num_chunks = user.num_chunks()
@@ -294,6 +296,15 @@ class _Opening:
         self._seen[chunk] = _mark(sizes)
 
     def _load(self, chunk: int) -> _core.Chunk:
+        """Return a chunk; one that cannot be served is one damaged item, and skipped."""
+        try:
+            return make_chunk(list(self._read(chunk).columns.values()))
+        except DataError as error:
+            self._ledger.add(error)
+        count = int(self._counts[chunk])
+        return make_chunk([_blank(info, count) for info in self._infos], skipped=range(count))
+
+    def _read(self, chunk: int) -> _ChunkData:
         data = self._chunks.read(chunk)
         for found, wanted in zip(self._chunks.describe(chunk, data), self._infos, strict=True):
             if found != wanted:
@@ -305,7 +316,22 @@ class _Opening:
                     stream=wanted.name,
                 )
         self._check_sizes(chunk, data.sizes)
-        return make_chunk(list(data.columns.values()))
+        return data
+
+
+def _blank(info: StreamInfo, num_sequences: int) -> ColumnData:
+    """Return so many sequences without samples."""
+    dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
+    nothing = np.zeros(1, np.int64)
+    return ColumnData(
+        np.empty(0 if info.is_variable else (0, *info.shape), dtype),
+        dtype,
+        info.shape,
+        num_samples=0,
+        sample_offsets=np.zeros(num_sequences + 1, np.int64),
+        element_offsets=nothing if info.is_variable else None,
+        indices=np.empty(0, np.int32) if info.is_sparse else None,
+    )
 
 
 def _mark(sizes: NDArray[np.int64]) -> int:

@@ -118,7 +118,7 @@ class Dataset(Deserializer):
         name = f"{stream.replace('/', '-')}.labels.txt"
         return (self.info.data_dirs[0] / name).read_text().splitlines()
 
-    def open(self, *, max_errors: int = 0) -> Opened:
+    def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         if self._ids.repeat():
             raise ValueError(
@@ -126,7 +126,6 @@ class Dataset(Deserializer):
                 "parts can be listed, but not served"
             )
         files = RecordFiles([self.info.stored_splits[name] for name in self._split_names])
-        ledger = Ledger(max_errors)
         reader = ExampleReader(
             self._features, files, self._order.rows, self._add_id and self._ids, ledger
         )
@@ -157,9 +156,9 @@ class Dataset(Deserializer):
             ids=_Ids(self._ids, self._row_starts),
             names=[*names, str(self._order)],
             resident=is_local,
+            sized_by_streams=False,
             sample_bytes=files.mean_bytes
             + sum(feature.decoded_bytes for feature in self._features.values()),
-            errors=ledger.errors,
             index=files.index_path,
             order=_Order(self._order, self._row_starts),
             load_threads=1 if is_local else REMOTE_LOAD_THREADS,

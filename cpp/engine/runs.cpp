@@ -1,0 +1,185 @@
+#include "engine/runs.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+namespace sweephand {
+namespace {
+
+// A broadcast stream has as many samples in the minibatch as the sequence is long.
+void repeat(std::span<Run> runs, const Plan& plan, const StreamSpec& stream) {
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    if (runs[j].samples != 1) {
+      throw DataError("a broadcast stream has one sample per sequence, here are " +
+                          std::to_string(runs[j].samples),
+                      {.stream = stream.name, .sequence = runs[j].sequence});
+    }
+    runs[j].length = plan.share[j].size;
+  }
+}
+
+// Cuts each run down to the piece that its cell holds.
+void cut_to_pieces(std::span<Run> runs, const Plan& plan, const StreamSpec& stream) {
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    if (runs[j].samples != plan.cells[j].whole) {
+      throw DataError("the stream has " + std::to_string(runs[j].samples) +
+                          " samples where the stream that defines the size has " +
+                          std::to_string(plan.cells[j].whole) +
+                          "; rows need streams of equal lengths, or broadcast=True in the "
+                          "StreamDef of one sample per sequence",
+                      {.stream = stream.name, .sequence = runs[j].sequence});
+    }
+    runs[j].begin += plan.cells[j].first;
+    runs[j].samples = plan.share[j].size;
+    runs[j].length = plan.share[j].size;
+  }
+}
+
+std::uint64_t planned_size(const Plan& plan, std::size_t j) {
+  return plan.cells.empty() ? plan.share[j].size : plan.cells[j].whole;
+}
+
+constexpr std::uint64_t kOutside = ~std::uint64_t{0};  // samples of a run that is not there
+
+// The size of a sequence by what was loaded: kOutside if some of it is not there, 0 if no
+// stream counts.
+std::uint64_t loaded_size(const std::vector<std::vector<Run>>& runs, std::size_t j,
+                          std::span<const StreamSpec> streams) {
+  std::uint64_t size = 0;
+  for (std::size_t stream = 0; stream < runs.size(); ++stream) {
+    const std::uint64_t samples = runs[stream].empty() ? 1 : runs[stream][j].samples;
+    if (samples == kOutside) return kOutside;
+    if (streams[stream].counts) size = std::max(size, samples);
+  }
+  return size;
+}
+
+bool is_skipped(const std::vector<std::vector<Run>>& runs, std::size_t j) {
+  return std::ranges::any_of(
+      runs, [j](const auto& stream) { return !stream.empty() && stream[j].column == nullptr; });
+}
+
+StaleError disagreement(std::uint64_t sequence, std::uint64_t planned, std::uint64_t loaded) {
+  const std::string found = loaded == kOutside ? "does not lie within its chunk"
+                                               : "has " + std::to_string(loaded) + " samples";
+  return StaleError("the sequence " + found + ", but " + std::to_string(planned) +
+                        " samples were planned; the data changed since they were measured, or "
+                        "the index is not theirs: build it again",
+                    {.sequence = sequence});
+}
+
+// Keeps those entries of the share for which `keep(j)` is true. In a row those behind move up.
+template <class Keep>
+void keep_only(std::vector<std::vector<Run>>& runs, Plan& plan, const Keep& keep) {
+  std::size_t kept = 0;
+  std::uint32_t row = 0;
+  std::uint32_t freed = 0;  // cells of the row
+  for (std::size_t j = 0; j < plan.share.size(); ++j) {
+    if (!plan.cells.empty() && plan.cells[j].row != row) {
+      row = plan.cells[j].row;
+      freed = 0;
+    }
+    if (!keep(j)) {
+      freed += plan.share[j].size;
+      continue;
+    }
+    plan.share[kept] = plan.share[j];
+    if (!plan.cells.empty()) {
+      plan.cells[kept] = plan.cells[j];
+      plan.cells[kept].column -= freed;
+    }
+    for (auto& stream : runs) {
+      if (!stream.empty()) stream[kept] = stream[j];
+    }
+    ++kept;
+  }
+  plan.share.resize(kept);
+  if (!plan.cells.empty()) plan.cells.resize(kept);
+  for (auto& stream : runs) {
+    if (!stream.empty()) stream.resize(kept);
+  }
+}
+
+}  // namespace
+
+std::vector<Run> runs_of(const Located& located, const Plan& plan, const StreamSpec& stream) {
+  constexpr std::size_t kAhead = 16;
+  const auto& sequences = located.sequences;
+  std::vector<Run> runs(sequences.size());
+  const bool any_skipped = std::ranges::any_of(
+      located.chunks, [](const auto& chunk) { return !chunk->skipped.empty(); });
+  for (std::size_t j = 0; j < sequences.size(); ++j) {
+    const auto [chunk, index] = sequences[j];
+    runs[j] = {.column = nullptr, .sequence = plan.share[j].sequence};
+    if (chunk == nullptr || (any_skipped && std::ranges::binary_search(chunk->skipped, index)))
+      continue;
+    if (j + kAhead < sequences.size() && sequences[j + kAhead].chunk != nullptr) {
+      const Column& later = sequences[j + kAhead].chunk->columns[stream.column];
+      if (later.sample_offsets != nullptr)
+        __builtin_prefetch(later.sample_offsets + sequences[j + kAhead].index);
+    }
+    const Column& column = chunk->columns[stream.column];
+    runs[j].column = &column;
+    if (column.holds(index)) {
+      runs[j].begin = static_cast<std::uint64_t>(column.begin(index));
+      runs[j].samples = static_cast<std::uint64_t>(column.end(index)) - runs[j].begin;
+    } else {
+      runs[j].samples = kOutside;
+    }
+    runs[j].length = runs[j].samples;
+  }
+  return runs;
+}
+
+bool fits(const Chunk& chunk, std::span<const StreamSpec> streams, std::uint32_t member) {
+  return std::ranges::all_of(streams, [&](const StreamSpec& stream) {
+    if (stream.member != member) return true;
+    if (stream.column >= chunk.columns.size()) return false;
+    const Column& column = chunk.columns[stream.column];
+    const bool variable = column.element_offsets != nullptr;
+    return variable == stream.variable && column.num_sequences >= chunk.num_sequences &&
+           (column.num_sequences == 0 || column.begin(0) == 0) &&
+           (variable || column.sample_elements == stream.sample_elements) &&
+           (column.type != stream.type || column.element_bytes == stream.element_bytes);
+  });
+}
+
+void leave_out_unusable(std::vector<std::vector<Run>>& runs, Plan& plan,
+                        std::span<const StreamSpec> streams, const Report& report) {
+  // Rows of tables, where this loop would take longer than copying them.
+  if (std::ranges::all_of(runs, &std::vector<Run>::empty) &&
+      std::ranges::all_of(plan.share, [](const auto& planned) { return planned.size == 1; }))
+    return;
+  const bool any_counts = std::ranges::any_of(streams, &StreamSpec::counts);
+  std::vector<std::size_t> left_out;
+  for (std::size_t j = 0; j < plan.share.size(); ++j) {
+    if (is_skipped(runs, j)) {
+      left_out.push_back(j);
+      continue;
+    }
+    const std::uint64_t planned = planned_size(plan, j);
+    const std::uint64_t loaded = loaded_size(runs, j, streams);
+    if (loaded == planned || (!any_counts && loaded != kOutside)) continue;
+    report(disagreement(plan.share[j].sequence, planned, loaded));
+    left_out.push_back(j);
+  }
+  if (left_out.empty()) return;
+  keep_only(runs, plan,
+            [&](std::size_t j) { return !std::ranges::binary_search(left_out, j); });
+}
+
+void leave_out(std::uint64_t sequence, std::vector<std::vector<Run>>& runs, Plan& plan) {
+  // Entries are overwritten as they move, but only by those behind them.
+  keep_only(runs, plan, [&](std::size_t j) { return plan.share[j].sequence != sequence; });
+}
+
+void fit_to_plan(std::span<Run> runs, const Plan& plan, const StreamSpec& stream) {
+  if (stream.broadcast) {
+    repeat(runs, plan, stream);
+  } else if (!plan.cells.empty()) {
+    cut_to_pieces(runs, plan, stream);
+  }
+}
+
+}  // namespace sweephand

@@ -1,0 +1,58 @@
+// Where the samples of a share lie, compared with the plan before anything is copied.
+#pragma once
+
+#include "base/error.hpp"
+#include "compose/plan.hpp"
+#include "engine/stream_spec.hpp"
+#include "read/column.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace sweephand {
+
+// What one member gives to a share: the sequences, and the chunks that they lie in.
+struct Located {
+  struct Sequence {
+    const Chunk* chunk;  // null if it holds other sequences than planned
+    std::uint64_t index;
+  };
+  std::vector<Sequence> sequences;
+  std::vector<std::shared_ptr<const Chunk>> chunks;  // keeps them
+};
+
+// Samples that lie one behind the other in a column, and where they came from.
+struct Run {
+  const Column* column;    // null if the sequence cannot be delivered
+  std::uint64_t begin;     // sample of the column
+  std::uint64_t sequence;  // for errors
+  std::uint64_t samples;   // in the column
+  std::uint64_t length;    // in the minibatch: more than in the column where one is repeated
+};
+
+// The whole sequences of the share in one stream. Of one that is skipped, or whose samples are
+// not there, the run has no column.
+std::vector<Run> runs_of(const Located& located, const Plan& plan, const StreamSpec& stream);
+
+// Whether the columns of the chunk are what the streams of a member say. `streams` are those of
+// all members.
+bool fits(const Chunk& chunk, std::span<const StreamSpec> streams, std::uint32_t member);
+
+// Leaves sequences out of the plan's share, and of the runs of every stream, that one of the
+// streams cannot deliver, or that do not have the samples that were planned. Streams without
+// runs have one sample per sequence. What its deserializer does not skip goes to `report`
+// first. In a row those behind move up.
+void leave_out_unusable(std::vector<std::vector<Run>>& runs, Plan& plan,
+                        std::span<const StreamSpec> streams, const Report& report);
+
+// The same for all pieces of one sequence.
+void leave_out(std::uint64_t sequence, std::vector<std::vector<Run>>& runs, Plan& plan);
+
+// Cuts each run down to the piece that the plan wants of it, or repeats its one sample if the
+// stream is broadcast. Throws DataError naming stream and sequence when it has other samples
+// than the stream that defines the size.
+void fit_to_plan(std::span<Run> runs, const Plan& plan, const StreamSpec& stream);
+
+}  // namespace sweephand

@@ -1,0 +1,40 @@
+// How streams are delivered.
+#pragma once
+
+#include "base/element.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sweephand {
+
+// A stream as it is delivered.
+struct StreamSpec {
+  std::string name;
+  std::uint32_t member = 0;
+  std::uint32_t column = 0;
+  ElementType type = ElementType::kOpaque;
+  std::uint32_t element_bytes = 0;
+  bool variable = false;  // samples of several elements each: sparse ones, byte strings
+  std::uint64_t sample_elements = 1;  // of samples that are not variable
+  bool broadcast = false;  // its one sample is repeated for every sample of the sequence
+  bool counts = false;     // a sequence is as long as the longest of the streams that count
+  std::vector<std::byte> pad_value;  // element_bytes bytes
+};
+
+enum class Form : std::uint8_t {
+  kRagged,  // values one behind the other
+  kPadded,  // a row per sequence, as wide as the longest one
+  kRows,    // pieces in rows, as the plan says
+};
+
+struct AssembleOptions {
+  Form form = Form::kRagged;
+  bool pad_left = false;          // padding stands before the sequence
+  std::uint32_t multiple_of = 1;  // widths are rounded up to a multiple of it
+  bool segments = false;          // rows come with segment and position ids
+};
+
+}  // namespace sweephand
