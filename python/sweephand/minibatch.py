@@ -12,13 +12,15 @@ from sweephand import _core
 from sweephand.ids import SequenceIds
 from sweephand.layouts import Bucketed, Layout
 from sweephand.minibatch_data import MinibatchData, pieces_of, segments_of
-from sweephand.streams import StreamInfo
+from sweephand.streams import StreamInfo, name_of
 
 LABELS = "labels"
 
 
 class Minibatch(Mapping[Any, MinibatchData]):
     """What one worker gets of a minibatch: stream name, or input map's key, to `MinibatchData`.
+
+    A stream is also found by its `StreamInfo`, whatever its key is.
 
     It is falsy only at the end of the data; a worker whose share is empty gets a truthy one
     with 0 sequences.
@@ -47,11 +49,17 @@ class Minibatch(Mapping[Any, MinibatchData]):
     def __getitem__(self, key: Any) -> MinibatchData:
         found = self._cache.get(key)
         if found is None:
-            index, info = self._keys[key]
-            stream = self._batch.stream(index)
-            found = MinibatchData(info, self._batch, stream, self._layout, self._device)
-            self._cache[key] = found
+            found = self._cache[key] = self._find(key)
         return found
+
+    def _find(self, key: Any) -> MinibatchData:
+        if isinstance(key, StreamInfo) and key not in self._keys:
+            for other, (_, info) in self._keys.items():
+                if info.name == key.name:
+                    return self[other]
+        index, info = self._keys[key]
+        stream = self._batch.stream(index)
+        return MinibatchData(info, self._batch, stream, self._layout, self._device)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._keys)
@@ -62,7 +70,7 @@ class Minibatch(Mapping[Any, MinibatchData]):
     def __repr__(self) -> str:
         if not self:
             return "Minibatch(end of data)"
-        streams = ", ".join(str(key) for key in self._keys)
+        streams = ", ".join(str(name_of(key)) for key in self._keys)
         return (
             f"Minibatch(nominal_time={self.nominal_time}, num_sequences={self.num_sequences}, "
             f"num_samples={self.num_samples}, streams=[{streams}])"
@@ -111,12 +119,12 @@ class Minibatch(Mapping[Any, MinibatchData]):
     @property
     def provide_data(self) -> list[tuple[Any, tuple[int, ...]]]:
         """(name, shape of `MinibatchData.asarray`) of every stream but "labels"."""
-        return [(key, data.dense_shape) for key, data in self.items() if key != LABELS]
+        return [(key, data.dense_shape) for key, data in self.items() if name_of(key) != LABELS]
 
     @property
     def provide_label(self) -> list[tuple[Any, tuple[int, ...]]]:
         """(name, shape of `MinibatchData.asarray`) of the stream "labels", if it is there."""
-        return [(key, data.dense_shape) for key, data in self.items() if key == LABELS]
+        return [(key, data.dense_shape) for key, data in self.items() if name_of(key) == LABELS]
 
     @property
     def fill_ratio(self) -> float:

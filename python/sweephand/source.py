@@ -33,7 +33,7 @@ from sweephand.memory_need import MemoryNeed
 from sweephand.minibatch import Minibatch
 from sweephand.planned import PlannedMinibatch
 from sweephand.state import ORDER_VERSION, State, fingerprint_text
-from sweephand.streams import StreamInfo, Streams
+from sweephand.streams import StreamInfo, Streams, name_of
 from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS, Window
 
 DEFAULT_NUM_LANES = 48
@@ -337,19 +337,20 @@ class MinibatchSource:
         """The streams by name, also as attributes: ``source.streams.features``."""
         return Streams(self._infos)
 
-    def stream_info(self, name: str) -> StreamInfo:
-        """Return the stream of a name.
+    def stream_info(self, name: str | StreamInfo) -> StreamInfo:
+        """Return the stream of a name, or of the name that an info has.
 
         Raises
         ------
         ValueError
             If there is none, naming those that are there.
         """
+        name = name_of(name)
         if name not in self._keys:
             raise ValueError(f"no stream {name!r}, there are: {', '.join(self._keys)}")
         return self._keys[name][1]
 
-    def __getitem__(self, name: str) -> StreamInfo:
+    def __getitem__(self, name: str | StreamInfo) -> StreamInfo:
         """Return the stream of a name; KeyError if there is none."""
         return self.streams[name]
 
@@ -640,12 +641,9 @@ class MinibatchSource:
     def _map_inputs(
         self, input_map: Mapping[Any, str | StreamInfo]
     ) -> dict[Any, tuple[int, StreamInfo]]:
-        keys = {}
-        for key, stream in input_map.items():
-            name = stream.name if isinstance(stream, StreamInfo) else stream
-            self.stream_info(name)
-            keys[key] = self._keys[name]
-        return keys
+        return {
+            key: self._keys[self.stream_info(stream).name] for key, stream in input_map.items()
+        }
 
     def _state_at_start(self) -> State:
         one_block = self._window.chunks == 0 and self._window.samples == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,6 +96,9 @@ class StreamDefs(Mapping[str, StreamDef]):
 class StreamInfo:
     """A stream as it is delivered.
 
+    It is a value: what is equal describes the same stream, in another process too. Wherever a
+    stream is named, its info may stand for the name: ``minibatch[source.streams.x]``.
+
     Attributes
     ----------
     name : str
@@ -115,6 +118,12 @@ class StreamInfo:
     defines_mb_size: bool = False
     broadcast: bool = False
     transforms: tuple[Transform, ...] = field(default=(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Written by hand they may be np.float32 and 3, which are no such values.
+        shape: Any = self.shape
+        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        object.__setattr__(self, "shape", (shape,) if isinstance(shape, int) else tuple(shape))
 
     @property
     def is_bytes(self) -> bool:
@@ -139,8 +148,40 @@ class StreamInfo:
         return f"{self.name}:{self.dtype.name}:{self.shape}:{kind}:{flags}"
 
 
+def definitions_of(infos: Iterable[object]) -> StreamDefs:
+    """Return the definitions that infos stand for, as CNTK's users list their streams.
+
+    Raises
+    ------
+    TypeError
+        If one is no `StreamInfo`.
+    ValueError
+        If a name comes twice.
+    """
+    definitions: dict[str, StreamDef] = {}
+    for info in infos:
+        if not isinstance(info, StreamInfo):
+            raise TypeError(f"a list of streams holds StreamInfo, got {info!r}")
+        if info.name in definitions:
+            raise ValueError(f"stream {info.name!r} is listed twice")
+        definitions[info.name] = StreamDef(
+            shape=info.shape,
+            is_sparse=info.is_sparse,
+            dtype=None if info.is_bytes else info.dtype,
+            defines_mb_size=info.defines_mb_size,
+            transforms=info.transforms,
+            broadcast=info.broadcast,
+        )
+    return StreamDefs(**definitions)
+
+
+def name_of(key: Any) -> Any:
+    """Return the name that a stream's info stands for; what is no info as it is."""
+    return key.name if isinstance(key, StreamInfo) else key
+
+
 class Streams(Mapping[str, StreamInfo]):
-    """The streams of a source, by name or as attributes.
+    """The streams of a source, by name, by info, or as attributes.
 
     Examples
     --------
@@ -152,8 +193,8 @@ class Streams(Mapping[str, StreamInfo]):
     def __init__(self, infos: list[StreamInfo]) -> None:
         self._infos = {info.name: info for info in infos}
 
-    def __getitem__(self, name: str) -> StreamInfo:
-        return self._infos[name]
+    def __getitem__(self, name: str | StreamInfo) -> StreamInfo:
+        return self._infos[name_of(name)]
 
     def __getattr__(self, name: str) -> StreamInfo:
         if not name.startswith("_") and name in self._infos:

@@ -17,7 +17,7 @@ from sweephand.deserializers.base import Deserializer, Opened, Sizing, make_chun
 from sweephand.errors import DataError, StaleError
 from sweephand.ids import SequenceIds, ShardIds
 from sweephand.ledger import Ledger
-from sweephand.streams import StreamDefs, StreamInfo
+from sweephand.streams import StreamDefs, StreamInfo, definitions_of, name_of
 
 
 class UserDeserializer(Deserializer):
@@ -48,8 +48,8 @@ class UserDeserializer(Deserializer):
     """
 
     @abstractmethod
-    def stream_infos(self) -> StreamDefs:
-        """Return the streams that every chunk holds."""
+    def stream_infos(self) -> StreamDefs | list[StreamInfo]:
+        """Return the streams that every chunk holds; in CNTK a list of infos."""
 
     @abstractmethod
     def num_chunks(self) -> int:
@@ -96,7 +96,8 @@ class _Chunks:
     def __init__(self, user: UserDeserializer) -> None:
         self._user = user
         self.name = type(user).__name__
-        self._definitions = user.stream_infos()
+        streams = user.stream_infos()
+        self._definitions = definitions_of(streams) if isinstance(streams, list) else streams
         if not isinstance(self._definitions, Mapping):
             raise TypeError(
                 f"{self.name}.stream_infos() must return StreamDefs, got {self._definitions!r}"
@@ -139,6 +140,7 @@ class _Chunks:
                 f"{self.name}.get_chunk({chunk}) must return a dict of streams, got "
                 f"{type(data).__name__}"
             )
+        data = {name_of(key): stream for key, stream in data.items()}
         for name, definition in self._definitions.items():
             if (definition.field or name) not in data:
                 raise DataError(

@@ -54,6 +54,7 @@ class Bucketed(GapLayout):
     depends_on_size: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_side(self.side)
         if self.num_sequences is not None:
             check_int("num_sequences", self.num_sequences, 1, 2**31)

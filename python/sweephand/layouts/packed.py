@@ -51,6 +51,7 @@ class Packed(GapLayout):
     has_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_int("row_length", self.row_length, 1, 2**31 + 1)
         check_int("look_ahead", self.look_ahead, 1, 2**63)
         if self.split_long not in ("error", "split", "drop"):

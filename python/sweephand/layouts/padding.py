@@ -9,14 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.layouts.base import Layout
+from sweephand.streams import StreamInfo, name_of
 
-PadValue = float | Mapping[str, float]
+PadValue = float | Mapping[str, float] | Mapping[StreamInfo, float]
 
 
 class GapLayout(Layout):
     """A layout whose dense arrays have gaps, which it fills."""
 
     pad_value: PadValue
+
+    def __post_init__(self) -> None:
+        values = self.pad_value
+        if isinstance(values, Mapping) and any(isinstance(key, StreamInfo) for key in values):
+            named = {name_of(stream): value for stream, value in values.items()}
+            object.__setattr__(self, "pad_value", named)
 
     def check_streams(self, streams: Collection[str]) -> None:
         """Refuse pad values of streams that are not there, with ValueError."""
@@ -30,7 +37,8 @@ class GapLayout(Layout):
     def pad_value_of(self, stream: str) -> float:
         """Return what fills the gaps of a stream; 0 for one that is not named."""
         if isinstance(self.pad_value, Mapping):
-            return self.pad_value.get(stream, 0)
+            named: Mapping[Any, float] = self.pad_value
+            return named.get(stream, 0)
         return self.pad_value
 
 

@@ -46,6 +46,7 @@ class Padded(GapLayout):
     multiple_of: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_side(self.side)
         check_int("multiple_of", self.multiple_of, 1, 2**31)
 

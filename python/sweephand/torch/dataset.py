@@ -11,6 +11,7 @@ import torch.utils.data
 
 from sweephand.minibatch import Minibatch
 from sweephand.source import MinibatchSource
+from sweephand.streams import name_of
 from sweephand.torch.tensors import to_tensor
 
 
@@ -27,7 +28,8 @@ def tensors_of(minibatch: Minibatch) -> dict[str, torch.Tensor]:
         too, unless streams are called so.
     """
     tensors = {}
-    for name, data in minibatch.items():
+    for key, data in minibatch.items():
+        name = name_of(key)
         padded = data.is_sparse or data.is_padded
         tensors[name] = to_tensor(data.asarray()) if padded else data.torch("cpu")
         extra = f"{name}_mask" if padded else f"{name}_offsets"

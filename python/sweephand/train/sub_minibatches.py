@@ -66,12 +66,10 @@ class Part(Minibatch):
     def __init__(self, whole: Minibatch, sequences: slice, rows: slice) -> None:
         super().__init__(whole._batch, whole._keys, whole._layout, whole._ids, whole._device)
         self._streams = {key: PartData(whole[key], sequences, rows) for key in whole}
+        self._cache.update(self._streams)
         self._sequences = sequences
         self._rows = rows
         self._whole = whole
-
-    def __getitem__(self, key: Any) -> MinibatchData:
-        return self._streams[key]
 
     @property
     def num_sequences(self) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from sweephand.checks import check_int
 from sweephand.errors import ArgumentTypeError, LossScaleError, StateError
+from sweephand.streams import StreamInfo, name_of
 from sweephand.train.checkpoint import CheckpointStore, find
 from sweephand.train.mean_criterion import MeanDetector
 from sweephand.train.numpy_model import NumpyLearner, NumpyModel
@@ -66,7 +67,7 @@ class Trainer:
         Together they have every trainable parameter, each once.
     progress_writers : ProgressWriter, or list of them
         Who is told.
-    label_stream : str
+    label_stream : str or StreamInfo
         Its samples are counted. Where a minibatch has no stream ``labels``, those of the
         size-defining stream are.
     sub_minibatches : int
@@ -97,7 +98,7 @@ class Trainer:
         criterion: Callable[[Any, Any], Any],
         learners: AnyLearner | Sequence[AnyLearner],
         progress_writers: ProgressWriter | Sequence[ProgressWriter] = (),
-        label_stream: str = DEFAULT_LABEL_STREAM,
+        label_stream: str | StreamInfo = DEFAULT_LABEL_STREAM,
         sub_minibatches: int = 1,
         *,
         stateful: Mapping[str, Stateful] | None = None,
@@ -241,12 +242,15 @@ class Trainer:
             If there is no such stream.
         """
         labels = minibatch.get(self._label_stream)
+        if labels is None:  # a plain dict does not know what an info stands for
+            labels = minibatch.get(name_of(self._label_stream))
         if labels is None:
             found: int | None = getattr(minibatch, "num_samples", None)
             if found is not None and self._label_stream == DEFAULT_LABEL_STREAM:
                 return found
+            name = name_of(self._label_stream)
             raise ValueError(
-                f"the minibatch has no label stream {self._label_stream!r}, there are: "
+                f"the minibatch has no label stream {name!r}, there are: "
                 f"{', '.join(map(str, minibatch))}"
             )
         counted: int | None = getattr(labels, "num_samples", None)
