@@ -31,6 +31,7 @@ from sweephand.layouts import (
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.minibatch import Minibatch
 from sweephand.minibatch_data import MinibatchData
+from sweephand.old_names import ELSEWHERE
 from sweephand.source import MinibatchSource
 from sweephand.source_from_data import MinibatchSourceFromData
 from sweephand.streams import StreamDef, StreamDefs, StreamInfo, Streams
@@ -46,12 +47,15 @@ from sweephand.train.progress_files import (
     TensorBoardProgressWriter,
 )
 from sweephand.train.schedules import (
+    UnitType,
     learning_parameter_schedule,
     learning_parameter_schedule_per_sample,
+    learning_rate_schedule,
     minibatch_size_schedule,
     momentum_as_time_constant_schedule,
     momentum_schedule,
     momentum_schedule_per_sample,
+    training_parameter_schedule,
 )
 from sweephand.train.session import TrainingSession
 from sweephand.train.session_configs import (
@@ -125,10 +129,12 @@ __all__ = [
     "Trainer",
     "TrainingSession",
     "TruncatedBPTT",
+    "UnitType",
     "UserDeserializer",
     "__version__",
     "learning_parameter_schedule",
     "learning_parameter_schedule_per_sample",
+    "learning_rate_schedule",
     "minibatch_size_schedule",
     "momentum_as_time_constant_schedule",
     "momentum_schedule",
@@ -138,6 +144,7 @@ __all__ = [
     "sequence_to_cntk_text_format",
     "tfds",
     "tfrecord",
+    "training_parameter_schedule",
     "training_session",
 ]
 
@@ -153,7 +160,8 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         """Return one of the optional names, or the module of that name."""
         if name not in _OPTIONAL:
-            raise AttributeError(f"module 'sweephand' has no attribute {name!r}")
+            hint = f"; {ELSEWHERE[name]}" if name in ELSEWHERE else ""
+            raise AttributeError(f"module 'sweephand' has no attribute {name!r}{hint}")
         path, extra = _OPTIONAL[name]
         try:
             module = import_module(path)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, cast
+from typing import Any, Literal, Protocol, Self, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from sweephand.limits import (
 from sweephand.long_sequences import treat_long
 from sweephand.memory_need import MemoryNeed
 from sweephand.minibatch import Minibatch
+from sweephand.old_names import OldOptions, threads_of_old_name
 from sweephand.planned import PlannedMinibatch
 from sweephand.state import ORDER_VERSION, State, fingerprint_text
 from sweephand.streams import StreamInfo, Streams, name_of
@@ -64,7 +65,8 @@ class MinibatchSource:
     randomization_window_in_chunks : int
         Chunks that are open at a time over all workers. Given explicitly it holds for every
         deserializer; by default data that are resident or randomly accessible are shuffled as a
-        whole, others within 128 chunks. 0 means not given.
+        whole, others within 128 chunks. Beside a window in samples 0 means not given; alone it
+        is refused: in CNTK it shuffles nothing, which is ``randomize=False``.
     randomization_window_in_samples : int
         The same in samples. At most one of both is given.
     randomization_seed : int
@@ -94,6 +96,9 @@ class MinibatchSource:
         In bytes. A minibatch size that would need more is refused; see `memory_bound`.
     epoch_size : int, optional
         Old name of `max_samples`; deprecated.
+    **old
+        Other options of CNTK: ``multithreaded_deserializer=False`` is ``num_threads=1``;
+        ``trace_level`` is refused, saying what to do instead.
 
     Raises
     ------
@@ -132,9 +137,13 @@ class MinibatchSource:
         prefetch: int = 2,
         memory_limit: int | None = None,
         epoch_size: int | None = None,
+        **old: Unpack[OldOptions],
     ) -> None:
+        num_threads = threads_of_old_name(num_threads, old)
         # What a copy in another process is made of.
-        self._arguments = {name: value for name, value in locals().items() if name != "self"}
+        self._arguments = {
+            name: value for name, value in locals().items() if name not in ("self", "old")
+        }
         limits = Limits.check(limit_of_old_name(epoch_size, max_samples), max_sweeps)
         window = Window.check(
             randomize, randomization_window_in_chunks, randomization_window_in_samples

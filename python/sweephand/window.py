@@ -36,6 +36,11 @@ class Window:
             )
         if not randomize:
             return cls(0, 0, False)
+        if chunks == 0 and samples == 0:
+            raise ValueError(
+                "randomization_window_in_chunks=0 can mean two things: for no shuffling, as in "
+                "CNTK, say randomize=False; for the default window leave it out"
+            )
         chunks = chunks or DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
         return cls(0 if samples else int(chunks), samples, explicit or samples != 0)
 

@@ -1,11 +1,14 @@
 """What callers pass that cannot be: an error that says so, and the source stays usable."""
 
+import pickle
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import sweephand as sh
+from sweephand.old_names import ELSEWHERE
 
 
 def rows(count: int = 10) -> sh.ArrayDeserializer:
@@ -172,38 +175,92 @@ def test_what_is_no_deserializer_is_refused(
         sh.MinibatchSource(deserializers)
 
 
-def test_a_window_of_the_default_size_or_of_zero_is_not_one_that_is_given() -> None:
-    order = sh.MinibatchSource(rows()).sequence_ids(0, 10)
-    for window in (0, sh.DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS):
-        with sh.MinibatchSource(rows(), randomization_window_in_chunks=window) as source:
-            assert source.sequence_ids(0, 10) == order
-    both = {
-        "randomization_window_in_chunks": sh.DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
-        "randomization_window_in_samples": 5,
-    }
-    sh.MinibatchSource(rows(), **both).close()
-
-
-def test_a_window_of_zero_is_the_default_for_chunks_that_are_loaded_too() -> None:
-    class Chunks(sh.UserDeserializer):
-        def stream_infos(self) -> sh.StreamDefs:
-            return sh.StreamDefs(x=sh.StreamDef())
-
-        def num_chunks(self) -> int:
-            return 1000
-
-        def chunk_infos(self) -> object:
-            return [(2, 2)] * 1000
-
-        def get_chunk(self, chunk_id: int) -> dict[str, Any]:
-            return {"x": np.zeros(2)}
-
+def test_a_window_of_the_default_size_is_not_one_that_is_given() -> None:
+    default = {"randomization_window_in_chunks": sh.DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS}
     with (
-        sh.MinibatchSource(Chunks()) as default,
-        sh.MinibatchSource(Chunks(), randomization_window_in_chunks=0) as zero,
+        sh.MinibatchSource(rows()) as one,
+        sh.MinibatchSource(rows(), **default) as other,
+        sh.MinibatchSource(rows(), **default, randomization_window_in_samples=5),
     ):
-        assert zero.block_chunks == default.block_chunks == 128 // 48
-        assert zero.sequence_ids(0, 50) == default.sequence_ids(0, 50)
+        assert one.sequence_ids(0, 10) == other.sequence_ids(0, 10)
+
+
+class Chunks(sh.UserDeserializer):
+    def stream_infos(self) -> sh.StreamDefs:
+        return sh.StreamDefs(x=sh.StreamDef())
+
+    def num_chunks(self) -> int:
+        return 1000
+
+    def chunk_infos(self) -> object:
+        return [(2, 2)] * 1000
+
+    def get_chunk(self, chunk_id: int) -> dict[str, Any]:
+        return {"x": np.zeros(2)}
+
+
+@pytest.mark.parametrize("corpus", [rows(), Chunks()])
+def test_a_window_of_zero_chunks_alone_is_refused_with_both_readings(
+    corpus: sh.Deserializer,
+) -> None:
+    """In CNTK it shuffles nothing; a window that is not given shuffles."""
+    with pytest.raises(ValueError, match=r"say randomize=False; .* leave it out"):
+        sh.MinibatchSource(corpus, randomization_window_in_chunks=0)
+    zeros = {"randomization_window_in_chunks": 0, "randomization_window_in_samples": 0}
+    with pytest.raises(ValueError, match="two things"):
+        sh.MinibatchSource(corpus, **zeros)
+    with sh.MinibatchSource(corpus, **zeros, randomize=False) as source:
+        assert source.sequence_ids(0, 10) == [f"{corpus_name(corpus)}__{i}" for i in range(10)]
+
+
+def test_a_window_of_zero_beside_the_other_one_is_not_given() -> None:
+    samples = {"randomization_window_in_samples": 200}
+    with (
+        sh.MinibatchSource(Chunks(), **samples) as one,
+        sh.MinibatchSource(Chunks(), **samples, randomization_window_in_chunks=0) as other,
+        sh.MinibatchSource(Chunks(), randomization_window_in_samples=0) as default,
+    ):
+        assert one.sequence_ids(0, 50) == other.sequence_ids(0, 50)
+        assert one.get_checkpoint_state() == other.get_checkpoint_state()
+        assert default.block_chunks == 128 // 48
+
+
+def corpus_name(corpus: sh.Deserializer) -> str:
+    return "Chunks" if isinstance(corpus, Chunks) else "array"
+
+
+@pytest.mark.parametrize("multithreaded", [True, False, None])
+def test_multithreaded_deserializer_is_an_old_name_of_threads(
+    multithreaded: bool | None,
+) -> None:
+    option = {"multithreaded_deserializer": multithreaded}
+    with sh.MinibatchSource(rows(), **option) as source, sh.MinibatchSource(rows()) as other:
+        wanted = 1 if multithreaded is False else other._num_threads
+        copy = pickle.loads(pickle.dumps(source))
+        assert source._num_threads == copy._num_threads == wanted
+        assert source.next_minibatch(4).ids == copy.next_minibatch(4).ids
+    if multithreaded is not None:
+        with pytest.raises(ValueError, match="give num_threads alone"):
+            sh.MinibatchSource(rows(), num_threads=2, **option)
+
+
+def test_options_without_a_counterpart_say_what_to_do_instead() -> None:
+    with pytest.raises(TypeError, match=r"trace_level has no counterpart: .*'sweephand'"):
+        sh.MinibatchSource(rows(), trace_level=1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'windw'"):
+        sh.MinibatchSource(rows(), windw=3)
+    with pytest.raises(TypeError, match="must be True or False, got 3"):
+        sh.MinibatchSource(rows(), multithreaded_deserializer=3)
+
+
+@pytest.mark.parametrize("name", sorted(ELSEWHERE))
+def test_names_of_cntk_say_what_is_here_in_their_place(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute {name!r}; .*") as caught:
+        getattr(sh, name)
+    assert ELSEWHERE[name] in str(caught.value)
+    assert not hasattr(sh, name)
+    for ours in re.findall(r"(?:it is|a|write a) ([A-Z]\w+)", ELSEWHERE[name]):
+        assert hasattr(sh, ours) or ours == "DistributedDataParallel"
 
 
 def test_the_old_name_of_the_limit_still_works_and_says_so() -> None:

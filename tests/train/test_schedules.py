@@ -1,6 +1,7 @@
 """Schedules: the value at every position, and what is refused."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -153,11 +154,42 @@ def test_an_epoch_of_sizes_is_a_positive_number_of_samples(epoch_size: object) -
         sh.minibatch_size_schedule([8, 16], epoch_size)
 
 
-def test_a_single_value_takes_no_epoch_size() -> None:
+def test_a_single_size_takes_no_epoch_size() -> None:
     with pytest.raises(ValueError, match="no meaning with the single value"):
         sh.minibatch_size_schedule(8, 100)
-    with pytest.raises(ValueError, match="no meaning with the single value"):
-        sh.learning_parameter_schedule(0.1, epoch_size=100)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda epoch_size: sh.learning_parameter_schedule(0.5, epoch_size=epoch_size),
+        lambda epoch_size: sh.learning_parameter_schedule_per_sample(0.5, epoch_size),
+        lambda epoch_size: sh.momentum_schedule(0.5, epoch_size),
+        lambda epoch_size: sh.momentum_schedule_per_sample(0.5, epoch_size),
+        lambda epoch_size: sh.momentum_as_time_constant_schedule(0.5, epoch_size),
+        lambda epoch_size: sh.training_parameter_schedule(0.5, sh.UnitType.sample, epoch_size),
+    ],
+)
+def test_an_epoch_size_beside_a_single_rate_is_warned_about_as_in_cntk(make: Callable) -> None:
+    with pytest.warns(RuntimeWarning, match="no meaning with the single value") as caught:
+        schedule = make(100)
+    assert caught[0].filename == __file__
+    for position in (0, 99, 100, 10**6):
+        assert schedule[position] == make(None)[position]
+
+
+def test_unit_types_are_reference_sizes() -> None:
+    spec = [(2, 0.1), 0.01]
+    make = sh.training_parameter_schedule
+    assert make(spec, sh.UnitType.sample, 10) == sh.learning_parameter_schedule_per_sample(
+        spec, 10
+    )
+    assert make(schedule=0.1, unit=sh.UnitType.minibatch) == sh.learning_parameter_schedule(0.1)
+    assert sh.learning_rate_schedule(lr=spec, unit=sh.UnitType.minibatch, epoch_size=10) == (
+        sh.learning_parameter_schedule(spec, epoch_size=10)
+    )
+    with pytest.raises(TypeError, match=r"UnitType\.sample or UnitType\.minibatch, got 10"):
+        make(0.1, 10)
 
 
 @pytest.mark.parametrize("bad", [-0.1, math.nan, math.inf, "x", None, True, [0.1, -1]])

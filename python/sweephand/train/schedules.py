@@ -5,14 +5,17 @@ A schedule is pure: it holds no position, and the same position always gives the
 
 import math
 import re
+import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from itertools import accumulate
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from sweephand.checks import check_int, check_number
+from sweephand.errors import ArgumentTypeError
 from sweephand.limits import FULL_DATA_SWEEP
 
 Number = TypeVar("Number", int, float)
@@ -96,7 +99,9 @@ def minibatch_size_schedule(spec: Spec[int], epoch_size: int = 1) -> Schedule[in
     """
     if epoch_size == FULL_DATA_SWEEP:
         raise ValueError("epoch_size must be a number of samples, got FULL_DATA_SWEEP")
-    steps = _steps(spec, None if epoch_size == 1 else epoch_size, _minibatch_size, int)
+    steps = _steps(spec, _minibatch_size, int)
+    if epoch_size != 1 and _is_single(spec):
+        raise ValueError(f"epoch_size has no meaning with the single value {spec!r}")
     return Schedule(steps, check_int("epoch_size", epoch_size), follows="consumed")
 
 
@@ -122,7 +127,7 @@ def learning_parameter_schedule(
         The reference size M in samples; None or 0: every minibatch is its own reference.
     epoch_size : int, optional
         Samples of an epoch; by default, or if it is `FULL_DATA_SWEEP`, an epoch is one sweep.
-        With a single rate it has no meaning and is refused.
+        With a single rate it has no meaning, and a warning says so.
     follows : {"applied", "consumed"}
         Whether samples of skipped steps move the schedule.
 
@@ -142,8 +147,7 @@ def learning_parameter_schedule(
     >>> schedule[1199], schedule[1200], schedule[2700]
     (0.1, 0.01, 0.001)
     """
-    steps = _steps(spec, epoch_size, _rate, float)
-    return _learning_schedule(steps, minibatch_size, epoch_size, follows)
+    return _learning_schedule(spec, _rate, minibatch_size, epoch_size, follows)
 
 
 def learning_parameter_schedule_per_sample(
@@ -153,7 +157,39 @@ def learning_parameter_schedule_per_sample(
 
     See `learning_parameter_schedule` for the parameters.
     """
-    return learning_parameter_schedule(spec, 1, epoch_size, follows=follows)
+    return _learning_schedule(spec, _rate, 1, epoch_size, follows)
+
+
+class UnitType(Enum):
+    """What the rates of a `training_parameter_schedule` are for."""
+
+    sample = "sample"
+    minibatch = "minibatch"
+
+
+def training_parameter_schedule(
+    schedule: Spec[float], unit: UnitType, epoch_size: int | None = None
+) -> Schedule[float]:
+    """Make a schedule of learning rates as CNTK 2.0 spells it.
+
+    ``UnitType.sample`` is `learning_parameter_schedule_per_sample`, ``UnitType.minibatch``
+    `learning_parameter_schedule` without a reference size.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If ``unit`` is none.
+    ValueError
+        As `learning_parameter_schedule`.
+    """
+    return _learning_schedule(schedule, _rate, _reference_of(unit), epoch_size, "applied")
+
+
+def learning_rate_schedule(
+    lr: Spec[float], unit: UnitType, epoch_size: int | None = None
+) -> Schedule[float]:
+    """Do what `training_parameter_schedule` does, by the other name that it has in CNTK 2.0."""
+    return _learning_schedule(lr, _rate, _reference_of(unit), epoch_size, "applied")
 
 
 def momentum_schedule(
@@ -185,8 +221,7 @@ def momentum_schedule(
         If a momentum lies outside ``[0, 1)``, a size is not positive, or the text cannot be
         read.
     """
-    steps = _steps(spec, epoch_size, _momentum, float)
-    return _learning_schedule(steps, minibatch_size, epoch_size, follows)
+    return _learning_schedule(spec, _momentum, minibatch_size, epoch_size, follows)
 
 
 def momentum_schedule_per_sample(
@@ -196,7 +231,7 @@ def momentum_schedule_per_sample(
 
     See `momentum_schedule` for the parameters.
     """
-    return momentum_schedule(spec, epoch_size, 1, follows=follows)
+    return _learning_schedule(spec, _momentum, 1, epoch_size, follows)
 
 
 def momentum_as_time_constant_schedule(
@@ -226,11 +261,7 @@ def momentum_as_time_constant_schedule(
     >>> round(momentum_as_time_constant_schedule(2500)[0], 8)
     0.99960008
     """
-    steps = tuple(
-        (epochs, math.exp(-1 / constant) if constant > 0 else 0.0)
-        for epochs, constant in _steps(spec, epoch_size, _time_constant, float)
-    )
-    return _learning_schedule(steps, 1, epoch_size, follows)
+    return _learning_schedule(spec, _momentum_of_time_constant, 1, epoch_size, follows)
 
 
 def mean_gradient_rate(rate: float, num_samples: int, minibatch_size: int | None) -> float:
@@ -257,27 +288,45 @@ def minibatch_momentum(momentum: float, num_samples: int, minibatch_size: int | 
     return momentum if minibatch_size is None else momentum ** (num_samples / minibatch_size)
 
 
+def _reference_of(unit: object) -> int | None:
+    if not isinstance(unit, UnitType):
+        raise ArgumentTypeError(
+            f"unit must be UnitType.sample or UnitType.minibatch, got {unit!r}"
+        )
+    return 1 if unit is UnitType.sample else None
+
+
 def _learning_schedule(
-    steps: tuple[tuple[int, float], ...],
+    spec: Spec[float],
+    read: Callable[[object], float],
     minibatch_size: int | None,
     epoch_size: int | None,
     follows: Follows,
 ) -> Schedule[float]:
+    """Make a schedule for one of the public functions, which call this and nothing between."""
+    steps = _steps(spec, read, float)
     if follows not in ("applied", "consumed"):
         raise ValueError(f"follows must be 'applied' or 'consumed', got {follows!r}")
     if minibatch_size is not None and minibatch_size != 0:
         check_int("minibatch_size", minibatch_size)
     if epoch_size is not None:
         check_int("epoch_size", epoch_size)
+        if _is_single(spec):
+            warnings.warn(
+                f"epoch_size has no meaning with the single value {spec!r}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
     by_sweep = epoch_size in (None, FULL_DATA_SWEEP)
     return Schedule(steps, None if by_sweep else epoch_size, minibatch_size or None, follows)
 
 
+def _is_single(spec: object) -> bool:
+    return not isinstance(spec, Sequence)
+
+
 def _steps(
-    spec: object,
-    epoch_size: int | None,
-    check: Callable[[object], Number],
-    number: type[Number],
+    spec: object, check: Callable[[object], Number], number: type[Number]
 ) -> tuple[tuple[int, Number], ...]:
     if isinstance(spec, str):
         entries: list[object] = list(_parse(spec, number))
@@ -286,10 +335,7 @@ def _steps(
     elif isinstance(spec, Sequence):
         entries = list(spec)
     else:
-        value = check(spec)
-        if epoch_size is not None:
-            raise ValueError(f"epoch_size has no meaning with the single value {spec!r}")
-        return ((1, value),)
+        return ((1, check(spec)),)
     if not entries:
         raise ValueError("a schedule needs at least one value, got none")
     last = len(entries) - 1
@@ -342,8 +388,8 @@ def _momentum(value: object) -> float:
     return momentum
 
 
-def _time_constant(value: object) -> float:
+def _momentum_of_time_constant(value: object) -> float:
     constant = check_number("a time constant", value)
     if not 0 <= constant < math.inf:
         raise ValueError(f"a time constant must be finite and at least 0, got {value!r}")
-    return constant
+    return math.exp(-1 / constant) if constant > 0 else 0.0
