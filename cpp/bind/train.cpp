@@ -63,7 +63,6 @@ py::tuple look(const Arrays& gradients, double scale, std::size_t num_threads, b
 }
 
 // One array per tensor in every list. A rule without moments is given the weights for them.
-template <class Rule>
 void update_arrays(const Rule& rule, const Step& step, const Arrays& weights,
                    const Arrays& parameters, const Arrays& gradients,
                    const Arrays& first_moments, const Arrays& second_moments) {
@@ -72,12 +71,6 @@ void update_arrays(const Rule& rule, const Step& step, const Arrays& weights,
                 tensors_of(first_moments), tensors_of(second_moments));
   const py::gil_scoped_release nogil;
   update(slots, step, rule);
-}
-
-template <class Rule>
-void bind_update(py::module_& module) {
-  module.def("update", &update_arrays<Rule>, "rule"_a, "step"_a, "weights"_a, "parameters"_a,
-             "gradients"_a, "first_moments"_a, "second_moments"_a);
 }
 
 }  // namespace
@@ -96,13 +89,19 @@ void bind_train(py::module_& module) {
       .def(py::init<double, double>(), "momentum"_a, "gain"_a);
   py::class_<Nesterov>(module, "Nesterov")
       .def(py::init<double, double>(), "momentum"_a, "gain"_a);
+  py::class_<Lion>(module, "Lion").def(py::init<double, double>(), "beta_1"_a, "beta_2"_a);
   py::class_<Adam>(module, "Adam")
       .def(py::init<double, double, double, double>(), "beta_1"_a, "beta_2"_a, "epsilon"_a,
            "root_scale"_a);
-  bind_update<Sgd>(module);
-  bind_update<Momentum>(module);
-  bind_update<Nesterov>(module);
-  bind_update<Adam>(module);
+  py::class_<AdaMax>(module, "AdaMax")
+      .def(py::init<double, double, double>(), "beta_1"_a, "beta_2"_a, "epsilon"_a);
+  py::class_<AdaGrad>(module, "AdaGrad").def(py::init<double>(), "epsilon"_a);
+  py::class_<RmsProp>(module, "RmsProp")
+      .def(py::init<double, double, double>(), "rho"_a, "momentum"_a, "epsilon"_a);
+  py::class_<AdaDelta>(module, "AdaDelta")
+      .def(py::init<double, double>(), "rho"_a, "epsilon"_a);
+  module.def("update", &update_arrays, "rule"_a, "step"_a, "weights"_a, "parameters"_a,
+             "gradients"_a, "first_moments"_a, "second_moments"_a);
 }
 
 }  // namespace sweephand

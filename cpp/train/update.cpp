@@ -11,77 +11,13 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 namespace sweephand {
 namespace {
 
 constexpr std::size_t kChunk = 2048;  // elements whose gradients are converted at a time
-
-// Where a rule moves a weight to, per unit of rate: the constants in the type of the weights.
-template <class T, class Rule>
-struct Direction;
-
-template <class T>
-struct Direction<T, Sgd> {
-  explicit Direction(const Sgd& /*rule*/) {}
-
-  [[gnu::always_inline]] T operator()(T gradient, T& /*first*/, T& /*second*/) const {
-    return gradient;
-  }
-};
-
-template <class T>
-struct Direction<T, Momentum> {
-  T momentum;
-  T gain;
-
-  explicit Direction(const Momentum& rule)
-      : momentum(static_cast<T>(rule.momentum)), gain(static_cast<T>(rule.gain)) {}
-
-  [[gnu::always_inline]] T operator()(T gradient, T& velocity, T& /*second*/) const {
-    velocity = momentum * velocity + gain * gradient;
-    return velocity;
-  }
-};
-
-template <class T>
-struct Direction<T, Nesterov> {
-  T momentum;
-  T gain;
-
-  explicit Direction(const Nesterov& rule)
-      : momentum(static_cast<T>(rule.momentum)), gain(static_cast<T>(rule.gain)) {}
-
-  [[gnu::always_inline]] T operator()(T gradient, T& velocity, T& /*second*/) const {
-    velocity = momentum * velocity + gain * gradient;
-    return momentum * velocity + gain * gradient;
-  }
-};
-
-template <class T>
-struct Direction<T, Adam> {
-  T beta_1;
-  T beta_2;
-  T gain_1;
-  T gain_2;
-  T epsilon;
-  T root_scale;
-
-  explicit Direction(const Adam& rule)
-      : beta_1(static_cast<T>(rule.beta_1)),
-        beta_2(static_cast<T>(rule.beta_2)),
-        gain_1(static_cast<T>(1.0 - rule.beta_1)),
-        gain_2(static_cast<T>(1.0 - rule.beta_2)),
-        epsilon(static_cast<T>(rule.epsilon)),
-        root_scale(static_cast<T>(rule.root_scale)) {}
-
-  [[gnu::always_inline]] T operator()(T gradient, T& first, T& second) const {
-    first = beta_1 * first + gain_1 * gradient;
-    second = beta_2 * second + gain_2 * gradient * gradient;
-    return first / (std::sqrt(second) * root_scale + epsilon);
-  }
-};
 
 // A run of weights. A rule that needs no moments does not look at them.
 template <class T>
@@ -93,9 +29,9 @@ struct Run {
   std::size_t size;
 };
 
-template <class T, class Rule>
+template <class T, class Formula>
 [[gnu::always_inline]] inline void move_run(const Run<T>& run, const Step& step,
-                                            const Direction<T, Rule>& direction) {
+                                            const Formula& formula) {
   T* const __restrict weights = run.weights;
   T* const __restrict first = run.first;
   T* const __restrict second = run.second;
@@ -104,31 +40,31 @@ template <class T, class Rule>
   const auto decay = static_cast<T>(step.decay);
   const auto rate = static_cast<T>(step.rate);
   for (std::size_t i = 0; i < run.size; ++i) {
-    const T moved = direction(gradient[i] * factor, first[i], second[i]);
+    const T moved = formula(gradient[i] * factor, first[i], second[i]);
     weights[i] = decay * weights[i] - rate * moved;
   }
 }
 
-template <class T, class Rule>
-void move_portable(const Run<T>& run, const Step& step, const Direction<T, Rule>& direction) {
-  move_run(run, step, direction);
+template <class T, class Formula>
+void move_portable(const Run<T>& run, const Step& step, const Formula& formula) {
+  move_run(run, step, formula);
 }
 
 #ifdef __x86_64__
 // The same loop, made of wider instructions by the compiler.
-template <class T, class Rule>
+template <class T, class Formula>
 [[gnu::target("avx2")]] void move_avx2(const Run<T>& run, const Step& step,
-                                       const Direction<T, Rule>& direction) {
-  move_run(run, step, direction);
+                                       const Formula& formula) {
+  move_run(run, step, formula);
 }
 #endif
 
-template <class T, class Rule>
-void move(const Run<T>& run, const Step& step, const Direction<T, Rule>& direction) {
+template <class T, class Formula>
+void move(const Run<T>& run, const Step& step, const Formula& formula) {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2")) return move_avx2(run, step, direction);
+  if (__builtin_cpu_supports("avx2")) return move_avx2(run, step, formula);
 #endif
-  move_portable(run, step, direction);
+  move_portable(run, step, formula);
 }
 
 // The elements of `run` as T: themselves if they are, else converted into `buffer`.
@@ -157,10 +93,9 @@ void write(std::span<const float> values, const Tensor& run) {
   }
 }
 
-template <class T, class Rule>
+template <class T, class Formula>
 void update_piece(const Slot& slot, const TensorPiece& piece, const Step& step,
-                  const Rule& rule) {
-  const Direction<T, Rule> direction(rule);
+                  const Formula& formula) {
   std::array<T, kChunk> buffer;
   const std::size_t end = piece.begin + piece.size;
   for (std::size_t begin = piece.begin; begin < end; begin += kChunk) {
@@ -170,7 +105,7 @@ void update_piece(const Slot& slot, const TensorPiece& piece, const Step& step,
                      .second = slot.second_moment.as<T>() + begin,
                      .gradient = read<T>(slot.gradient.part(begin, size), buffer),
                      .size = size};
-    move(run, step, direction);
+    move(run, step, formula);
     if constexpr (std::is_same_v<T, float>) {
       if (slot.parameter.data != slot.weights.data) {
         write({run.weights, size}, slot.parameter.part(begin, size));
@@ -179,8 +114,8 @@ void update_piece(const Slot& slot, const TensorPiece& piece, const Step& step,
   }
 }
 
-template <class Rule>
-void update_all(std::span<const Slot> slots, const Step& step, const Rule& rule) {
+template <class OneRule>
+void update_all(std::span<const Slot> slots, const Step& step, const OneRule& rule) {
   std::vector<Tensor> weights;
   weights.reserve(slots.size());
   for (const Slot& slot : slots) weights.push_back(slot.weights);
@@ -188,9 +123,9 @@ void update_all(std::span<const Slot> slots, const Step& step, const Rule& rule)
   share_out(pieces.size(), step.num_threads, [&](std::size_t i) {
     const Slot& slot = slots[pieces[i].tensor];
     if (slot.weights.type == FloatType::kFloat64) {
-      update_piece<double>(slot, pieces[i], step, rule);
+      update_piece<double>(slot, pieces[i], step, rule.template on<double>());
     } else {
-      update_piece<float>(slot, pieces[i], step, rule);
+      update_piece<float>(slot, pieces[i], step, rule.template on<float>());
     }
   });
 }
@@ -213,20 +148,8 @@ std::vector<Slot> zip_slots(std::span<const Tensor> weights, std::span<const Ten
   return slots;
 }
 
-void update(std::span<const Slot> slots, const Step& step, const Sgd& rule) {
-  update_all(slots, step, rule);
-}
-
-void update(std::span<const Slot> slots, const Step& step, const Momentum& rule) {
-  update_all(slots, step, rule);
-}
-
-void update(std::span<const Slot> slots, const Step& step, const Nesterov& rule) {
-  update_all(slots, step, rule);
-}
-
-void update(std::span<const Slot> slots, const Step& step, const Adam& rule) {
-  update_all(slots, step, rule);
+void update(std::span<const Slot> slots, const Step& step, const Rule& rule) {
+  std::visit([&](const auto& one) { update_all(slots, step, one); }, rule);
 }
 
 }  // namespace sweephand

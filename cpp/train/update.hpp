@@ -1,6 +1,7 @@
 // One step of an optimizer over many tensors, in place and in one pass over memory.
 #pragma once
 
+#include "train/rules.hpp"
 #include "train/tensor.hpp"
 
 #include <cstddef>
@@ -25,8 +26,8 @@ std::vector<Slot> zip_slots(std::span<const Tensor> weights, std::span<const Ten
                             std::span<const Tensor> first_moments,
                             std::span<const Tensor> second_moments);
 
-// What every rule below does first, with g the gradient and w the weight: g *= factor, so that
-// mean, loss scale and clipping cost no pass of their own, and w *= decay.
+// What surrounds every rule, with g the gradient and w the weight: g *= factor, so that mean,
+// loss scale and clipping cost no pass of their own; then w = decay * w - rate * rule(g).
 struct Step {
   double factor = 1.0;
   double decay = 1.0;
@@ -34,35 +35,8 @@ struct Step {
   std::size_t num_threads = 1;
 };
 
-// w -= rate * g
-struct Sgd {};
-
-// v = momentum * v + gain * g;  w -= rate * v
-struct Momentum {
-  double momentum;
-  double gain;
-};
-
-// v as above;  w -= rate * (momentum * v + gain * g)
-struct Nesterov {
-  double momentum;
-  double gain;
-};
-
-// m = beta_1 * m + (1 - beta_1) * g;  v = beta_2 * v + (1 - beta_2) * g * g
-// w -= rate * m / (sqrt(v) * root_scale + epsilon)
-struct Adam {
-  double beta_1;
-  double beta_2;
-  double epsilon;
-  double root_scale;
-};
-
 // The constants are rounded to the type of the weights and no operations are fused: the result
 // is that of the formulas, whatever the machine and the number of threads.
-void update(std::span<const Slot> slots, const Step& step, const Sgd& rule);
-void update(std::span<const Slot> slots, const Step& step, const Momentum& rule);
-void update(std::span<const Slot> slots, const Step& step, const Nesterov& rule);
-void update(std::span<const Slot> slots, const Step& step, const Adam& rule);
+void update(std::span<const Slot> slots, const Step& step, const Rule& rule);
 
 }  // namespace sweephand

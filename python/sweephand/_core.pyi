@@ -6,7 +6,7 @@ import os
 import pathlib
 import typing
 import typing_extensions
-__all__: list[str] = ['Adam', 'AssembleOptions', 'Assembler', 'Batch', 'BpttPlanner', 'BucketedPlanner', 'ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'CallbackOrder', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'EXAMPLE_PADDING', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'ExtentChunks', 'Extents', 'FeatureKind', 'FetchingDeserializer', 'File', 'FileTag', 'FitPlanner', 'Form', 'FrameDeserializer', 'FrameFinder', 'GivenOrder', 'Item', 'JSON_PADDING', 'Ledger', 'ListedFile', 'LongSequences', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'PackedPlanner', 'Permutation', 'Place', 'Plan', 'Planner', 'Position', 'Request', 'ResidentDeserializer', 'Rows', 'Sgd', 'SizeCount', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'best_boundaries', 'check_offsets', 'checked_add', 'checked_mul', 'count_sizes', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'derive_key', 'describe_data_error', 'empty_bytes', 'examine', 'find_kinds', 'find_long', 'mask_crc', 'mix64', 'pack_in_order', 'pack_longest_first', 'padded_cells', 'read_json_lines', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
+__all__: list[str] = ['AdaDelta', 'AdaGrad', 'AdaMax', 'Adam', 'AssembleOptions', 'Assembler', 'Batch', 'BpttPlanner', 'BucketedPlanner', 'ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'CallbackOrder', 'CallbackSizes', 'Chunk', 'Column', 'CommonSize', 'Corpus', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'Deserializer', 'Digest', 'EXAMPLE_PADDING', 'ElementType', 'Engine', 'EngineStats', 'ExampleStream', 'ExtentChunks', 'Extents', 'FeatureKind', 'FetchingDeserializer', 'File', 'FileTag', 'FitPlanner', 'Form', 'FrameDeserializer', 'FrameFinder', 'GivenOrder', 'Item', 'JSON_PADDING', 'Ledger', 'Lion', 'ListedFile', 'LongSequences', 'Member', 'Momentum', 'Nesterov', 'OffsetSizes', 'OrderSettings', 'PackedPlanner', 'Permutation', 'Place', 'Plan', 'Planner', 'Position', 'Request', 'ResidentDeserializer', 'RmsProp', 'Rows', 'Sgd', 'SizeCount', 'Sizes', 'Step', 'StoredSizes', 'StreamBatch', 'StreamSpec', 'Timeline', 'best_boundaries', 'check_offsets', 'checked_add', 'checked_mul', 'count_sizes', 'crc32c', 'crc32c_portable', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'derive_key', 'describe_data_error', 'empty_bytes', 'examine', 'find_kinds', 'find_long', 'mask_crc', 'mix64', 'pack_in_order', 'pack_longest_first', 'padded_cells', 'read_json_lines', 'sanitizers', 'scale', 'throw_data_error', 'throw_stale_error', 'throw_system_error', 'unscale', 'update']
 class Digest:
     def __init__(self) -> None:
         ...
@@ -714,8 +714,23 @@ class Momentum:
 class Nesterov:
     def __init__(self, momentum: typing.SupportsFloat | typing.SupportsIndex, gain: typing.SupportsFloat | typing.SupportsIndex) -> None:
         ...
+class Lion:
+    def __init__(self, beta_1: typing.SupportsFloat | typing.SupportsIndex, beta_2: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
 class Adam:
     def __init__(self, beta_1: typing.SupportsFloat | typing.SupportsIndex, beta_2: typing.SupportsFloat | typing.SupportsIndex, epsilon: typing.SupportsFloat | typing.SupportsIndex, root_scale: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
+class AdaMax:
+    def __init__(self, beta_1: typing.SupportsFloat | typing.SupportsIndex, beta_2: typing.SupportsFloat | typing.SupportsIndex, epsilon: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
+class AdaGrad:
+    def __init__(self, epsilon: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
+class RmsProp:
+    def __init__(self, rho: typing.SupportsFloat | typing.SupportsIndex, momentum: typing.SupportsFloat | typing.SupportsIndex, epsilon: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
+class AdaDelta:
+    def __init__(self, rho: typing.SupportsFloat | typing.SupportsIndex, epsilon: typing.SupportsFloat | typing.SupportsIndex) -> None:
         ...
 def best_boundaries(sizes: collections.abc.Sequence[SizeCount], num_buckets: typing.SupportsInt | typing.SupportsIndex) -> list[int]:
     ...
@@ -777,17 +792,7 @@ def throw_system_error(code: typing.SupportsInt | typing.SupportsIndex, file: os
     ...
 def unscale(gradients: collections.abc.Sequence[numpy.ndarray], scale: typing.SupportsFloat | typing.SupportsIndex, num_threads: typing.SupportsInt | typing.SupportsIndex, portable: bool) -> tuple:
     ...
-@typing.overload
-def update(rule: Sgd, step: Step, weights: collections.abc.Sequence[numpy.ndarray], parameters: collections.abc.Sequence[numpy.ndarray], gradients: collections.abc.Sequence[numpy.ndarray], first_moments: collections.abc.Sequence[numpy.ndarray], second_moments: collections.abc.Sequence[numpy.ndarray]) -> None:
-    ...
-@typing.overload
-def update(rule: Momentum, step: Step, weights: collections.abc.Sequence[numpy.ndarray], parameters: collections.abc.Sequence[numpy.ndarray], gradients: collections.abc.Sequence[numpy.ndarray], first_moments: collections.abc.Sequence[numpy.ndarray], second_moments: collections.abc.Sequence[numpy.ndarray]) -> None:
-    ...
-@typing.overload
-def update(rule: Nesterov, step: Step, weights: collections.abc.Sequence[numpy.ndarray], parameters: collections.abc.Sequence[numpy.ndarray], gradients: collections.abc.Sequence[numpy.ndarray], first_moments: collections.abc.Sequence[numpy.ndarray], second_moments: collections.abc.Sequence[numpy.ndarray]) -> None:
-    ...
-@typing.overload
-def update(rule: Adam, step: Step, weights: collections.abc.Sequence[numpy.ndarray], parameters: collections.abc.Sequence[numpy.ndarray], gradients: collections.abc.Sequence[numpy.ndarray], first_moments: collections.abc.Sequence[numpy.ndarray], second_moments: collections.abc.Sequence[numpy.ndarray]) -> None:
+def update(rule: Sgd | Momentum | Nesterov | Lion | Adam | AdaMax | AdaGrad | RmsProp | AdaDelta, step: Step, weights: collections.abc.Sequence[numpy.ndarray], parameters: collections.abc.Sequence[numpy.ndarray], gradients: collections.abc.Sequence[numpy.ndarray], first_moments: collections.abc.Sequence[numpy.ndarray], second_moments: collections.abc.Sequence[numpy.ndarray]) -> None:
     ...
 EXAMPLE_PADDING: int = 64
 JSON_PADDING: int = 16

@@ -1,6 +1,26 @@
 """Learners for models whose parameters are NumPy arrays."""
 
+from sweephand.train.adaptive_learners import (
+    AdaDelta,
+    AdaGrad,
+    Adam,
+    AdaMax,
+    AdamW,
+    RMSProp,
+)
 from sweephand.train.learner import Learner
-from sweephand.train.learners import SGD, Adam, AdamW, MomentumSGD, Nesterov
+from sweephand.train.learners import SGD, Lion, MomentumSGD, Nesterov
 
-__all__ = ["SGD", "Adam", "AdamW", "Learner", "MomentumSGD", "Nesterov"]
+__all__ = [
+    "SGD",
+    "AdaDelta",
+    "AdaGrad",
+    "AdaMax",
+    "Adam",
+    "AdamW",
+    "Learner",
+    "Lion",
+    "MomentumSGD",
+    "Nesterov",
+    "RMSProp",
+]

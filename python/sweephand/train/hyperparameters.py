@@ -2,12 +2,13 @@
 
 import math
 from difflib import get_close_matches
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from sweephand.checks import check_number
+from sweephand.train.schedules import Schedule
 
 RATES = {"lr", "learning_rate", "weight_decay", "eps", "epsilon"}
-DECAYS = {"momentum", "beta_1", "beta_2"}
+DECAYS = {"momentum", "rho", "beta_1", "beta_2"}
 
 
 def check_hyperparameter(name: str, value: object) -> None:
@@ -29,11 +30,52 @@ def check_hyperparameter(name: str, value: object) -> None:
         check_hyperparameter("beta_2", value[1])
     if name not in RATES | DECAYS:
         return
-    number = check_number(name, value)
-    if name in RATES and not 0 <= number < math.inf:
-        raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
-    if name in DECAYS and not 0 <= number < 1:
+    if name in RATES:
+        check_rate(name, value)
+    elif not 0 <= check_number(name, value) < 1:
         raise ValueError(f"{name} must lie in [0, 1), got {value!r}")
+
+
+def check_rate(name: str, value: object) -> float:
+    """Return a finite number of at least 0, or raise as `check_hyperparameter`."""
+    number = check_number(name, value)
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
+    return number
+
+
+Decay: TypeAlias = float | Schedule[float]
+
+
+class HasBetas:
+    """Two decays, each by its name or both together."""
+
+    beta_1: Decay
+    beta_2: Decay
+
+    @property
+    def betas(self) -> tuple[Decay, Decay]:
+        """Both decays."""
+        return self.beta_1, self.beta_2
+
+    @betas.setter
+    def betas(self, betas: tuple[Decay, Decay]) -> None:
+        self.beta_1, self.beta_2 = betas
+
+
+class HasEpsilon:
+    """A small number that keeps a quotient finite, by both of its names."""
+
+    epsilon: float
+
+    @property
+    def eps(self) -> float:
+        """The same as ``epsilon``."""
+        return self.epsilon
+
+    @eps.setter
+    def eps(self, eps: float) -> None:
+        self.epsilon = eps
 
 
 class HasHyperparameters(Protocol):

@@ -16,7 +16,17 @@ from sweephand.train.hyperparameters import check_hyperparameter
 from sweephand.train.pace import Pace, read_schedule, schedule_state
 from sweephand.train.schedules import Schedule
 
-Rule: TypeAlias = _core.Sgd | _core.Momentum | _core.Nesterov | _core.Adam
+Rule: TypeAlias = (
+    _core.Sgd
+    | _core.Momentum
+    | _core.Nesterov
+    | _core.Lion
+    | _core.Adam
+    | _core.AdaMax
+    | _core.AdaGrad
+    | _core.RmsProp
+    | _core.AdaDelta
+)
 
 logger = logging.getLogger("sweephand")
 

@@ -1,13 +1,11 @@
-"""The NumPy learners: plain, with momentum, and with adapted rates."""
+"""The NumPy learners whose rate is that of all weights alike."""
 
-import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Unpack
+from typing import ClassVar, Unpack
 
 from sweephand import _core
-from sweephand.errors import StateError
 from sweephand.train.findings import Array
+from sweephand.train.hyperparameters import Decay, HasBetas
 from sweephand.train.learner import Learner, LearnerOptions, Rule
 from sweephand.train.schedules import Schedule
 
@@ -87,11 +85,12 @@ class Nesterov(MomentumSGD):
     _RULE = _core.Nesterov
 
 
-class Adam(Learner):
-    """Adam: rates adapted to the mean and the mean square of the gradients.
+class Lion(HasBetas, Learner):
+    """Moves by the sign of a mean of gradients: every weight by the whole rate.
 
-    ``m = b1 * m + (1 - b1) * g`` and ``v = b2 * v + (1 - b2) * g * g`` for the mean gradient g;
-    with m' and v' corrected for their start at 0, ``w -= rate * m' / (sqrt(v') + eps)``.
+    ``w -= rate * sign(b1 * m + (1 - b1) * g)``, then ``m = b2 * m + (1 - b2) * g``, for the
+    mean gradient g. Rates are 3 to 10 times smaller than those of Adam, and weight decays as
+    much larger.
 
     Parameters
     ----------
@@ -99,14 +98,12 @@ class Adam(Learner):
         As for `Learner`.
     betas : (float or Schedule, float or Schedule)
         The decays b1 and b2; a number is the decay of a minibatch of any size.
-    eps : float
-        Keeps the quotient finite.
     **options
         As for `Learner`.
 
     References
     ----------
-    Kingma and Ba 2015, "Adam: a method for stochastic optimization".
+    Chen et al. 2023, "Symbolic discovery of optimization algorithms".
     """
 
     HYPERPARAMETERS: ClassVar[tuple[str, ...]] = (
@@ -114,91 +111,22 @@ class Adam(Learner):
         "betas",
         "beta_1",
         "beta_2",
-        "eps",
-        "epsilon",
     )
-    _MOMENTS: ClassVar[tuple[str, ...]] = ("mean", "mean_square")
-
-    beta_1: float | Schedule[float]
-    beta_2: float | Schedule[float]
-    epsilon: float
+    _MOMENTS: ClassVar[tuple[str, ...]] = ("mean",)
 
     def __init__(
         self,
         params: Sequence[Array] | Mapping[str, Array],
         lr_schedule: float | Schedule[float],
-        betas: tuple[float | Schedule[float], float | Schedule[float]] = (0.9, 0.999),
-        eps: float = 1e-8,
+        betas: tuple[Decay, Decay] = (0.9, 0.99),
         **options: Unpack[LearnerOptions],
     ) -> None:
         super().__init__(params, lr_schedule, **options)
-        self.beta_1, self.beta_2 = betas
-        self.epsilon = eps
-        # For each parameter, what is left of the zeros with which its moments began.
-        self._left = [(1.0, 1.0)] * len(self._weights)
-
-    @property
-    def betas(self) -> tuple[float | Schedule[float], float | Schedule[float]]:
-        """Both decays."""
-        return self.beta_1, self.beta_2
-
-    @betas.setter
-    def betas(self, betas: tuple[float | Schedule[float], float | Schedule[float]]) -> None:
-        self.beta_1, self.beta_2 = betas
-
-    @property
-    def eps(self) -> float:
-        """The same as ``epsilon``."""
-        return self.epsilon
-
-    @eps.setter
-    def eps(self, eps: float) -> None:
-        self.epsilon = eps
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what an exact resume needs beside the parameters, as `Learner` does."""
-        return super().state_dict() | {"left": [list(pair) for pair in self._left]}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state, as `Learner` does."""
-        super().load_state_dict(state)
-        self._left = [(first, second) for first, second in state["left"]]
-
-    def _check_state(self, state: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        super()._check_state(state, arrays)
-        if "left" not in state:
-            raise StateError("the state of a learner lacks left")
+        self.betas = betas
 
     def _rules(
         self, members: list[int], num_samples: int
     ) -> Iterator[tuple[Rule, float, list[int]]]:
         beta_1 = self.pace.decay(self.beta_1, num_samples)
         beta_2 = self.pace.decay(self.beta_2, num_samples)
-        alike = defaultdict(list)  # those that had as many gradients so far
-        for i in members:
-            first, second = self._left[i]
-            self._left[i] = first * beta_1, second * beta_2
-            alike[self._left[i]].append(i)
-        for (first, second), group in alike.items():
-            rule = _core.Adam(beta_1, beta_2, self.epsilon, 1.0 / math.sqrt(1.0 - second))
-            yield rule, 1.0 / (1.0 - first), group
-
-
-class AdamW(Adam):
-    """`Adam` with a decoupled weight decay of 0.01 unless told otherwise.
-
-    References
-    ----------
-    Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
-    """
-
-    def __init__(
-        self,
-        params: Sequence[Array] | Mapping[str, Array],
-        lr_schedule: float | Schedule[float],
-        betas: tuple[float | Schedule[float], float | Schedule[float]] = (0.9, 0.999),
-        eps: float = 1e-8,
-        **options: Unpack[LearnerOptions],
-    ) -> None:
-        options.setdefault("weight_decay", 0.01)
-        super().__init__(params, lr_schedule, betas, eps, **options)
+        yield _core.Lion(beta_1, beta_2), 1.0, members

@@ -1,0 +1,175 @@
+"""The learners of CNTK and Keras beside those of torch, and what is their own."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import sweephand as sh
+
+Make = Callable[[list[Any]], Any]
+
+# Ours and torch's with the same constants.
+PAIRS: dict[str, tuple[Make, Make]] = {
+    "AdaGrad": (
+        lambda params: sh.numpy.AdaGrad(params, 0.05),
+        lambda params: torch.optim.Adagrad(params, 0.05),
+    ),
+    "AdaGrad that begins with a sum": (
+        lambda params: sh.numpy.AdaGrad(params, 0.05, 1e-3, initial_accumulator_value=0.1),
+        lambda params: torch.optim.Adagrad(
+            params, 0.05, eps=1e-3, initial_accumulator_value=0.1
+        ),
+    ),
+    "RMSProp": (
+        lambda params: sh.numpy.RMSProp(params, 0.01),
+        lambda params: torch.optim.RMSprop(params, 0.01),
+    ),
+    "RMSProp with momentum": (
+        lambda params: sh.numpy.RMSProp(params, 0.01, 0.9, 1e-7, momentum=0.8),
+        lambda params: torch.optim.RMSprop(params, 0.01, 0.9, 1e-7, momentum=0.8),
+    ),
+    "AdaDelta": (
+        lambda params: sh.numpy.AdaDelta(params, 1.0),
+        lambda params: torch.optim.Adadelta(params, 1.0),
+    ),
+    "AdaDelta as CNTK's": (
+        lambda params: sh.numpy.AdaDelta(params, 0.5, 0.95, 1e-8),
+        lambda params: torch.optim.Adadelta(params, 0.5, 0.95, 1e-8),
+    ),
+    "AdaMax": (
+        lambda params: sh.numpy.AdaMax(params, 0.002),
+        lambda params: torch.optim.Adamax(params, 0.002),
+    ),
+    "AdaMax with other constants": (
+        lambda params: sh.numpy.AdaMax(params, 0.1, (0.5, 0.9), 1e-3),
+        lambda params: torch.optim.Adamax(params, 0.1, (0.5, 0.9), 1e-3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float32, 2e-5), (np.float64, 1e-12)])
+def test_a_learner_moves_as_torchs_does(name: str, dtype: type, rtol: float) -> None:
+    ours, theirs = PAIRS[name]
+    random = np.random.default_rng(0)
+    weights = [random.standard_normal(n).astype(dtype) for n in (3, 500)]
+    tensors = [torch.tensor(one, requires_grad=True) for one in weights]
+    learner, optimizer = ours(weights), theirs(tensors)
+    for step in range(30):
+        num_samples = 1 + step % 5
+        gradients = [random.standard_normal(one.shape).astype(dtype) for one in weights]
+        learner.update([gradient * dtype(num_samples) for gradient in gradients], num_samples)
+        for tensor, gradient in zip(tensors, gradients, strict=True):
+            tensor.grad = torch.tensor(gradient)
+        optimizer.step()
+    for one, tensor in zip(weights, tensors, strict=True):
+        np.testing.assert_allclose(one, tensor.detach().numpy(), rtol=rtol, atol=rtol / 10)
+
+
+KINDS = [
+    sh.numpy.Lion,
+    sh.numpy.AdaMax,
+    sh.numpy.AdaGrad,
+    sh.numpy.RMSProp,
+    sh.numpy.AdaDelta,
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loss_scale_works_around_every_learner(kind: type[sh.numpy.Learner]) -> None:
+    weights, plain = np.ones(4, np.float32), np.ones(4, np.float32)
+    learner = kind([weights], 0.1)
+    scaled = sh.LossScaleOptimizer(learner, initial_scale=1024.0)
+    alone = kind([plain], 0.1)
+    gradient = np.array([1, -2, 0.5, 0], np.float32)
+
+    def step(gradient: Any) -> bool:
+        under_scale = gradient * np.float32(scaled.get_scaled_loss(1.0))
+        gradients = scaled.get_unscaled_gradients([under_scale])
+        return scaled.apply_gradients(zip(gradients, [weights], strict=True)).applied
+
+    for _ in range(3):
+        assert step(gradient)
+        alone.update([gradient], 1)
+    assert np.array_equal(weights, plain)
+    before = learner.state_dict()["arrays"]
+    assert not step(np.float32([np.inf, 1, 1, 1]))
+    assert np.array_equal(weights, plain)
+    after = learner.state_dict()["arrays"]
+    assert all(np.array_equal(after[key], before[key]) for key in before)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (sh.numpy.Lion, ["beta_1", "beta_2"]),
+        (sh.numpy.AdaMax, ["beta_1", "beta_2", "epsilon", "eps"]),
+        (sh.numpy.AdaGrad, ["epsilon", "eps"]),
+        (sh.numpy.RMSProp, ["rho", "momentum", "epsilon", "eps"]),
+        (sh.numpy.AdaDelta, ["rho", "epsilon", "eps"]),
+    ],
+)
+def test_hyperparameters_are_read_set_and_checked_through_a_loss_scale(
+    kind: type[sh.numpy.Learner], names: list[str]
+) -> None:
+    learner = kind([np.ones(1, np.float32)], 0.1)
+    scaled = sh.LossScaleOptimizer(learner)
+    for name in [*names, "learning_rate", "weight_decay"]:
+        setattr(scaled, name, 0.25)
+        assert getattr(scaled, name) == getattr(learner, name) == 0.25
+        with pytest.raises(ValueError, match="must"):
+            setattr(scaled, name, -0.5)
+    other = kind([np.ones(1, np.float32)], 0.1)
+    other.load_state_dict(learner.state_dict())
+    assert all(getattr(other, name) == 0.25 for name in names)
+    with pytest.raises(AttributeError, match="no attribute or hyperparameter 'gamma'"):
+        _ = scaled.gamma
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "moment"),
+    [
+        (sh.numpy.RMSProp, "rho", "mean_square"),
+        (sh.numpy.AdaDelta, "rho", "mean_square"),
+        (sh.numpy.Lion, "beta_2", "mean"),
+        (sh.numpy.AdaMax, "beta_1", "mean"),
+    ],
+)
+def test_a_decay_with_a_reference_size_is_the_same_per_sample(
+    kind: type[sh.numpy.Learner], name: str, moment: str
+) -> None:
+    """Ten samples at once are as two minibatches of five: with a gradient of 1 for each."""
+    found = []
+    for sizes in ([10], [5, 5]):
+        learner = kind([np.zeros(1)], 0.1)
+        setattr(learner, name, sh.momentum_schedule_per_sample(0.95))
+        for size in sizes:
+            learner.update([np.full(1, float(size))], size)
+        found.append(learner.state_dict()["arrays"][f"{moment}/0"][0])
+    assert found == pytest.approx([1 - 0.95**10] * 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gradient_that_is_not_a_number_is_never_hidden(
+    kind: type[sh.numpy.Learner],
+) -> None:
+    weights = np.ones(2, np.float32)
+    kind([weights], 0.1).update([np.array([np.nan, 1.0])], 1)
+    assert np.isnan(weights[0])
+    assert np.isfinite(weights[1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_without_a_gradient_stay_where_they_are(kind: type[sh.numpy.Learner]) -> None:
+    weights = np.ones(2, np.float32)
+    kind([weights], 0.1).update([np.zeros(2)], 1)
+    assert (weights == 1).all()
+
+
+@pytest.mark.parametrize(("value", "error"), [(-0.1, ValueError), ("x", TypeError)])
+def test_what_adagrad_begins_with_is_checked(value: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="initial_accumulator_value must be"):
+        sh.numpy.AdaGrad([np.ones(1)], 0.1, initial_accumulator_value=value)
