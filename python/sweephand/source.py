@@ -15,6 +15,7 @@ from sweephand import _core
 from sweephand.at_exit import close_at_exit
 from sweephand.checks import check_int
 from sweephand.columns import element_type
+from sweephand.described import Described, describe_chunks, describe_sizes, room_beside
 from sweephand.deserializers.base import Deserializer
 from sweephand.errors import DataError, StateError
 from sweephand.joining import open_all
@@ -33,7 +34,7 @@ from sweephand.memory_need import MemoryNeed
 from sweephand.minibatch import Minibatch
 from sweephand.old_names import OldOptions, threads_of_old_name
 from sweephand.planned import PlannedMinibatch
-from sweephand.state import ORDER_VERSION, State, fingerprint_text
+from sweephand.state import ORDER_VERSION, State
 from sweephand.streams import StreamInfo, Streams, name_of
 from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS, Window
 
@@ -657,19 +658,20 @@ class MinibatchSource:
     def _state_at_start(self) -> State:
         one_block = self._window.chunks == 0 and self._window.samples == 0
         depends_on_chunks = (self._randomize and not one_block) or not self._sizes_known
+        room = room_beside(self._layout.num_progress)
         return State(
             position=0,
             progress=[],
             order_version=ORDER_VERSION,
-            names=fingerprint_text(self._opened.names),
-            streams=fingerprint_text([info.describe() for info in self._infos]),
-            sizes=self._corpus.fingerprint_sizes() if self._sizes_known else "",
-            chunks=self._corpus.fingerprint_chunks() if depends_on_chunks else "",
+            names=Described.of(self._opened.names),
+            streams=Described.of([info.describe() for info in self._infos], room=room),
+            sizes=describe_sizes(self._corpus) if self._sizes_known else "",
+            chunks=describe_chunks(self._corpus) if depends_on_chunks else "",
             randomize=self._randomize,
             seed=self._seed,
             window=str(self._window),
             num_lanes=self._num_lanes,
-            layout=fingerprint_text([self._layout.describe()]),
+            layout=Described.of([self._layout.describe()], self._layout.summary(), room),
         )
 
 

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from sweephand import _core
+from sweephand.described import Described, words_of
 from sweephand.errors import StateError
 
 ORDER_VERSION = 1
 STATE_VERSION = 1
-
-_LONGEST_TEXT = 96  # so that a state stays under 1 kB, of 64 buckets too
-
-
-def fingerprint_text(parts: Sequence[str]) -> str:
-    """Return the parts as they are if they are short, else their digest."""
-    text = " ".join(parts)
-    if len(text) <= _LONGEST_TEXT:
-        return text
-    digest = _core.Digest()
-    for part in parts:
-        encoded = os.fsencode(part)
-        digest.update(len(encoded).to_bytes(8, "little") + encoded)
-    return digest.hex()
 
 
 @dataclass(frozen=True)
@@ -38,13 +23,15 @@ class State:
         Nominal time in samples.
     progress : list of int
         What some layouts need besides: ``docs/layouts.md``.
-    names, streams : str
-        Base names of the data, and the streams as they are delivered.
+    names, streams, layout : str
+        Base names of the data, the streams as they are delivered, the layout: in words, with a
+        digest of all where there is no room for it.
     sizes : str
-        Digest of the sizes of all sequences; empty where they are not known before chunks are
-        loaded.
+        How many sequences and samples there are, with a digest of all sizes; empty where they
+        are not known before chunks are loaded.
     chunks : str
-        Digest of the chunk table; empty if the order does not depend on it.
+        How many chunks there are, with a digest of their table; empty if the order does not
+        depend on it.
     """
 
     position: int
@@ -63,7 +50,7 @@ class State:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON types."""
-        return asdict(self)
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def from_dict(cls, state: object) -> Self:
@@ -114,16 +101,32 @@ class State:
         StateError
             Naming every field that differs, with both values.
         """
-        theirs, ours = asdict(self), asdict(here)
-        differing = [
-            f"{name} is {ours[name]!r} here and {theirs[name]!r} in the state"
-            for name in ours
-            if name not in ("position", "progress", "version") and ours[name] != theirs[name]
-        ]
+        differing = []
+        for name in (field.name for field in fields(self)):
+            theirs, ours = getattr(self, name), getattr(here, name)
+            same = ours.is_told_by(theirs) if isinstance(ours, Described) else ours == theirs
+            if name not in ("position", "progress", "version") and not same:
+                differing.append(_difference(name, ours, theirs))
         if differing:
             raise StateError(
                 f"the state was taken of another corpus or order: {'; '.join(differing)}"
             )
+
+
+def _difference(name: str, ours: object, theirs: object) -> str:
+    """Say how a field differs, in words where there are some."""
+    here, there = words_of(ours), words_of(theirs)
+    if there == "" and theirs != "":
+        return f"{name} is {here!r} here and another in the state, which has no words for it"
+    if here == there:
+        return f"{name} is {here!r} in both, but what that leaves out differs"
+    return f"{name} is {here!r} here and {there!r} in the state"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(value)
+    return str(value) if isinstance(value, str) else value
 
 
 _TYPES: dict[str, type] = {"int": int, "str": str, "bool": bool, "list[int]": list}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from tests.sources import (
 from tests.strategies import requests, timelines, workers
 
 import sweephand as sh
+from sweephand.described import Described
 
 State = dict[str, Any]
 
@@ -117,6 +119,10 @@ OTHERS: dict[str, dict[str, Any]] = {
 }
 
 
+def words(value: object) -> object:
+    return re.sub(" #[0-9a-f]{16}$", "", value) if isinstance(value, str) else value
+
+
 @pytest.mark.parametrize("field", OTHERS)
 def test_a_state_of_another_order_is_refused_naming_what_differs(field: str) -> None:
     with source_with() as source, source_with(**OTHERS[field]) as other:
@@ -127,9 +133,13 @@ def test_a_state_of_another_order_is_refused_naming_what_differs(field: str) -> 
         for name in ours:
             if name == "position":
                 continue
-            told = f"{name} is {ours[name]!r} here and {theirs[name]!r} in the state"
+            here, there = words(ours[name]), words(theirs[name])
+            told = f"{name} is {here!r} here and {there!r} in the state"
+            if here == there:
+                told = f"{name} is {here!r} in both, but what that leaves out differs"
             assert (told in str(caught.value)) == (ours[name] != theirs[name])
         assert f"{field} is " in str(caught.value)
+        assert not re.search("[0-9a-f]{16}", str(caught.value))
         assert source.current_position == 0
         assert source.next_minibatch(4).nominal_time == 0
 
@@ -164,6 +174,111 @@ def test_folders_and_times_of_files_do_not_count(tmp_path: Path) -> None:
         with sh.MinibatchSource(sh.NpyDeserializer({"x": path})) as source:
             states.append(source.get_checkpoint_state())
     assert states[0] == states[1]
+
+
+# What is told of the values -----------------------------------------------------------------
+
+
+LAYOUTS: dict[str, tuple[sh.Layout, sh.Layout, str, str]] = {
+    "boundaries": (
+        sh.Bucketed(range(2, 34, 2)),
+        sh.Bucketed([2, 4, 8, 16, 32]),
+        "boundaries=(2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32)",
+        "boundaries=(2, 4, 8, 16, 32)",
+    ),
+    "pad value": (
+        sh.Bucketed(range(1, 65), pad_value=-1),
+        sh.Bucketed(range(1, 65), pad_value=-2),
+        "Bucketed(pad_value=-1, boundaries=(1, 2, 3,",
+        "Bucketed(pad_value=-2, boundaries=(1, 2, 3,",
+    ),
+    "rows": (
+        sh.Packed(2048, split_long="split", pad_value={"x": -1}, cu_seqlens_capacity=100),
+        sh.Packed(1024, split_long="split", pad_value={"x": -1}, cu_seqlens_capacity=100),
+        "row_length=2048",
+        "row_length=1024",
+    ),
+    "kind": (sh.Padded(multiple_of=8), sh.Ragged(), "multiple_of=8", "Ragged()"),
+}
+
+
+@pytest.mark.parametrize("case", LAYOUTS)
+def test_layouts_that_differ_are_named_by_their_values(case: str) -> None:
+    ours, theirs, here, there = LAYOUTS[case]
+    with (
+        source_with(layout=theirs) as other,
+        source_with(layout=ours) as source,
+        pytest.raises(sh.StateError) as caught,
+    ):
+        source.restore_from_checkpoint(json.loads(json.dumps(other.state_dict())))
+    before, after = str(caught.value).split("layout is ")[1].split(" here and ")
+    assert here in before
+    assert there in after
+    assert not re.search("[0-9a-f]{16}", str(caught.value))
+
+
+def test_streams_that_differ_are_named_though_there_are_many() -> None:
+    names = [f"stream_{number}" for number in range(6)]
+
+    def source_of(last: str) -> sh.MinibatchSource:
+        streams = {name: np.arange(4) for name in names} | {
+            "stream_5": np.arange(4).astype(last)
+        }
+        return sh.MinibatchSource(sh.ArrayDeserializer(streams))
+
+    state = source_of("uint8").get_checkpoint_state()
+    with pytest.raises(sh.StateError, match=r"stream_5:int16:.* here .*stream_5:uint8:"):
+        source_of("int16").restore_from_checkpoint(state)
+
+
+def test_what_has_no_room_in_a_state_still_decides() -> None:
+    files = [f"part-{number:05}.npy" for number in range(1000)]
+    ours, theirs = Described.of(files), Described.of([*files[:-1], "other.npy"])
+    assert len(ours) <= 96
+    assert words(ours) == words(theirs)
+    assert ours.is_told_by(str(ours))
+    assert not ours.is_told_by(str(theirs))
+
+
+@given(st.lists(st.text(), max_size=40), st.integers(60, 300))
+def test_a_description_is_told_by_its_own_text_within_its_room(
+    parts: list[str], room: int
+) -> None:
+    described = Described.of(parts, room=room)
+    assert described.is_told_by(json.loads(json.dumps(str(described))))
+    assert len(json.dumps(str(described))) - 2 <= room
+    other = Described.of([*parts, "x"], room=room)
+    assert not other.is_told_by(str(described))
+
+
+# As this library wrote it before states had words for what is long.
+OLD_STATE = {
+    "position": 1,
+    "progress": [],
+    "order_version": 1,
+    "names": "array",
+    "streams": "x:int32:():dense:00",
+    "sizes": "7f4f39cb2ebe491858c94e62e26e7995",
+    "chunks": "",
+    "randomize": True,
+    "seed": 0,
+    "window": "all",
+    "num_lanes": 48,
+    "layout": "8d73c0fa147978d0ce60217e3c86cd02",
+    "version": 1,
+}
+
+
+def test_states_from_before_there_were_words_still_fit() -> None:
+    layout = sh.Packed(8, split_long="split", pad_value={"x": -1}, cu_seqlens_capacity=100)
+    with source_with(layout=layout) as source:
+        source.restore_from_checkpoint(OLD_STATE)
+        assert source.current_position == 1
+    with (
+        source_with([1, 3, *LENGTHS[2:]], layout=sh.Packed(9)) as source,
+        pytest.raises(sh.StateError, match="another in the state, which has no words"),
+    ):
+        source.restore_from_checkpoint(OLD_STATE)
 
 
 def without(key: str) -> Callable[[State], object]:

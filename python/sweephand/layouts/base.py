@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -53,6 +53,20 @@ class Layout:
     def describe(self) -> str:
         """Return the layout and its parameters, for fingerprints."""
         return repr(self)
+
+    @property
+    def num_progress(self) -> int:
+        """About how many numbers a state has of progress."""
+        return 1
+
+    def summary(self) -> str:
+        """Return the layout and what of it is not the default, the shortest first."""
+        told = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        ]
+        return f"{type(self).__name__}({', '.join(sorted(told, key=len))})"
 
     def check_streams(self, streams: Collection[str]) -> None:
         """Refuse parameters for streams that are not there, with ValueError."""

@@ -107,6 +107,11 @@ class Bucketed(GapLayout):
             raise ValueError("boundaries are chosen when a source is made: see source.layout")
         return int(self.boundaries[-1])
 
+    @property
+    def num_progress(self) -> int:
+        """How many numbers a state has of progress: one for each bucket."""
+        return len(self.boundaries)
+
     def settle(self, corpus: _core.Corpus) -> Self:
         """Return the layout with its boundaries chosen."""
         if self.boundaries != "auto":

@@ -1,0 +1,97 @@
+"""What a state tells of a corpus and its order: in words, and by a digest that decides."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from typing import Self
+
+from sweephand import _core
+
+_ROOM = 96  # bytes of JSON for a text, so that a state stays under 1 kB, of 64 buckets too
+_MOST_PROGRESS = 64
+_DIGEST = re.compile(
+    r"(?:(?P<words>.*) #)?(?P<digest>[0-9a-f]{16}(?:[0-9a-f]{16})?)", re.DOTALL
+)
+_DIGITS = 16
+
+
+class Described(str):
+    """What a state tells of something: words for people, and a digest that decides.
+
+    Where all words have room there is no digest. Earlier states hold a digest without words.
+    """
+
+    __slots__ = ("_digest", "_whole")
+    _digest: str
+    _whole: str | None
+
+    @classmethod
+    def of(cls, parts: Sequence[str], words: str | None = None, room: int = _ROOM) -> Self:
+        """Describe by parts, as they are if they are short; else by as many words as fit."""
+        whole = " ".join(parts)
+        digest = _core.Digest()
+        for part in parts:
+            encoded = os.fsencode(part)
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+        if _fits(whole, room):
+            return cls._make(whole, digest.hex(), whole)
+        tail = f" #{digest.hex()[:_DIGITS]}"
+        shown = _cut(words or whole, room - len(tail))
+        return cls._make(shown + tail, digest.hex(), whole)
+
+    @classmethod
+    def by_digest(cls, words: str, digest: str) -> Self:
+        """Describe what has a digest already, in few words."""
+        return cls._make(f"{words} #{digest[:_DIGITS]}", digest, None)
+
+    @classmethod
+    def _make(cls, text: str, digest: str, whole: str | None) -> Self:
+        made = cls(text)
+        made._digest, made._whole = digest, whole
+        return made
+
+    def is_told_by(self, told: str) -> bool:
+        """Whether a state tells of the same, in this or an earlier version's words."""
+        if told in (self, self._whole):
+            return True
+        found = _DIGEST.fullmatch(told)
+        return found is not None and self._digest.startswith(found["digest"])
+
+
+def room_beside(num_progress: int) -> int:
+    """Return the room for each of two texts in a state with so many numbers of progress."""
+    return _ROOM + max(0, _MOST_PROGRESS - num_progress) * 5 // 2
+
+
+def describe_sizes(corpus: _core.Corpus) -> Described:
+    """Describe the sizes of all sequences."""
+    words = f"{corpus.num_sequences} sequences, {corpus.num_samples} samples"
+    return Described.by_digest(words, corpus.fingerprint_sizes())
+
+
+def describe_chunks(corpus: _core.Corpus) -> Described:
+    """Describe the chunk table."""
+    return Described.by_digest(f"{corpus.num_chunks} chunks", corpus.fingerprint_chunks())
+
+
+def _fits(text: str, room: int) -> bool:
+    return len(text) <= room and len(json.dumps(text)) - 2 <= room
+
+
+def _cut(text: str, room: int) -> str:
+    if _fits(text, room):
+        return text
+    ellipsis = "..."
+    text = text[:room]
+    while not _fits(text, room - len(ellipsis)):
+        text = text[:-1]
+    return text + ellipsis
+
+
+def words_of(value: object) -> object:
+    """Return what a field says without its digest; "" if it is nothing but one."""
+    found = _DIGEST.fullmatch(value) if isinstance(value, str) else None
+    return value if found is None else found["words"] or ""
