@@ -1,6 +1,8 @@
 """Files in CNTK's text format through a source."""
 
+import re
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -199,3 +201,29 @@ def test_absent_and_empty_files_are_told(tmp_path: Path) -> None:
     (tmp_path / "empty.ctf").write_bytes(b"")
     with pytest.raises(sh.DataError, match="empty"):
         sh.MinibatchSource(sh.CTFDeserializer(tmp_path / "empty.ctf", STREAMS))
+
+
+@pytest.mark.parametrize("index", ["auto", None])
+def test_an_item_says_which_earlier_one_led_to_it(
+    tmp_path: Path, index: Literal["auto"] | None
+) -> None:
+    """Of a line, and of a sequence by one of its lines; through an index that is kept too."""
+    lines = ["1 |Q 1:1 |L 1 2", "2 |Q 20:1 |L x 2", "3 |Q x |L 1 2", "3 |Q 1:1", "4 |Q |L 1 y"]
+    path = tmp_path / "bad.ctf"
+    path.write_text("".join(f"{line}\n" for line in [*lines, "5 |Q 1:1 |L 3 4"]))
+    for _ in range(2):
+        corpus = sh.CTFDeserializer(path, STREAMS, index=index)
+        source = sh.MinibatchSource(corpus, max_errors=10, max_sweeps=1)
+        followers = {}
+        charged = []
+        for error in source.errors:
+            found = re.search(r"; caused by the item @ (\d+) in line (\d+)$", error.reason)
+            if found is None:
+                charged.append((error.offset, error.line))
+            else:
+                followers[error.line, error.stream] = int(found[1]), int(found[2])
+        assert [line for _, line in charged] == [2, 3, 5]
+        assert len(followers) == len(source.errors) - 3 > 3
+        assert set(followers.values()) <= set(charged)
+        assert all(line <= caused for (caused, _), (_, line) in followers.items())
+        assert followers[2, "L"] == charged[0]

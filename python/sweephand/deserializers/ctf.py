@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -210,9 +210,18 @@ class CTFDeserializer(Deserializer):
             start, index = _index_in_order(file, form, max_errors, advance)
         index.ledger.check()
         file.check_unchanged()
+        listed = index.ledger.items
+        line_of = {one.offset: one.line for one in reversed(listed)}
         items = [
-            [one.reason, one.offset, one.stream, one.sequence, one.line, one.caused_by is None]
-            for one in index.ledger.items
+            [
+                one.reason + _cause(one.caused_by, line_of),
+                one.offset,
+                one.stream,
+                one.sequence,
+                one.line,
+                one.caused_by is None,
+            ]
+            for one in listed
         ]
         return Scan(
             {
@@ -255,6 +264,13 @@ def _describe(name: str, streams: StreamDefs) -> StreamInfo:
         broadcast=definition.broadcast,
         transforms=definition.transforms,
     )
+
+
+def _cause(offset: int | None, line_of: Mapping[int | None, int | None]) -> str:
+    """Return which earlier item led to one, in words; nothing if it stands for itself."""
+    if offset is None:
+        return ""
+    return f"; caused by the item @ {offset} in line {line_of.get(offset)}"
 
 
 def _list_errors(index: Index, ledger: Ledger) -> None:
