@@ -12,6 +12,7 @@ synced; then the folder; then it gets its name, and the store is synced. It is r
 an older one is removed. So at any moment, and after any kill, the newest checkpoint is whole.
 """
 
+import errno
 import hashlib
 import json
 import logging
@@ -108,9 +109,25 @@ class CheckpointStore:
     keep_last: int | None = 1
     keep_every: int = 0
 
+    def check(self) -> None:
+        """Refuse the name of a file, which is what CNTK's checkpoints were.
+
+        Raises
+        ------
+        NotADirectoryError
+            If something that is no folder has the name.
+        """
+        if self.folder.exists() and not self.folder.is_dir():
+            raise NotADirectoryError(
+                errno.ENOTDIR,
+                "checkpoints are kept in a folder, give the name of one; this is none",
+                str(self.folder),
+            )
+
     def numbers(self) -> list[int]:
         """Return the numbers of the checkpoints, complete or not, in ascending order."""
         if not self.folder.is_dir():
+            self.check()
             return []
         found = (_number(entry) for entry in self.folder.iterdir())
         return sorted(number for number in found if number is not None)

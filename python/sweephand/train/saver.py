@@ -40,7 +40,10 @@ class Saver:
             If one is required, and there is none.
         StateError
             If all are damaged.
+        NotADirectoryError
+            If what is to be the folder of checkpoints is a file.
         """
+        self.store.check()
         restore = self._config.restore
         if restore is False:
             return None
