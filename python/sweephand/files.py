@@ -9,6 +9,7 @@ import stat
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from io import BufferedReader
 from pathlib import Path
 from typing import TypeGuard
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.errors import DataError
+from sweephand.urls import shown
 
 PathLike = str | os.PathLike[str]
 Files = PathLike | Sequence[PathLike]
@@ -91,6 +93,16 @@ class SourceFile(ABC):
     def check_unchanged(self) -> None:
         """Raise StaleError if the file is not the one that was listed."""
 
+    @property
+    def spec(self) -> str:
+        """What finds the file again; of a URL it may hold secrets, which `path` does not."""
+        return self.path
+
+    @property
+    def identity(self) -> object:
+        """What only the same file has, however it is called."""
+        return self.spec
+
 
 @dataclass(frozen=True)
 class LocalFile(SourceFile):
@@ -103,6 +115,11 @@ class LocalFile(SourceFile):
     def core_tag(self) -> _core.FileTag:
         """What the core compares whenever it reads."""
         return _core.FileTag(self.size, int(self.tag), self.inode)
+
+    @property
+    def identity(self) -> object:
+        """What only the same file has, however it is called."""
+        return self.device, self.inode
 
     def listed(self) -> _core.ListedFile:
         """Return the file as the core opens it."""
@@ -131,7 +148,8 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
     Parameters
     ----------
     files : str, path, or sequence of them
-        Paths, globs (what exists is taken literally), or fsspec URLs with or without a glob.
+        Paths, globs (what exists is taken literally), or fsspec URLs, which are globs if they
+        hold ``*`` or ``[``.
     as_given : bool
         Keep the order they were given in; what a glob finds is in the order of the paths.
 
@@ -193,12 +211,18 @@ def are_local(files: Sequence[SourceFile]) -> TypeGuard[Sequence[LocalFile]]:
 
 def is_url(spec: str) -> bool:
     """Return whether a path is an fsspec URL; what exists here is taken literally."""
-    return "://" in spec and not Path(spec).exists()
+    # Not Path.exists, which raises where a URL is longer than a name may be.
+    return "://" in spec and not os.path.exists(spec)  # noqa: PTH110
 
 
-def is_leftover(name: str) -> bool:
-    """Return whether a file that a glob met was left by a writer, and holds no data."""
-    return name.endswith(_LEFTOVER_SUFFIXES) or name in _LEFTOVER_NAMES
+def is_leftover(name: str, *, hidden: bool = False) -> bool:
+    """Return whether a file that was met in a folder holds no data.
+
+    Those are what writers leave behind, indexes, and what begins with a dot, which no other
+    reader of a folder takes either; unless hidden files are asked for.
+    """
+    is_hidden = name.startswith(".") and not hidden
+    return is_hidden or name.endswith(_LEFTOVER_SUFFIXES) or name in _LEFTOVER_NAMES
 
 
 def _find_local(spec: str) -> FileList:
@@ -208,8 +232,10 @@ def _find_local(spec: str) -> FileList:
     paths = sorted(set(glob.glob(spec, recursive=True)))  # noqa: PTH207
     found = [(path, os.stat(path)) for path in paths]  # noqa: PTH116
     found = [(path, status) for path, status in found if not stat.S_ISDIR(status.st_mode)]
-    leftovers = [path for path, _ in found if is_leftover(path.rpartition(os.sep)[2])]
-    chosen = [one for one in found if not is_leftover(one[0].rpartition(os.sep)[2])]
+    # Hidden files are met only where the pattern asks for them.
+    is_left = [is_leftover(path.rpartition(os.sep)[2], hidden=True) for path, _ in found]
+    leftovers = [path for (path, _), left in zip(found, is_left, strict=True) if left]
+    chosen = [one for one, left in zip(found, is_left, strict=True) if not left]
     if not chosen:
         raise no_match(spec, leftovers)
     return FileList([_describe_local(*one) for one in chosen], leftovers)
@@ -220,7 +246,7 @@ def no_match(spec: str, leftovers: Sequence[str]) -> FileNotFoundError:
     reason = "no file matches the pattern"
     if leftovers:
         reason += f" but leftovers of a writer: {', '.join(leftovers)}"
-    return FileNotFoundError(errno.ENOENT, reason, spec)
+    return FileNotFoundError(errno.ENOENT, reason, shown(spec) if "://" in spec else spec)
 
 
 def stat_file(path: PathLike) -> LocalFile:
@@ -236,11 +262,35 @@ def stat_file(path: PathLike) -> LocalFile:
     return _describe_local(os.fspath(path), os.stat(path))  # noqa: PTH116 - thousands of them
 
 
-def _describe_local(path: str, status: os.stat_result) -> LocalFile:
+def open_regular(path: PathLike) -> BufferedReader:
+    """Open a local file to be read, at once: a pipe waits for nobody, a device is not read.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is absent.
+    DataError
+        If it is no regular file.
+    """
+    name = os.fspath(path)
+    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        _refuse_irregular(name, os.fstat(descriptor))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _refuse_irregular(path: str, status: os.stat_result) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise DataError("this is a folder; name the files in it, such as '*'", path)
     if not stat.S_ISREG(status.st_mode):
         raise DataError("this is not a regular file", path)
+
+
+def _describe_local(path: str, status: os.stat_result) -> LocalFile:
+    _refuse_irregular(path, status)
     return LocalFile(
         path=path,
         name=path.rpartition(os.sep)[2],
@@ -254,7 +304,7 @@ def _describe_local(path: str, status: os.stat_result) -> LocalFile:
 def _refuse_twice(files: Sequence[SourceFile]) -> None:
     seen: dict[object, str] = {}
     for file in files:
-        identity = (file.device, file.inode) if isinstance(file, LocalFile) else file.path
+        identity = file.identity
         if identity in seen:
             raise ValueError(
                 f"the file {file.path!r} is given twice, also as {seen[identity]!r}; its "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import glob
 import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -25,7 +25,10 @@ from sweephand.files import (
     find_files,
     is_leftover,
     no_match,
+    stat_file,
 )
+from sweephand.time_limit import VARIABLE, call_within, time_limit
+from sweephand.urls import WEB, has_secrets, is_pattern, shown, without_secrets
 
 Result = TypeVar("Result")
 
@@ -50,13 +53,25 @@ _TIME_TAGS = (
 )
 
 _LOCAL = ("file", "local")
-_WEB = ("http://", "https://")
 _OBSTORE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "http", "https"}
 
 
 @dataclass(frozen=True)
 class RemoteFile(SourceFile):
-    """An object of a store; its path is its URL."""
+    """An object of a store; its path is its URL, as far as it may be shown.
+
+    Attributes
+    ----------
+    url : str
+        What the store is asked for, which may hold secrets.
+    """
+
+    url: str = field(repr=False)
+
+    @property
+    def spec(self) -> str:
+        """The URL."""
+        return self.url
 
     def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
         """Fill an array with the bytes from `offset` on; see `fetch`, which needs no array."""
@@ -68,7 +83,7 @@ class RemoteFile(SourceFile):
         end = min(offset + size + padding, self.size)
 
         def request() -> bytes:
-            store, path = open_store(self.path)
+            store, path = open_store(self.url)
             content: bytes = store.cat_file(path, start=offset, end=end)
             if len(content) != end - offset:
                 raise OSError(
@@ -76,7 +91,7 @@ class RemoteFile(SourceFile):
                 )
             return content
 
-        content = np.frombuffer(retry(request, self.path) if end > offset else b"", np.uint8)
+        content = np.frombuffer(retry(request, self.url) if end > offset else b"", np.uint8)
         lacking = size + padding - content.size  # at the end of the object
         return np.append(content, np.zeros(lacking, np.uint8)) if lacking else content
 
@@ -90,9 +105,9 @@ class RemoteFile(SourceFile):
         """Raise StaleError if the object is not the one that was listed."""
 
         def request() -> Mapping[str, Any]:
-            return _look_up(*open_store(self.path))
+            return _look_up(*open_store(self.url))
 
-        now = retry(request, self.path)
+        now = retry(request, self.url)
         if (now.get("size"), tag_of(now)) != (self.size, self.tag):
             raise StaleError(
                 f"the object was replaced: it had {self.size} bytes and {self.tag}, now it has "
@@ -109,13 +124,14 @@ def find_objects(urls: Sequence[str]) -> list[FileList]:
 def _find(url: str) -> FileList:
     protocol, _, path = url.partition("://")
     if protocol in _LOCAL:
-        return find_files(path)
+        return find_files(path) if is_pattern(url) else FileList([stat_file(path)], [])
     store, path = open_store(url)
-    if not glob.has_magic(path):
+    if not is_pattern(url):
         return FileList([_describe(url, {})], [])
     found: dict[str, Any] = retry(lambda: store.glob(path, detail=True), url)
     objects = {name: info for name, info in sorted(found.items()) if info["type"] == "file"}
-    leftovers = [name for name in objects if is_leftover(_base(name))]
+    hidden = _base(path).startswith(".")  # if they are asked for
+    leftovers = [name for name in objects if is_leftover(_base(name), hidden=hidden)]
     chosen = [name for name in objects if name not in leftovers]
     if not chosen:
         raise no_match(url, leftovers)
@@ -152,10 +168,10 @@ def _describe(url: str, listing: Mapping[str, Mapping[str, Any]]) -> SourceFile:
     if info.get("size") is None or not tag_of(info).startswith(_CONTENT_TAGS):
         info = retry(lambda: _look_up(store, path), url)
     if info["type"] != "file":
-        raise DataError("this is a folder; name the files in it, such as '*'", url)
+        raise DataError("this is a folder; name the files in it, such as '*'", shown(url))
     if info.get("size") is None:
-        raise DataError("the store does not say how large the object is", url)
-    return RemoteFile(url, _base(path), info["size"], tag_of(info))
+        raise DataError("the store does not say how large the object is", shown(url))
+    return RemoteFile(shown(url), _base(shown(url)), info["size"], tag_of(info), url)
 
 
 def _at_once(ask: Callable[[str], Result], urls: Sequence[str]) -> list[Result]:
@@ -177,10 +193,12 @@ def list_folder(url: str) -> dict[str, Mapping[str, Any]]:
         found: list[Mapping[str, Any]] = store.ls(path, detail=True)
         return found
 
-    is_web = url.startswith(_WEB)
+    is_web = url.startswith(WEB)
     try:
-        found = request() if is_web else retry(request, url)
-    except Exception as error:
+        found = retry(request, url, attempts=1 if is_web else _ATTEMPTS)
+    except TimeoutError:
+        raise
+    except OSError as error:
         if is_web or isinstance(error, FileNotFoundError):
             return {}
         raise
@@ -222,52 +240,88 @@ def open_store(url: str) -> tuple[Any, str]:
     It is made anew for every use, as fsspec keeps it: of its own in every process and thread.
     """
     protocol = url.partition("://")[0]
-    if protocol in _OBSTORE and find_spec("obstore"):
+    is_web = url.startswith(WEB)
+    limit = time_limit()
+    # obstore asks web servers without the query and the user of a URL.
+    if protocol in _OBSTORE and not (is_web and has_secrets(url)) and find_spec("obstore"):
         from obstore.fsspec import FsspecStore
 
         make: Any = FsspecStore  # its types know some protocols, and take no options for others
-        options = {"client_options": {"allow_http": True}} if protocol == "http" else {}
+        options: dict[str, Any] = {"retry_config": {"retry_timeout": timedelta(seconds=limit)}}
+        if is_web:  # of other stores the environment says it
+            options["client_options"] = {"timeout": f"{limit}s", "allow_http": True}
         store = make(protocol, **options)
         return store, store._strip_protocol(url)
     try:
         from fsspec.core import url_to_fs
     except ImportError:
         raise ImportError(
-            f"reading {url} needs fsspec: pip install 'sweephand[remote]'"
+            f"reading {shown(url)} needs fsspec: pip install 'sweephand[remote]'"
         ) from None
-    store, path = url_to_fs(url, use_listings_cache=False)
+    store, path = url_to_fs(url, use_listings_cache=False, **_web_options(url, limit))
     return store, path
 
 
-def retry(action: Callable[[], Result], url: str) -> Result:
+def _web_options(url: str, limit: float) -> dict[str, Any]:
+    """Return how fsspec asks a web server; a query stays as it was signed."""
+    if not url.startswith(WEB) or not find_spec("aiohttp"):
+        return {}
+    from aiohttp import ClientTimeout
+
+    timeout = ClientTimeout(total=limit)
+    return {"encoded": "?" in url, "client_kwargs": {"timeout": timeout}}
+
+
+def retry(action: Callable[[], Result], url: str, *, attempts: int = _ATTEMPTS) -> Result:
     """Do something that a store may fail at for a while.
 
     Raises
     ------
+    TimeoutError
+        If that takes longer than `time_limit`, all attempts together.
     OSError
         At once if the object is absent or access is denied, else after the last attempt; with
-        the URL.
+        the URL as it may be shown.
     """
+    limit = time_limit()
+    end = time.monotonic() + limit
     delay = _FIRST_DELAY
-    for attempt in range(1, _ATTEMPTS + 1):
+    told = "nothing came back"
+    for attempt in range(1, attempts + 1):
         try:
-            return action()
+            return call_within(max(0.0, end - time.monotonic()), action)
+        except (TypeError, ImportError):
+            raise
         except Exception as error:
-            if isinstance(error, (TypeError, ImportError)):
-                raise
-            known: set[object] = {kind.__name__ for kind in type(error).__mro__}
-            known.add(getattr(error, "status", None))
-            for code, final in _FINAL.items():
-                if known & final:
-                    raise OSError(code, os.strerror(code), url) from error
-            if attempt == _ATTEMPTS:
-                reason = (
-                    f"{attempt} attempts failed, the last by {type(error).__name__}: {error}"
-                )
-                raise OSError(errno.EIO, reason, url) from error
-        time.sleep(delay * random.uniform(0.5, 1.5))  # the order of the data is not at stake
-        delay *= 2
-    raise AssertionError("not reached")
+            failure = error
+        # Not within the handler: what caused the error may tell secrets of the URL.
+        _raise_final(failure, url)
+        left = end - time.monotonic()
+        if left > 0:
+            reason = without_secrets(str(failure), url)
+            told = f"the last by {type(failure).__name__}: {reason}"
+            if attempt == attempts:
+                break
+            # The order of the data is not at stake.
+            time.sleep(min(left, delay * random.uniform(0.5, 1.5)))
+            delay *= 2
+        if time.monotonic() >= end:
+            raise TimeoutError(
+                errno.ETIMEDOUT,
+                f"no answer within {limit:g} seconds, the limit that {VARIABLE} sets; "
+                f"attempt {attempt}, {told}",
+                shown(url),
+            )
+    raise OSError(errno.EIO, f"{attempts} attempts failed, {told}", shown(url))
+
+
+def _raise_final(failure: Exception, url: str) -> None:
+    """Raise what another attempt would not mend."""
+    known: set[object] = {kind.__name__ for kind in type(failure).__mro__}
+    known.add(getattr(failure, "status", None))
+    for code, final in _FINAL.items():
+        if known & final:
+            raise OSError(code, os.strerror(code), shown(url))
 
 
 def tag_of(info: Mapping[str, Any]) -> str:
@@ -284,7 +338,7 @@ def _look_up(store: Any, path: str) -> Mapping[str, Any]:
     try:
         info: Mapping[str, Any] = store.info(path)
     except Exception:
-        if path.startswith(_WEB):
+        if path.startswith(WEB):
             # obstore takes what is absent for a folder, which web servers cannot list; this is
             # answered in a clear way.
             store.cat_file(path, start=0, end=1)

@@ -25,14 +25,18 @@ class HttpStore:
     ----------
     fetched : list of (name, begin, end)
         The ranges of all answers with content.
-    is_closed : bool
-        Everything is denied.
+    is_closed, is_broken : bool
+        Everything is denied, or fails.
+    needs : str
+        The query or authorization without which everything is denied.
     """
 
     folder: Path
     url: str
     fetched: list[tuple[str, int, int]] = field(default_factory=list)
     is_closed: bool = False
+    is_broken: bool = False
+    needs: str = ""
 
     def bytes_of(self, suffix: str) -> int:
         """Return how many bytes were fetched of files whose names contain something."""
@@ -71,8 +75,16 @@ def serve(folder: Path) -> Iterator[HttpStore]:
             self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
 
         def _answer(self, with_content: bool) -> None:
-            path = folder / self.path.strip("/")
-            if store.is_closed:
+            name, _, query = self.path.partition("?")
+            path = folder / name.strip("/")
+            if store.is_broken:
+                self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR)
+                return
+            if store.is_closed or store.needs not in (
+                "",
+                query,
+                self.headers.get("Authorization"),
+            ):
                 self.send_error(HTTPStatus.FORBIDDEN)
                 return
             if not path.is_file():

@@ -10,7 +10,7 @@ import numpy as np
 from sweephand import _core
 from sweephand.errors import DataError
 from sweephand.inflate import InflatedFile, find_compression
-from sweephand.remote_path import AnyPath, stat_all
+from sweephand.remote_path import AnyPath, open_file, stat_all
 from sweephand.streams import StreamDef, StreamDefs
 
 _HEAD_BYTES = 1 << 20
@@ -22,8 +22,8 @@ def head_of(path: AnyPath, size: int) -> bytes:
     """Return the first bytes of a file; none of a folder."""
     if not path.is_file():
         return b""
-    with path.open("rb") as file:
-        return file.read(size)
+    with open_file(path) as file:
+        return file.read(size) or b""
 
 
 # -- CNTK's text --

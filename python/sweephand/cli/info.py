@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         lengths = _lengths_of(source, screen)
         facts: dict[str, Any] = {
             "ok": True,
-            "path": str(arguments.path),
+            "path": str(as_path(arguments.path)),
             "format": format_of(arguments.path).name,
             "bytes": bytes_at(as_path(arguments.path)),
             "num_sequences": source.num_sequences_per_sweep,

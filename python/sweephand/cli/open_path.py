@@ -24,8 +24,8 @@ from sweephand.deserializers import (
     TFRecordDeserializer,
 )
 from sweephand.errors import DataError
-from sweephand.files import PathLike, is_leftover
-from sweephand.remote_path import AnyPath, RemotePath, as_path
+from sweephand.files import PathLike, is_leftover, open_regular
+from sweephand.remote_path import AnyPath, RemotePath, as_path, open_file
 from sweephand.streams import StreamDef, StreamDefs
 
 _OFFSETS = "_offsets"
@@ -188,7 +188,7 @@ def _load_npz(path: Path) -> dict[str, NDArray[np.generic]]:
     member = None
     arrays = {}
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:
             for member in archive.files:
                 arrays[member] = np.asarray(archive[member])
     except Exception as error:  # damaged bytes make zipfile and NumPy raise a dozen kinds
@@ -247,7 +247,7 @@ def _open_arrow(path: AnyPath, wanted: Wanted) -> Deserializer:
 
 def _read_schema(read: Callable[[Any], Any], path: AnyPath) -> Any:
     try:
-        with path.open("rb") as source:
+        with open_file(path) as source:
             return read(source)
     except (OSError, ValueError) as error:  # pyarrow's own errors are of these
         raise DataError(f"the schema cannot be read: {error}", str(path)) from error

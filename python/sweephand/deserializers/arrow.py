@@ -16,7 +16,7 @@ from sweephand.deserializers.arrow_files import ArrowFiles
 from sweephand.deserializers.arrow_table import ArrowTable
 from sweephand.deserializers.base import Deserializer, Opened
 from sweephand.errors import DataError
-from sweephand.files import is_url
+from sweephand.files import is_url, open_regular
 from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
 
@@ -115,7 +115,7 @@ def _files_of(path: str) -> str | list[str]:
         return path
     splits = folder / "dataset_dict.json"
     if splits.exists():
-        names = json.loads(splits.read_text())["splits"]
+        names = json.loads(_read(splits))["splits"]
         raise ValueError(
             f"{path} holds the splits {', '.join(names)}; give the folder of one of them"
         )
@@ -125,9 +125,14 @@ def _files_of(path: str) -> str | list[str]:
     return [str(folder / name) for name in _names_in(state)]
 
 
+def _read(path: Path) -> bytes:
+    with open_regular(path) as file:
+        return file.read()
+
+
 def _names_in(state: Path) -> list[str]:
     try:
-        content = json.loads(state.read_bytes())
+        content = json.loads(_read(state))
         names = [file["filename"] for file in content["_data_files"]]
         mapping = content.get("_indices_data_files") or content.get("_indices_files")
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -110,5 +110,6 @@ def open_source(file: SourceFile) -> Any:
     """Open a file for pyarrow; a local one without Python between, if it knows the name."""
     is_text = file.path.isascii() or file.path.encode(errors="ignore").decode() == file.path
     if isinstance(file, LocalFile) and is_text:
+        file.check_unchanged()  # pyarrow would wait for the writer of a pipe of that name
         return pa.OSFile(file.path)
     return pa.PythonFile(RangeReader(file), "r")

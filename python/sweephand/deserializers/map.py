@@ -14,6 +14,7 @@ from sweephand import _core
 from sweephand.columns import ColumnData, describe_stream, offsets_of
 from sweephand.deserializers.base import Deserializer, Opened, Sizing, chunk_starts, make_chunk
 from sweephand.errors import DataError, StaleError
+from sweephand.files import open_regular
 from sweephand.ids import ShardIds
 from sweephand.ledger import Ledger
 from sweephand.map_items import MapDataset, MapItems, Samples
@@ -130,7 +131,8 @@ class MapDeserializer(Deserializer):
     def _kept_sizes(self, path: Path) -> NDArray[np.uint32]:
         if path.exists():
             try:
-                kept = np.load(path, allow_pickle=False)
+                with open_regular(path) as file:
+                    kept = np.load(file, allow_pickle=False)
             except (ValueError, EOFError) as error:
                 raise DataError(f"no file of lengths: {error}", str(path)) from None
             return self._check(kept, str(path))

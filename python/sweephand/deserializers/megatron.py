@@ -16,6 +16,7 @@ from sweephand.files import Files, find_files
 from sweephand.ids import ShardIds
 from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
+from sweephand.urls import swap_suffix
 
 
 class MegatronDeserializer(Deserializer):
@@ -76,12 +77,8 @@ class MegatronDeserializer(Deserializer):
             if isinstance(prefix_or_prefixes, str | os.PathLike)
             else list(prefix_or_prefixes)
         )
-        prefixes = [
-            os.fspath(prefix).removesuffix(".idx").removesuffix(".bin") for prefix in given
-        ]
-        self._indexes = find_files([f"{prefix}.idx" for prefix in prefixes]).files
-        stems = [file.path.removesuffix(".idx") for file in self._indexes]
-        self.files = find_files([f"{stem}.bin" for stem in stems]).files
+        self._indexes = find_files([_beside(os.fspath(one), ".idx") for one in given]).files
+        self.files = find_files([_beside(file.spec, ".bin") for file in self._indexes]).files
 
     def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read."""
@@ -115,3 +112,7 @@ class MegatronDeserializer(Deserializer):
         return tokens.open(
             self._streams, ShardIds([file.name for file in self.files], starts.tolist())
         )
+
+
+def _beside(spec: str, suffix: str) -> str:
+    return swap_suffix(spec, suffix, known=(".idx", ".bin"))

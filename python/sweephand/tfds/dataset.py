@@ -13,6 +13,7 @@ from sweephand.deserializers.base import Deserializer, Opened, Sizing
 from sweephand.files import REMOTE_LOAD_THREADS, are_local
 from sweephand.ids import SequenceIds
 from sweephand.ledger import Ledger
+from sweephand.remote_path import read_file
 from sweephand.streams import StreamDefs
 from sweephand.tfds.builder_info import BuilderInfo
 from sweephand.tfds.example_reader import ExampleReader
@@ -116,7 +117,7 @@ class Dataset(Deserializer):
             If the folder has no names for it.
         """
         name = f"{stream.replace('/', '-')}.labels.txt"
-        return (self.info.data_dirs[0] / name).read_text().splitlines()
+        return read_file(self.info.data_dirs[0] / name).decode().splitlines()
 
     def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read; the index is built if need be."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from sweephand.errors import DataError
-from sweephand.remote_path import AnyPath
+from sweephand.remote_path import AnyPath, read_file
 
 Value = TypeVar("Value", str, bool, list[object], dict[str, object])
 
@@ -98,7 +98,7 @@ def read_json(file: AnyPath) -> object:
         If it is not valid JSON.
     """
     try:
-        content: object = json.loads(file.read_bytes())
+        content: object = json.loads(read_file(file))
     except (ValueError, RecursionError) as error:
         raise DataError(f"not valid JSON: {error}", str(file)) from error
     return content

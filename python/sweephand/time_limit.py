@@ -1,0 +1,66 @@
+"""How long a store may keep its callers waiting, whatever client asks it."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+VARIABLE = "SWEEPHAND_REMOTE_TIMEOUT"
+_DEFAULT = 60.0
+
+
+def time_limit() -> float:
+    """Return the seconds that asking a store may take, all attempts together.
+
+    Raises
+    ------
+    ValueError
+        If the variable SWEEPHAND_REMOTE_TIMEOUT is no positive number.
+    """
+    given = os.environ.get(VARIABLE)
+    if not given:
+        return _DEFAULT
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{VARIABLE} must be a positive number of seconds, got {given!r}")
+    return seconds
+
+
+def call_within(seconds: float, action: Callable[[], Result]) -> Result:
+    """Do something that may take too long, and wait no longer for it than that.
+
+    It runs on a thread of its own, as no client of a store can be trusted to end in time; one
+    that does not is left alone, and neither the process nor anybody else waits for it.
+
+    Raises
+    ------
+    TimeoutError
+        If it is still under way.
+    """
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            found = action()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(found)
+
+    Thread(target=run, name="sweephand-request", daemon=True).start()
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        if future.done():  # the client's own
+            raise
+    raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))

@@ -1,0 +1,75 @@
+"""URLs: whether one is a pattern, and what of it may be shown.
+
+What follows the ``?`` may sign a request, and what stands before an ``@`` may be a password:
+errors, ids, states and index files hold neither.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+WEB = ("http://", "https://")
+
+_USER = re.compile(r"(?<=://)[^/?\s'\"<>]*:[^/?\s'\"<>]*@|(?<=http://|ttps://)[^/?\s'\"<>]*@")
+_QUERY = re.compile(r"(?<=://)([^?\s'\"<>]*)\?[^\s'\"<>]*")
+_SHORTEST_SECRET = 6  # a shorter one may be part of any word
+
+
+def is_pattern(url: str) -> bool:
+    """Return whether a URL stands for all that match: it holds ``*`` or ``[``.
+
+    Examples
+    --------
+    >>> is_pattern("s3://bucket/part-*.bin"), is_pattern("https://[::1]/a.bin?name=*")
+    (True, False)
+    """
+    path = url.partition("://")[2]
+    if url.startswith(WEB):
+        path = path.partition("?")[0].partition("/")[2]
+    return "*" in path or "[" in path
+
+
+def shown(url: str) -> str:
+    """Return a URL without its query, user and password.
+
+    Examples
+    --------
+    >>> shown("https://me:secret@host/a.bin?signature=abc")
+    'https://host/a.bin'
+    """
+    return _USER.sub("", url.partition("?")[0])
+
+
+def without_secrets(text: str, url: str) -> str:
+    """Return what a client says of a URL without the URL's secrets, and those of others."""
+    for secret in sorted(_secrets_of(url), key=len, reverse=True):
+        text = text.replace(secret, "...")
+    return _QUERY.sub(r"\1", _USER.sub("", text))
+
+
+def has_secrets(url: str) -> bool:
+    """Return whether there is more in a URL than is shown."""
+    return shown(url) != url
+
+
+def swap_suffix(spec: str, suffix: str, *, known: tuple[str, ...]) -> str:
+    """Return a path or URL with another suffix in place of known ones; a query stays.
+
+    Examples
+    --------
+    >>> swap_suffix("s3://bucket/a.v2.idx?version=3", ".bin", known=(".idx", ".bin"))
+    's3://bucket/a.v2.bin?version=3'
+    """
+    path, mark, query = spec.partition("?") if "://" in spec else (spec, "", "")
+    for one in known:
+        path = path.removesuffix(one)
+    return path + suffix + mark + query
+
+
+def _secrets_of(url: str) -> set[str]:
+    path, _, query = url.partition("?")
+    found = {query, *(part.partition("=")[2] for part in query.split("&"))}
+    found.update(part.rstrip("@").partition(":")[2] for part in _USER.findall(path))
+    found |= {unquote(one) for one in found}
+    return {one for one in found if len(one) >= _SHORTEST_SECRET}

@@ -1,0 +1,281 @@
+"""A store that says nothing is an error in time, and what signs a URL is never told."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import socket
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.read.format_corpora import (
+    ALL,
+    CTF_STREAMS,
+    TOKENS,
+    ctf,
+    jsonl,
+    npy,
+    raw_tokens,
+    varied,
+)
+from tests.read.format_corpora import tfrecords as records
+from tests.read.http_store import CLIENTS, serve, serve_to
+
+import sweephand as sh
+from sweephand import remote
+from sweephand.cli import main
+from sweephand.files import find_files, is_url
+from sweephand.remote_path import as_path
+from sweephand.time_limit import time_limit
+from sweephand.urls import is_pattern, shown, without_secrets
+
+pytest.importorskip("fsspec")
+
+SECRET = "c2lnbmF0dXJl"
+PASSWORD = "hunter2hunter2"
+QUERY = f"X-Amz-Credential=AKIA%2F2026&X-Amz-Signature={SECRET}"
+
+OPEN: dict[Any, tuple[str, Any]] = {
+    jsonl: ("part-0.jsonl", lambda url: sh.JSONLDeserializer(url, ALL)),
+    records: ("part-0.tfrecord", lambda url: sh.TFRecordDeserializer(url, ALL)),
+    ctf: ("part-0.ctf", lambda url: sh.CTFDeserializer(url, CTF_STREAMS)),
+    raw_tokens: (
+        "part-0.bin",
+        lambda url: sh.RawTokensDeserializer(url, "uint16", 5, TOKENS),
+    ),
+    npy: ("tokens.npy", lambda url: sh.NpyDeserializer({"tokens": url}, TOKENS)),
+}
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(remote, "_FIRST_DELAY", 0.01)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The URL of a server that takes every connection and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def tokens(deserializer: sh.Deserializer) -> list[list[int]]:
+    with sh.MinibatchSource(deserializer, randomize=False, max_sweeps=1) as source:
+        return [
+            one.reshape(-1).tolist()
+            for batch in source.minibatches(50)
+            for one in batch["tokens"].as_sequences()
+        ]
+
+
+# -- the limit --
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("make", OPEN, ids=lambda make: make.__name__)
+def test_a_server_that_says_nothing_is_an_error_in_time(
+    make: Any, client: str, silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(client)
+    if client == "aiohttp":
+        monkeypatch.setattr(remote, "_OBSTORE", set())
+    monkeypatch.setenv("SWEEPHAND_REMOTE_TIMEOUT", "0.4")
+    name, open_it = OPEN[make]
+    begin = time.monotonic()
+    with pytest.raises(TimeoutError, match=r"within 0\.4 seconds.*SWEEPHAND_REMOTE_TIMEOUT"):
+        sh.MinibatchSource(open_it(f"{silent}/{name}?sig={SECRET}")).close()
+    assert time.monotonic() - begin < 5
+
+
+def test_a_folder_of_a_silent_server_is_an_error_in_time(
+    silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWEEPHAND_REMOTE_TIMEOUT", "0.4")
+    begin = time.monotonic()
+    for attempt in (
+        lambda: sh.tfds.load(f"{silent}/mnist/1.0.0"),
+        lambda: find_files(f"{silent}/folder/*.bin"),
+        lambda: remote.list_folder(f"{silent}/folder"),
+    ):
+        with pytest.raises(TimeoutError, match=r"within 0\.4 seconds"):
+            attempt()
+    assert time.monotonic() - begin < 10
+
+
+def test_the_command_line_waits_no_longer_than_the_limit(
+    silent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SWEEPHAND_REMOTE_TIMEOUT", "0.4")
+    begin = time.monotonic()
+    assert main(["info", f"{silent}/a.jsonl?sig={SECRET}"]) == 1
+    assert time.monotonic() - begin < 5
+    assert "within 0.4 seconds" in (told := capsys.readouterr().err)
+    assert SECRET not in told
+
+
+def test_a_server_that_falls_silent_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit holds for reads too, and for the attempts that follow."""
+    data = tmp_path / "data"
+    data.mkdir()
+    jsonl(data, varied())
+    with serve_to("aiohttp", data) as store:
+        source = sh.MinibatchSource(
+            sh.JSONLDeserializer(f"{store.url}/part-0.jsonl", ALL), num_threads=0
+        )
+        monkeypatch.setenv("SWEEPHAND_REMOTE_TIMEOUT", "0.4")
+        released = threading.Event()
+        monkeypatch.setattr(remote, "open_store", lambda url: released.wait(30))
+        begin = time.monotonic()
+        with source, pytest.raises(TimeoutError, match="nothing came back"):
+            source.next_minibatch(10)
+        assert time.monotonic() - begin < 5
+        released.set()
+
+
+def test_attempts_that_fail_end_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWEEPHAND_REMOTE_TIMEOUT", "0.3")
+    monkeypatch.setattr(remote, "_FIRST_DELAY", 0.2)
+
+    def fail() -> None:
+        raise ConnectionResetError("the peer went away")
+
+    with pytest.raises(TimeoutError, match=r"attempt [23], the last by ConnectionResetError"):
+        remote.retry(fail, "s3://bucket/a")
+
+
+def test_the_limit_is_a_minute_and_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SWEEPHAND_REMOTE_TIMEOUT", raising=False)
+    assert time_limit() == 60
+    monkeypatch.setenv("SWEEPHAND_REMOTE_TIMEOUT", "2.5")
+    assert time_limit() == 2.5
+    for wrong in ("0", "-1", "nan", "inf", "soon"):
+        monkeypatch.setenv("SWEEPHAND_REMOTE_TIMEOUT", wrong)
+        with pytest.raises(ValueError, match=f"positive number of seconds, got '{wrong}'"):
+            time_limit()
+
+
+# -- patterns --
+def test_a_url_is_literal_unless_it_holds_a_star_or_a_bracket() -> None:
+    for url in ("s3://b/a?b", "https://[::1]:80/a", f"https://h/a?{QUERY}", "http://h/a?x=[*]"):
+        assert not is_pattern(url)
+    for url in ("s3://b/*.bin", "memory://part-[01].bin", "https://h/*.bin?token=1"):
+        assert is_pattern(url)
+    assert is_url("https://h/" + 300 * "x")  # longer than the name of a file may be
+
+
+@pytest.mark.parametrize("make", OPEN, ids=lambda make: make.__name__)
+def test_a_presigned_url_is_served_as_it_is(make: Any, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    make(data, varied())
+    name, open_it = OPEN[make]
+    with serve(data) as store:
+        plain = tokens(open_it(f"{store.url}/{name}"))
+        store.needs = QUERY
+        assert tokens(open_it(f"{store.url}/{name}?{QUERY}")) == plain
+        with pytest.raises(PermissionError):
+            open_it(f"{store.url}/{name}")
+
+
+def test_a_user_and_a_password_reach_the_server(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"1234")
+    with serve(tmp_path) as store:
+        store.needs = "Basic bWU6aHVudGVyMmh1bnRlcjI="
+        url = store.url.replace("://", f"://me:{PASSWORD}@") + "/a.bin"
+        corpus = sh.RawTokensDeserializer(url, "uint16", 2, TOKENS)
+        assert tokens(corpus) == [[0x3231, 0x3433]]
+
+
+def test_an_index_is_kept_when_a_url_is_signed_anew(tmp_path: Path, cache: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    jsonl(data, varied())
+    with serve(data) as store:
+        for signature in ("abcdefgh", "ijklmnop"):
+            url = f"{store.url}/part-0.jsonl?sig={signature}"
+            sh.MinibatchSource(sh.JSONLDeserializer(url, ALL)).close()
+        (index,) = cache.iterdir()
+        assert store.bytes_of(".jsonl") < 1.5 * (data / "part-0.jsonl").stat().st_size
+        assert b"abcdefgh" not in index.read_bytes()
+
+
+# -- secrets --
+@pytest.mark.parametrize("make", OPEN, ids=lambda make: make.__name__)
+def test_nothing_that_is_made_of_a_url_tells_its_secrets(
+    make: Any,
+    tmp_path: Path,
+    cache: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    make(data, varied())
+    name, open_it = OPEN[make]
+    told: list[str] = []
+    with serve(data) as store, caplog.at_level(logging.INFO):
+        url = f"{store.url.replace('://', f'://me:{PASSWORD}@')}/{name}?{QUERY}"
+        corpus = open_it(url)
+        told += [repr(find_files(url)), repr(as_path(url)), str(as_path(url)), repr(corpus)]
+        with sh.MinibatchSource(corpus, randomize=False) as source:
+            told += source.sequence_ids(0, 1) + source.next_minibatch(5).ids
+            told += [json.dumps(source.get_checkpoint_state()), repr(source)]
+            state = source.get_checkpoint_state()
+        told.append(str(list(cache.rglob("*"))))
+        told += [str(path.read_bytes()) for path in cache.rglob("*") if path.is_file()]
+        assert main(["info", url, "--json", *options(make)]) == 0
+        assert main(["index", url, *options(make)]) == 0
+        store.folder.joinpath(name).write_bytes(b"")
+        for attempt in (
+            lambda: tokens(corpus),
+            lambda: open_it(url.replace(name, "none-" + name)),
+            lambda: tokens(open_it(url)),
+            lambda: sh.MinibatchSource(open_it(url)).restore_from_checkpoint(state),
+        ):
+            told.append(refusal(attempt))
+        store.is_closed = True
+        told.append(refusal(lambda: open_it(url)))
+        store.is_broken = True
+        told.append(refusal(lambda: remote.read_object(url)))
+    told.append(
+        refusal(lambda: open_it(f"nothing-of-that://{PASSWORD}:{PASSWORD}@h/a?{QUERY}"))
+    )
+    output = capsys.readouterr()
+    told += [output.out, output.err, caplog.text]
+    for text in told:
+        for secret in (SECRET, PASSWORD, "AKIA"):
+            assert secret not in text
+
+
+def options(make: Any) -> list[str]:
+    return ["--dtype", "uint16", "--sequence-length", "5"] if make is raw_tokens else []
+
+
+def refusal(attempt: Any) -> str:
+    """All that a traceback prints of an error, and what a pickled one brings along."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            attempt()
+    except Exception as error:
+        again = pickle.loads(pickle.dumps(error))
+        return "".join(traceback.format_exception(error)) + repr(again) + str(error)
+    raise AssertionError("it was accepted")
+
+
+def test_what_a_client_says_of_a_url_is_told_without_its_secrets() -> None:
+    url = f"https://me:{PASSWORD}@host/a.bin?{QUERY}"
+    assert shown(url) == "https://host/a.bin"
+    told = without_secrets(f"500, url='{url}'; {SECRET} is wrong, and so is AKIA/2026", url)
+    assert told == "500, url='https://host/a.bin'; ... is wrong, and so is ..."
+    other = f"moved to https://other/b?token={SECRET}, say me:{PASSWORD}"
+    assert without_secrets(other, url) == "moved to https://other/b say me:..."
