@@ -1,44 +1,52 @@
-"""Indexes: what was learnt by reading a corpus once, kept in a file beside it.
-
-::
-
-    | "SWEEPIDX" | u32 version | u32 0 | u64 header bytes | header digest: 32 hex digits |
-    | header: JSON | 0 ... | array | 0 ... | array | ...        arrays begin at multiples of 64
-
-Numbers are little endian. The header says of every array its name, dtype, place, digest and how
-much of it belongs to each file; of every file its name, size and tag; and what the index is of.
-"""
+"""Indexes: what was learnt by reading a corpus once, kept in a file beside it."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand import _core
+from sweephand.errors import DataError
 from sweephand.files import REMOTE_LOAD_THREADS, LocalFile, SourceFile, are_local
+from sweephand.index_content import (
+    Arrays,
+    Described,
+    IndexContent,
+    digest_of,
+    read_index,
+    to_json,
+    write_index,
+)
+from sweephand.printable import printable
 
 SUFFIX = ".sweephand-index"
 
-_MAGIC = b"SWEEPIDX"
-_VERSION = 1
-_PREFIX = 8 + 4 + 4 + 8 + 32
-_ALIGNMENT = 64
-
-Arrays = Mapping[str, NDArray[Any]]
-_Described = tuple[str, int, str]  # name, size and tag of a file
 Advance = Callable[[int], object]
+Keep = Literal["auto", "cache"] | None
+"""Where an index is kept: beside the data or else in the cache; in the cache; nowhere."""
+
+
+def check_keep(index: object) -> Keep:
+    """Return the value of an option ``index=``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such place.
+    """
+    if index == "auto" or index == "cache" or index is None:
+        return index
+    raise ValueError(f"index must be 'auto', 'cache' or None, got {index!r}")
 
 
 @dataclass(frozen=True)
@@ -89,12 +97,7 @@ class Index:
         return Scan(parts, self.facts[number])
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """What lies in an index file: the files it is of, and what was learnt of them."""
-
-    described: Sequence[_Described]
-    index: Index
+Check = Callable[[SourceFile, Scan], None]
 
 
 def load_index(
@@ -102,14 +105,16 @@ def load_index(
     meaning: Mapping[str, Any],
     scan: Callable[[SourceFile, Advance], Scan],
     *,
-    is_kept: bool = True,
+    check: Check | None = None,
+    keep: Keep = "auto",
 ) -> Index:
     """Return the index of a corpus: the one that is kept, or a new one.
 
-    It is kept in the folder of the files, or in the cache folder if that cannot be written: the
-    one that the variable SWEEPHAND_CACHE names, else ``sweephand`` in XDG_CACHE_HOME or
-    ``~/.cache``. All files of a folder that have one meaning share an index. Only files that it
-    does not know, or that changed since, are scanned.
+    It is kept in the folder of the files, in a hidden file that other readers of the folder
+    pass over, or in the cache folder if that cannot be written: the one that the variable
+    SWEEPHAND_CACHE names, else ``sweephand`` in XDG_CACHE_HOME or ``~/.cache``. All files of a
+    folder that have one meaning share an index. Only files that it does not know, or that
+    changed since, are scanned.
 
     Parameters
     ----------
@@ -121,8 +126,11 @@ def load_index(
     scan : callable
         ``scan(file, advance)`` reads a file once; it is called on several threads, and calls
         ``advance(bytes)`` as it gets on.
-    is_kept : bool
-        False: all files are scanned, and nothing is written.
+    check : callable, optional
+        ``check(file, scan)`` raises if what is kept of a file cannot be what a scan found; then
+        the file is scanned again.
+    keep : {"auto", "cache", None}
+        "cache": only in the cache folder; None: all files are scanned, and nothing is written.
 
     Raises
     ------
@@ -130,31 +138,82 @@ def load_index(
         What the scan of the first file that fails raises.
     """
     meaning = json.loads(json.dumps(meaning))
-    places = index_places(files, meaning) if is_kept else []
+    places = index_places(files, meaning, keep)
+    owners = _trusted_owners(files[0])
     wanted = _describe(files)
-    known: dict[_Described, Scan] = {}
+    known: dict[Described, Scan] = {}
     found: Path | None = None
     for path in places:
-        kept = _read(path, meaning)
-        if kept is not None and kept.described == wanted:
-            return replace(kept.index, files=files, path=path)
-        if kept is not None:
-            found = found or path
-            known |= {one: kept.index.scan(i) for i, one in enumerate(kept.described)}
+        content = read_index(path, meaning, owners)
+        if content is None:
+            continue
+        believed = _believed_scans(content, dict(zip(wanted, files, strict=True)), check)
+        if content.described == wanted and len(believed) == len(wanted):
+            return Index(files, content.facts, content.arrays, content.starts, path)
+        found = found or path
+        known |= believed
     scans = _scan_all(files, [known.get(one) for one in wanted], scan)
+    if len({_layout_of(one) for one in scans}) > 1:  # what was kept does not fit
+        known = {}
+        scans = _scan_all(files, [None] * len(files), scan)
+    known = {
+        one: kept for one, kept in known.items() if _layout_of(kept) == _layout_of(scans[0])
+    }
     index = join_scans(files, scans)
     if places and not all(one in known for one in wanted):
         others = _still_there(files, known)
         described = [*wanted, *others]
         whole = join_scans([], [*scans, *others.values()]) if others else index
-        kept = _Kept(described, whole)
-        found = _keep(kept, meaning, places)
+        content = IndexContent(described, whole.facts, whole.arrays, whole.starts)
+        found = _keep(content, meaning, _own_places(places, owners))
     return replace(index, path=found)
 
 
+def _believed_scans(
+    content: IndexContent, files: Mapping[Described, SourceFile], check: Check | None
+) -> dict[Described, Scan]:
+    """Return what an index file says of each file, but for that of these which cannot be."""
+    index = Index([], content.facts, content.arrays, content.starts)
+    scans = {one: index.scan(number) for number, one in enumerate(content.described)}
+    if check is None:
+        return scans
+    for one in scans.keys() & files.keys():
+        try:
+            check(files[one], scans[one])
+        except (DataError, ValueError, TypeError, KeyError, IndexError, OverflowError):
+            del scans[one]
+    return scans
+
+
+def _layout_of(scan: Scan) -> tuple[object, ...]:
+    """Return what all scans of a corpus have in common."""
+    arrays = sorted(scan.arrays.items())
+    return tuple((name, array.dtype.str, array.shape[1:]) for name, array in arrays)
+
+
+def _trusted_owners(file: SourceFile) -> set[int]:
+    """Return who may say what is in a file: this user, root, and who may write it anyway."""
+    owners = {os.geteuid(), 0}
+    if isinstance(file, LocalFile):
+        owners.add(os.stat(file.path).st_uid)  # noqa: PTH116 - no other call of the system
+    return owners
+
+
+def _own_places(places: Sequence[Path], owners: Collection[int]) -> list[Path]:
+    """Return the places where nobody else keeps an index: theirs is not replaced."""
+    own = []
+    for path in places:
+        owner = os.geteuid()
+        with suppress(OSError):
+            owner = path.lstat().st_uid
+        if owner in owners:
+            own.append(path)
+    return own
+
+
 def _still_there(
-    files: Sequence[SourceFile], known: Mapping[_Described, Scan]
-) -> dict[_Described, Scan]:
+    files: Sequence[SourceFile], known: Mapping[Described, Scan]
+) -> dict[Described, Scan]:
     """Return what is known of other files, and of no file that was replaced or removed."""
     names = {name for name, _, _ in _describe(files)}
     folder = _folder_of(files[0])
@@ -174,14 +233,19 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "sweephand"
 
 
-def index_places(files: Sequence[SourceFile], meaning: Mapping[str, Any]) -> list[Path]:
+def index_places(
+    files: Sequence[SourceFile], meaning: Mapping[str, Any], keep: Keep = "auto"
+) -> list[Path]:
     """Return where an index may lie, the best place first: its name tells what it is of."""
-    of_meaning = _digest(_to_json(meaning))[:16]
+    if keep is None:
+        return []
     kind = str(meaning["format"]).replace(" ", "-")
+    of_folder = digest_of(to_json([meaning, _begin_of(files[0])]))[:16]
+    cached = cache_folder() / f".{kind}.{of_folder}{SUFFIX}"
     folder = _folder_of(files[0])
-    of_folder = _digest(_to_json([meaning, _begin_of(files[0])]))[:16]
-    cached = cache_folder() / f"{kind}.{of_folder}{SUFFIX}"
-    return [cached] if folder is None else [folder / f"{kind}.{of_meaning}{SUFFIX}", cached]
+    if keep == "cache" or folder is None:
+        return [cached]
+    return [folder / f".{kind}.{digest_of(to_json(meaning))[:16]}{SUFFIX}", cached]
 
 
 def _folder_of(file: SourceFile) -> Path | None:
@@ -191,7 +255,7 @@ def _folder_of(file: SourceFile) -> Path | None:
     return Path(file.path).parents[len(Path(file.name).parents) - 1]
 
 
-def _describe(files: Sequence[SourceFile]) -> list[_Described]:
+def _describe(files: Sequence[SourceFile]) -> list[Described]:
     """Return what identifies files; those that lie elsewhere than the first by their path."""
     begin = _begin_of(files[0])
     return [
@@ -259,17 +323,20 @@ def show_progress(what: str, total: int) -> Iterator[Advance]:
         yield lambda num_bytes: bar.advance(task, num_bytes)
 
 
-def _keep(kept: _Kept, meaning: Mapping[str, Any], places: Sequence[Path]) -> Path | None:
+def _keep(
+    content: IndexContent, meaning: Mapping[str, Any], places: Sequence[Path]
+) -> Path | None:
     failures = []
     for path in places:
         try:
-            _write(path, kept, meaning)
+            write_index(path, content, meaning)
         except OSError as error:
             failures.append(str(error))
         else:
             return path
+    told = printable("; ".join(failures) or "others keep theirs there")
     warnings.warn(
-        f"the index cannot be kept, so it will be built again: {'; '.join(failures)}; "
+        f"the index cannot be kept, so it will be built again: {told}; "
         "name a folder for it by the variable SWEEPHAND_CACHE",
         RuntimeWarning,
         stacklevel=2,
@@ -277,107 +344,5 @@ def _keep(kept: _Kept, meaning: Mapping[str, Any], places: Sequence[Path]) -> Pa
     return None
 
 
-def _write(path: Path, kept: _Kept, meaning: Mapping[str, Any]) -> None:
-    """Write to a name of its own, to the disk, and rename: readers see all of it or nothing."""
-    index = kept.index
-    arrays = {name: np.ascontiguousarray(index.arrays[name]) for name in sorted(index.arrays)}
-    described = {
-        name: {
-            "dtype": array.dtype.newbyteorder("<").str,
-            "shape": array.shape,
-            "starts": index.starts[name].tolist(),
-            "digest": _digest(array.data),
-        }
-        for name, array in arrays.items()
-    }
-    header = _to_json(
-        {
-            "meaning": meaning,
-            "files": kept.described,
-            "facts": index.facts,
-            "arrays": described,
-        }
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with unfinished.open("xb") as out:
-            out.write(_MAGIC + _VERSION.to_bytes(4, "little") + bytes(4))
-            out.write(len(header).to_bytes(8, "little") + _digest(header).encode() + header)
-            for array in arrays.values():
-                out.write(bytes(-out.tell() % _ALIGNMENT))
-                out.write(array.data)
-            out.flush()
-            os.fsync(out.fileno())
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
-
-
-def _read(path: Path, meaning: Mapping[str, Any]) -> _Kept | None:
-    """Return what an index file holds; None if it is absent or of no use.
-
-    One that is damaged is of no use: it can be built again.
-    """
-    try:
-        with path.open("rb") as file:
-            header = _read_header(file)
-            if header["meaning"] != meaning:
-                return None
-            arrays = {
-                name: _read_array(file, described)
-                for name, described in header["arrays"].items()
-            }
-        starts = {
-            name: np.array(described["starts"], np.int64)
-            for name, described in header["arrays"].items()
-        }
-        files = [(name, size, tag) for name, size, tag in header["files"]]
-        return _Kept(files, Index([], header["facts"], arrays, starts))
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
-        return None
-
-
-def _read_header(file: BinaryIO) -> dict[str, Any]:
-    prefix = file.read(_PREFIX)
-    if prefix[:8] != _MAGIC or int.from_bytes(prefix[8:12], "little") != _VERSION:
-        raise ValueError("no index of this version")
-    header = _read_bytes(file, int.from_bytes(prefix[16:24], "little"))
-    if _digest(header).encode() != prefix[24:]:
-        raise ValueError("the header is damaged")
-    found: dict[str, Any] = json.loads(header)
-    return found
-
-
-def _read_array(file: BinaryIO, described: Mapping[str, Any]) -> NDArray[Any]:
-    """Return an array in memory of its own, so that one can go while others stay."""
-    file.seek(-file.tell() % _ALIGNMENT, os.SEEK_CUR)
-    dtype = np.dtype(described["dtype"])
-    shape = tuple(described["shape"])
-    content = _read_bytes(file, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
-    if _digest(content) != described["digest"]:
-        raise ValueError("an array is damaged")
-    array = np.frombuffer(content, dtype) if content else np.empty(0, dtype)
-    return array.reshape(shape)
-
-
-def _read_bytes(file: BinaryIO, size: int) -> bytes:
-    """Read some bytes; a damaged size takes no memory."""
-    if not 0 <= size <= os.fstat(file.fileno()).st_size - file.tell():
-        raise ValueError("the file ends too early")
-    return file.read(size)
-
-
 def _starts(counts: Sequence[int]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
-
-
-def _to_json(value: object) -> bytes:
-    return json.dumps(value, sort_keys=True).encode()
-
-
-def _digest(content: bytes | memoryview) -> str:
-    digest = _core.Digest()
-    digest.update(content)
-    return digest.hex()

@@ -25,6 +25,7 @@ from sweephand.deserializers import (
 )
 from sweephand.errors import DataError
 from sweephand.files import PathLike, is_leftover, open_regular
+from sweephand.index_file import Keep
 from sweephand.remote_path import AnyPath, RemotePath, as_path, open_file
 from sweephand.streams import StreamDef, StreamDefs
 
@@ -47,12 +48,15 @@ class Wanted:
         Of bare numbers.
     sequence_length : int, optional
         Of bare numbers.
+    index : {"auto", "cache", None}
+        Where an index is kept.
     """
 
     size_stream: str | None = None
     chunk_size: int | None = None
     dtype: str | None = None
     sequence_length: int | None = None
+    index: Keep = "auto"
 
     def choose(self, streams: StreamDefs) -> StreamDefs:
         """Return the definitions of files that are cut into chunks by their bytes.
@@ -163,8 +167,7 @@ def _open_npy(path: AnyPath, wanted: Wanted) -> Deserializer:
 
 
 def _open_folder(path: AnyPath, wanted: Wanted) -> Deserializer:
-    found: Iterable[AnyPath] = path.glob("*.npy")
-    return _open_files(sorted(found, key=lambda one: one.name), wanted)
+    return _open_files(_files_at(path, "*.npy"), wanted)
 
 
 def _open_files(files: list[AnyPath], wanted: Wanted) -> Deserializer:
@@ -209,17 +212,23 @@ def _files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:
 
 def _open_ctf(path: AnyPath, wanted: Wanted) -> Deserializer:
     files = _files_at(path)
-    return CTFDeserializer(files, wanted.choose(guess.ctf_streams(files[0])))
+    return CTFDeserializer(
+        files, wanted.choose(guess.ctf_streams(files[0])), index=wanted.index
+    )
 
 
 def _open_tfrecord(path: AnyPath, wanted: Wanted) -> Deserializer:
     files = _files_at(path)
-    return TFRecordDeserializer(files, wanted.choose(guess.record_streams(files[0])))
+    return TFRecordDeserializer(
+        files, wanted.choose(guess.record_streams(files[0])), index=wanted.index
+    )
 
 
 def _open_jsonl(path: AnyPath, wanted: Wanted) -> Deserializer:
     files = _files_at(path)
-    return JSONLDeserializer(files, wanted.choose(guess.jsonl_streams(files[0])))
+    return JSONLDeserializer(
+        files, wanted.choose(guess.jsonl_streams(files[0])), index=wanted.index
+    )
 
 
 def _open_parquet(path: AnyPath, wanted: Wanted) -> Deserializer:
@@ -228,7 +237,9 @@ def _open_parquet(path: AnyPath, wanted: Wanted) -> Deserializer:
     parquet = import_module("pyarrow.parquet")
     files = _files_at(path)
     schema = _read_schema(parquet.read_schema, files[0])
-    return ParquetDeserializer(files, wanted.choose(guess.schema_streams(schema)))
+    return ParquetDeserializer(
+        files, wanted.choose(guess.schema_streams(schema)), index=wanted.index
+    )
 
 
 def _open_arrow(path: AnyPath, wanted: Wanted) -> Deserializer:
@@ -242,7 +253,7 @@ def _open_arrow(path: AnyPath, wanted: Wanted) -> Deserializer:
         lambda file: (ipc.open_file if is_file else ipc.open_stream)(file).schema, files[0]
     )
     streams = wanted.choose(guess.schema_streams(schema))
-    return ArrowDeserializer(path if is_saved else files, streams)
+    return ArrowDeserializer(path if is_saved else files, streams, index=wanted.index)
 
 
 def _read_schema(read: Callable[[Any], Any], path: AnyPath) -> Any:
@@ -284,7 +295,7 @@ def _open_raw_tokens(path: AnyPath, wanted: Wanted) -> Deserializer:
 def _open_tfds(path: AnyPath, wanted: Wanted) -> Deserializer:
     if wanted.size_stream is not None or wanted.chunk_size is not None:
         raise ValueError("every example of a TFDS folder is one sample, read by itself")
-    return tfds.load(path, "all")
+    return tfds.load(path, "all", index=wanted.index)
 
 
 def _open_folder_of_files(path: AnyPath, wanted: Wanted) -> Deserializer:

@@ -7,11 +7,13 @@ from typing import Literal
 
 from sweephand.cli.open_path import Wanted, open_path
 from sweephand.deserializers import Deserializer
+from sweephand.index_file import Keep
 from sweephand.layouts import Layout
 from sweephand.source import MinibatchSource
 from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
 _SEQUENCES_PER_MINIBATCH = 64
+_KEEP: dict[str, Keep] = {"auto": "auto", "cache": "cache", "none": None}
 
 
 def count(text: str) -> int:
@@ -71,6 +73,13 @@ def add_corpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sequence-length", metavar="N", type=count, help="to cut bare numbers into"
     )
+    parser.add_argument(
+        "--index",
+        choices=_KEEP,
+        default="auto",
+        help="where an index is kept, of formats that need one: beside the files if possible "
+        "(auto), in a cache folder, or nowhere (none)",
+    )
 
 
 def add_order(parser: argparse.ArgumentParser) -> None:
@@ -114,6 +123,7 @@ def open_corpus(arguments: argparse.Namespace) -> Deserializer:
         chunk_size=arguments.chunk_size,
         dtype=arguments.dtype,
         sequence_length=arguments.sequence_length,
+        index=_KEEP[arguments.index],
     )
     return open_path(arguments.path, wanted)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sweephand.deserializers.arrow_table import ArrowTable
 from sweephand.deserializers.base import Deserializer, Opened
 from sweephand.errors import DataError
 from sweephand.files import is_url, open_regular
+from sweephand.index_file import Keep, check_keep
 from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
 
@@ -37,6 +39,8 @@ class ArrowDeserializer(Deserializer):
         globs or URLs; a folder that ``Dataset.save_to_disk`` wrote.
     streams : StreamDefs
         As in `ParquetDeserializer`.
+    index : {"auto", "cache", None}
+        Where the index of files is kept; as in `ParquetDeserializer`.
 
     Raises
     ------
@@ -58,22 +62,23 @@ class ArrowDeserializer(Deserializer):
     array([b'a'], dtype=object)
     """
 
-    def __init__(self, source: Any, streams: StreamDefs) -> None:
-        self._made_of = source, streams
+    def __init__(self, source: Any, streams: StreamDefs, *, index: Keep = "auto") -> None:
+        self._made_of = source, streams, check_keep(index)
         self._inner: Deserializer
         if isinstance(source, str | os.PathLike):
-            self._inner = ArrowFiles(_files_of(os.fspath(source)), streams)
+            self._inner = ArrowFiles(_files_of(os.fspath(source)), streams, index)
         elif isinstance(source, Sequence):
-            self._inner = ArrowFiles(source, streams)
+            self._inner = ArrowFiles(source, streams, index)
         else:
             if not isinstance(source, pa.Table) and not _is_dataset(source):
                 source = _read_stream(source)
-                self._made_of = source, streams  # a stream is read only once
+                self._made_of = source, streams, index  # a stream is read only once
             self._inner = ArrowTable(_table_of(source), streams, _order_of(source))
 
-    def __reduce__(self) -> tuple[type[ArrowDeserializer], tuple[Any, StreamDefs]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as what it was made of: a dataset knows its files."""
-        return type(self), self._made_of
+        source, streams, index = self._made_of
+        return partial(type(self), index=index), (source, streams)
 
     def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read."""

@@ -25,13 +25,15 @@ from sweephand import _core
 from sweephand.columns import ColumnData
 from sweephand.deserializers.arrow_units import MAX_UNIT_BYTES, ArrowUnits, data_errors
 from sweephand.deserializers.indexed import UnitScan
+from sweephand.deserializers.kept_scans import check_runs, require
 from sweephand.errors import DataError
 from sweephand.files import Files, SourceFile, find_files
-from sweephand.index_file import Advance
+from sweephand.index_file import Advance, Keep, Scan
 from sweephand.range_reader import open_to_scan
 from sweephand.streams import StreamDefs
 
 _FILE_MAGIC = b"ARROW1"
+_FILE_BEGIN = 8  # where the stream begins in a file, behind the magic
 _END_MARK = 8  # bytes
 _OTHERS = {
     b"\x1f\x8b": "gzip",
@@ -49,8 +51,8 @@ class ArrowFiles(ArrowUnits):
 
     format = "arrow 1"
 
-    def __init__(self, files: Files, streams: StreamDefs) -> None:
-        super().__init__(find_files(files), streams)
+    def __init__(self, files: Files, streams: StreamDefs, index: Keep = "auto") -> None:
+        super().__init__(find_files(files), streams, index)
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Read every record batch once."""
@@ -94,6 +96,27 @@ class ArrowFiles(ArrowUnits):
         file.read_into(first, content[len(prefix) :])
         with data_errors(file.path, f"record batch {begin}"):
             return self.to_columns(self._decode(content), file.path)
+
+    def check_facts(self, file: SourceFile, scan: Scan) -> None:
+        """Refuse messages that do not lie one behind the other in the file."""
+        places = scan.facts["format"]
+        schema, dictionaries, batches = (
+            check_runs(places[name], 2) for name in ("schema", "dictionary", "record batch")
+        )
+        messages = np.concatenate([schema, dictionaries, batches])
+        messages = messages[np.argsort(messages[:, 0], kind="stable")]
+        require(len(batches) == len(scan.arrays["rows"]), "record batches")
+        require(np.array_equal(batches[:, 0], np.sort(batches[:, 0])), "record batches")
+        require(len(schema) == 1 or not len(messages), "the schema")
+        require(bool((messages[:, 1] > messages[:, 0]).all()), "messages")
+        require(np.array_equal(messages[1:, 0], messages[:-1, 1]), "messages")
+        if len(messages):
+            # A file's stream begins behind the magic; an end mark follows, unless it is cut.
+            room = file.size - int(messages[-1, 1])
+            is_file = messages[0, 0] == _FILE_BEGIN
+            is_cut = bool(scan.facts["errors"])
+            require(is_file or messages[0, 0] == 0, "the first message")
+            require(room >= 0 if is_file or is_cut else room == _END_MARK, "the last message")
 
     def _add_batch(
         self,
@@ -156,7 +179,7 @@ def _find_stream(file: SourceFile) -> int:
             file.path,
             file.size - len(head),
         )
-    return 8
+    return _FILE_BEGIN
 
 
 def _read_message(source: Any, file: SourceFile, begin: int) -> Any:

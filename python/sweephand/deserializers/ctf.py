@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.columns import element_type, offsets_of
 from sweephand.deserializers.base import Deserializer, Opened, Sizing, sum_chunks
+from sweephand.deserializers.kept_scans import check_array, require
 from sweephand.errors import DataError
 from sweephand.files import (
     REMOTE_LOAD_THREADS,
@@ -28,7 +28,7 @@ from sweephand.files import (
     stat_file,
 )
 from sweephand.ids import ShardIds
-from sweephand.index_file import Advance, Index, Scan, load_index
+from sweephand.index_file import Advance, Index, Keep, Scan, check_keep, load_index
 from sweephand.ledger import Ledger
 from sweephand.range_reader import open_to_scan
 from sweephand.streams import StreamDefs, StreamInfo
@@ -54,9 +54,9 @@ class CTFDeserializer(Deserializer):
     chunk_size_in_bytes : int
         Bytes of text in a chunk, the unit that a window shuffles: large files are cut, small
         ones joined; a longer sequence is a chunk alone.
-    index : {"auto", None}
-        Whether an index is kept beside the files, or in a cache folder; None: it is built
-        anew.
+    index : {"auto", "cache", None}
+        Where the index is kept: beside the files, or in a cache folder where they cannot be
+        written; only there; nowhere, so that it is built again each time.
     allow_blank_lines, allow_nonfinite : bool
         Accept lines without a sample; accept ``inf`` and ``nan``.
 
@@ -77,15 +77,13 @@ class CTFDeserializer(Deserializer):
         streams: StreamDefs,
         skip_sequence_ids: bool = False,
         chunk_size_in_bytes: int = _CHUNK_BYTES,
-        index: Literal["auto"] | None = "auto",
+        index: Keep = "auto",
         *,
         allow_blank_lines: bool = False,
         allow_nonfinite: bool = False,
     ) -> None:
         check_int("chunk_size_in_bytes", chunk_size_in_bytes, 1, 2**63)
-        if index not in ("auto", None):
-            raise ValueError(f"index must be 'auto' or None, got {index!r}")
-        self._keeps_index = index == "auto"
+        self._keep = check_keep(index)
         self._files = find_files(filename, as_given=True).files
         self._chunk_bytes = chunk_size_in_bytes
         self._infos = [_describe(name, streams) for name in streams]
@@ -132,7 +130,8 @@ class CTFDeserializer(Deserializer):
             listed,
             self._meaning,
             partial(self._scan, max_errors=ledger.max_errors),
-            is_kept=self._keeps_index,
+            check=partial(_check_scan, num_streams=len(self._infos)),
+            keep=self._keep,
         )
         self._refuse_unmet(index)
         _list_errors(index, ledger)
@@ -247,6 +246,35 @@ class CTFDeserializer(Deserializer):
         if sizes.min() == sizes.max():
             return Sizing(_core.CommonSize(int(sizes[0])), chunk_samples)
         return Sizing(_core.StoredSizes(sizes), chunk_samples)
+
+
+def _check_scan(file: SourceFile, scan: Scan, num_streams: int) -> None:
+    """Refuse what is kept of a file if no scan of it can have found that."""
+    keys, offsets, lines, items = (
+        check_array(scan, name, np.uint64)
+        for name in ("keys", "offsets", "lines", "item_offsets")
+    )
+    sizes = check_array(scan, "sizes", np.uint32)
+    require(len(keys) == len(offsets) == len(lines) == len(sizes), "sequences")
+    # Every sample is a line of its own, and takes a byte at least.
+    num_samples = int(sizes.sum(dtype=np.uint64))
+    require(not sizes.size or (sizes.min() > 0 and num_samples <= file.size + 1), "sizes")
+    is_rising = bool((offsets[1:] > offsets[:-1]).all() and (lines[1:] > lines[:-1]).all())
+    ends = [*offsets[-1:].tolist(), *items[-1:].tolist()]
+    is_within = all(end <= file.size for end in ends) and lines[-1:].max(initial=0) <= file.size
+    require(is_rising and is_within, "places of sequences")
+    require(bool((items[1:] >= items[:-1]).all()), "places of items")
+    require(isinstance(scan.facts["ignores_ids"], bool), "ids")
+    met = scan.facts["met"]
+    require(isinstance(met, list) and len(met) in (0, num_streams), "streams")
+    require(all(type(one) is int and one >= 0 for one in met), "streams")
+    listed = scan.facts["items"]
+    require(isinstance(listed, list) and len(items) <= file.size + 1, "items")
+    for reason, offset, stream, sequence, line, is_charged in listed:
+        require(isinstance(reason, str) and isinstance(is_charged, bool), "an item")
+        require(stream is None or isinstance(stream, str), "the stream of an item")
+        numbers = [one for one in (offset, sequence, line) if one is not None]
+        require(all(type(one) is int and 0 <= one < 2**63 for one in numbers), "an item")
 
 
 def _describe(name: str, streams: StreamDefs) -> StreamInfo:

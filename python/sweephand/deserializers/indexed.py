@@ -21,10 +21,11 @@ from sweephand.columns import (
     take,
 )
 from sweephand.deserializers.base import Deserializer, Opened, make_chunk
+from sweephand.deserializers.kept_scans import check_scan
 from sweephand.deserializers.rows import Rows
 from sweephand.errors import DataError, StaleError
 from sweephand.files import REMOTE_LOAD_THREADS, FileList, SourceFile, are_local
-from sweephand.index_file import Advance, Index, Scan, load_index
+from sweephand.index_file import Advance, Index, Keep, Scan, check_keep, load_index
 from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
 
@@ -110,6 +111,8 @@ class IndexedDeserializer(Deserializer):
         What `find_files` found.
     streams : StreamDefs
         What is wanted of every row.
+    index : {"auto", "cache", None}
+        Where the index is kept; see `load_index`.
 
     Attributes
     ----------
@@ -127,9 +130,10 @@ class IndexedDeserializer(Deserializer):
     is_resident: bool = False
     options: Mapping[str, Any] = MappingProxyType({})
 
-    def __init__(self, files: FileList, streams: StreamDefs) -> None:
+    def __init__(self, files: FileList, streams: StreamDefs, index: Keep = "auto") -> None:
         if not streams:
             raise ValueError("give at least one stream")
+        self.keep = check_keep(index)
         self.definitions = streams
         self.fields = {name: one.field or name for name, one in streams.items()}
         self.kinds: Mapping[str, Kind] = {}  # known when it is opened
@@ -199,7 +203,14 @@ class IndexedDeserializer(Deserializer):
             for name, one in self.definitions.items()
         }
         meaning = {"format": self.format, "streams": definitions, **self.options}
-        return load_index(self.files, meaning, self._scan)
+        return load_index(self.files, meaning, self._scan, check=self._check, keep=self.keep)
+
+    def check_facts(self, file: SourceFile, scan: Scan) -> None:
+        """Refuse what a format keeps of its units if it cannot be; see `check_scan`."""
+
+    def _check(self, file: SourceFile, scan: Scan) -> None:
+        check_scan(file, scan, self.definitions)
+        self.check_facts(file, scan)
 
     def _scan(self, file: SourceFile, advance: Advance) -> Scan:
         found = self.scan_units(file, advance)

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.columns import ColumnData
+from sweephand.columns import ColumnData, offsets_of
 from sweephand.deserializers.indexed import IndexedDeserializer, Kind, UnitScan
+from sweephand.deserializers.kept_scans import check_runs, require
 from sweephand.errors import DataError
 from sweephand.files import Files, SourceFile, find_files
-from sweephand.index_file import Advance
+from sweephand.index_file import Advance, Keep, Scan
 from sweephand.json_columns import LACKING, PADDING, JsonField, read_ordinary
 from sweephand.range_reader import open_to_scan
 from sweephand.streams import StreamDefs
@@ -45,6 +46,9 @@ class JSONLDeserializer(IndexedDeserializer):
     streams : StreamDefs
         ``field`` is the key. Numbers are stored as int64, or as float64 if one of them has a
         fraction; with ``shape`` lists of numbers are samples of that shape.
+    index : {"auto", "cache", None}
+        Where the index is kept: beside the files, or in a cache folder where they cannot be
+        written; only there; nowhere, so that it is built again each time.
 
     Raises
     ------
@@ -70,8 +74,8 @@ class JSONLDeserializer(IndexedDeserializer):
 
     format = "jsonl 1"
 
-    def __init__(self, files: Files, streams: StreamDefs) -> None:
-        super().__init__(find_files(files), streams)
+    def __init__(self, files: Files, streams: StreamDefs, *, index: Keep = "auto") -> None:
+        super().__init__(find_files(files), streams, index)
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Parse every line once."""
@@ -116,6 +120,21 @@ class JSONLDeserializer(IndexedDeserializer):
             padded = padded.copy()
         padded[stop - first :] = 0
         return self._convert(padded, self._fields(), file, (first, stop, *numbers))
+
+    def check_facts(self, file: SourceFile, scan: Scan) -> None:
+        """Refuse units that are not runs of lines that fill the file."""
+        units = check_runs(scan.facts["format"]["units"], 4)
+        begins, ends, lines, first_rows = units.T
+        rows = scan.arrays["rows"]
+        is_all = (
+            np.array_equal(first_rows, offsets_of(rows)[:-1])
+            and np.array_equal(begins[1:], ends[:-1])
+            and np.array_equal(scan.arrays["num_bytes"], ends - begins)
+            and bool((ends > begins).all() and (lines[1:] >= lines[:-1]).all())
+        )
+        require(is_all and begins[:1].tolist() in ([], [0], [len(_BOM)]), "units")
+        require(ends[-1:].tolist() in ([], [file.size]), "the end of the units")
+        require(bool(len(units)) or file.size <= len(_BOM), "no units")
 
     def _fields(self) -> dict[str, JsonField]:
         """Return the fields, with the dtypes that a scan of all files found."""

@@ -20,7 +20,7 @@ from sweephand.deserializers.indexed import UnitScan
 from sweephand.deserializers.parquet_footer import RowGroup, read_row_groups
 from sweephand.errors import DataError
 from sweephand.files import Files, SourceFile, find_files
-from sweephand.index_file import Advance
+from sweephand.index_file import Advance, Keep
 from sweephand.streams import StreamDefs
 
 _ENCRYPTED = b"PARE"
@@ -43,6 +43,9 @@ class ParquetDeserializer(ArrowUnits):
     streams : StreamDefs
         ``field`` is the column; ``a.b`` is the field b of the struct a. ``shape`` makes the
         innermost lists samples of that shape.
+    index : {"auto", "cache", None}
+        Where the index is kept: beside the files, or in a cache folder where they cannot be
+        written; only there; nowhere, so that it is built again each time.
 
     Raises
     ------
@@ -68,8 +71,8 @@ class ParquetDeserializer(ArrowUnits):
 
     format = "parquet 1"
 
-    def __init__(self, files: Files, streams: StreamDefs) -> None:
-        super().__init__(find_files(files), streams)
+    def __init__(self, files: Files, streams: StreamDefs, *, index: Keep = "auto") -> None:
+        super().__init__(find_files(files), streams, index)
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Learn the row groups; read the columns of lists, and those that may have nulls."""

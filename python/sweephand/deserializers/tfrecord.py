@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.columns import ColumnData
+from sweephand.columns import ColumnData, offsets_of
 from sweephand.deserializers.indexed import IndexedDeserializer, Kind, UnitScan
+from sweephand.deserializers.kept_scans import check_runs, require
 from sweephand.errors import DataError, StaleError
 from sweephand.examples import KINDS, PADDING, ExampleField, decode_examples
 from sweephand.files import Files, SourceFile, find_files
-from sweephand.index_file import Advance
+from sweephand.index_file import Advance, Keep, Scan
 from sweephand.inflate import Compression, InflatedFile, find_compression
 from sweephand.range_reader import open_to_scan
 from sweephand.streams import StreamDefs
@@ -48,6 +49,9 @@ class TFRecordDeserializer(IndexedDeserializer):
     max_expansion : int
         A compressed file that unpacks to more than so many times its size is refused; the first
         64 MiB are free.
+    index : {"auto", "cache", None}
+        Where the index is kept: beside the files, or in a cache folder where they cannot be
+        written; only there; nowhere, so that it is built again each time.
 
     Raises
     ------
@@ -87,13 +91,14 @@ class TFRecordDeserializer(IndexedDeserializer):
         verify_checksums: bool = True,
         *,
         max_expansion: int = 200,
+        index: Keep = "auto",
     ) -> None:
         if compression not in ("auto", "gzip", "zlib", None):
             raise ValueError(
                 f"compression must be 'auto', 'gzip', 'zlib' or None, got {compression!r}"
             )
         check_int("max_expansion", max_expansion, 1, 2**31)
-        super().__init__(find_files(files), streams)
+        super().__init__(find_files(files), streams, index)
         self._compression = compression
         self._verify = verify_checksums
         self._max_expansion = max_expansion
@@ -133,6 +138,24 @@ class TFRecordDeserializer(IndexedDeserializer):
             content = self._inflate(file, facts["compression"]).read(offset, size)
             records = np.append(content, np.zeros(PADDING, np.uint8))
         return self._decode(file, dict(self.kinds), _Run(records, offset, stop, first))
+
+    def check_facts(self, file: SourceFile, scan: Scan) -> None:
+        """Refuse units that are not runs of records which fill what is good of the file."""
+        facts = scan.facts["format"]
+        require(facts["compression"] in ("gzip", "zlib", None), "the compression")
+        if self._compression != "auto":
+            require(facts["compression"] == self._compression, "the compression")
+        begins, ends, firsts = check_runs(facts["units"], 3).T
+        is_all = (
+            np.array_equal(firsts, offsets_of(scan.arrays["rows"])[:-1])
+            and np.array_equal(begins[1:], ends[:-1])
+            and bool((ends > begins).all())
+        )
+        require(is_all and begins[:1].tolist() in ([], [0]), "units")
+        if facts["compression"] is None:
+            end = int(ends[-1]) if ends.size else 0
+            is_cut = bool(scan.facts["errors"])
+            require(end == file.size or (is_cut and end < file.size), "the end of the units")
 
     def _compression_of(self, file: SourceFile) -> Compression | None:
         if self._compression != "auto":

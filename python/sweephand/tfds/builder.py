@@ -9,6 +9,7 @@ from typing import overload
 
 import numpy as np
 
+from sweephand.index_file import Keep, check_keep
 from sweephand.streams import StreamDef, StreamDefs
 from sweephand.tfds.builder_info import BuilderInfo, builder_info
 from sweephand.tfds.dataset import Dataset
@@ -54,6 +55,7 @@ class Builder:
         read_config: ReadConfig | None = None,
         streams: StreamDefs | None = None,
         decoders: Decoders | None = None,
+        index: Keep = "auto",
     ) -> Dataset: ...
 
     @overload
@@ -65,6 +67,7 @@ class Builder:
         read_config: ReadConfig | None = None,
         streams: StreamDefs | None = None,
         decoders: Decoders | None = None,
+        index: Keep = "auto",
     ) -> DatasetTree: ...
 
     def as_dataset(
@@ -75,9 +78,11 @@ class Builder:
         read_config: ReadConfig | None = None,
         streams: StreamDefs | None = None,
         decoders: Decoders | None = None,
+        index: Keep = "auto",
     ) -> DatasetTree:
         """Return a selection as a corpus; the parameters are those of `load`."""
         config = read_config or ReadConfig()
+        keep = check_keep(index)
         definitions, features = self._define(streams, decoders or {})
         if config.add_tfds_id:
             definitions = StreamDefs(**definitions, **{_ID_STREAM: StreamDef()})
@@ -97,6 +102,7 @@ class Builder:
                 features,
                 definitions,
                 add_tfds_id=config.add_tfds_id,
+                keep=keep,
             )
 
         every = {name: name for name in self.info.splits}
@@ -185,6 +191,7 @@ def load(
     *,
     streams: StreamDefs | None = None,
     decoders: Decoders | None = None,
+    index: Keep = "auto",
 ) -> Dataset: ...
 
 
@@ -197,6 +204,7 @@ def load(
     *,
     streams: StreamDefs | None = None,
     decoders: Decoders | None = None,
+    index: Keep = "auto",
 ) -> DatasetTree: ...
 
 
@@ -208,6 +216,7 @@ def load(
     *,
     streams: StreamDefs | None = None,
     decoders: Decoders | None = None,
+    index: Keep = "auto",
 ) -> DatasetTree:
     """Select examples of a prepared folder.
 
@@ -232,6 +241,9 @@ def load(
         stream's definition. Several threads may call it.
         True is Pillow, for images of 8 bits a channel. What it raises, or another dtype or
         shape, is an error with the place of the example, and counts in `max_errors`.
+    index : {"auto", "cache", None}
+        Where it is kept at which bytes the records begin: in the folder, or in a cache folder
+        where that cannot be written; only there; nowhere, so that it is found again each time.
 
     Returns
     -------
@@ -254,4 +266,5 @@ def load(
         read_config=read_config,
         streams=streams,
         decoders=decoders,
+        index=index,
     )

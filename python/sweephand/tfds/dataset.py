@@ -12,6 +12,7 @@ from sweephand.columns import describe_stream, offsets_of
 from sweephand.deserializers.base import Deserializer, Opened, Sizing
 from sweephand.files import REMOTE_LOAD_THREADS, are_local
 from sweephand.ids import SequenceIds
+from sweephand.index_file import Keep
 from sweephand.ledger import Ledger
 from sweephand.remote_path import read_file
 from sweephand.streams import StreamDefs
@@ -54,6 +55,7 @@ class Dataset(Deserializer):
         definitions: StreamDefs,
         *,
         add_tfds_id: bool,
+        keep: Keep = "auto",
     ) -> None:
         self.info = info
         self._order = order
@@ -61,6 +63,7 @@ class Dataset(Deserializer):
         self._features = features
         self._definitions = definitions
         self._add_id = add_tfds_id
+        self._keep = keep
         self._ids = ExampleIds(order.rows)
         self._row_starts = offsets_of([row.take for row in order.rows])
 
@@ -126,7 +129,8 @@ class Dataset(Deserializer):
                 "the split selects an example twice, so that its id is not unique; overlapping "
                 "parts can be listed, but not served"
             )
-        files = RecordFiles([self.info.stored_splits[name] for name in self._split_names])
+        splits = [self.info.stored_splits[name] for name in self._split_names]
+        files = RecordFiles(splits, self._keep)
         reader = ExampleReader(
             self._features, files, self._order.rows, self._add_id and self._ids, ledger
         )

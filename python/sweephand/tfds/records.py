@@ -14,12 +14,13 @@ from sweephand.columns import offsets_of
 from sweephand.errors import DataError
 from sweephand.examples import PADDING
 from sweephand.files import LocalFile, SourceFile, are_local, join_pieces
-from sweephand.index_file import Advance, Index, Scan, load_index
+from sweephand.index_file import Advance, Index, Keep, Scan, load_index
 from sweephand.remote_path import stat_all
 from sweephand.tfds.builder_info import StoredSplit
 
 _LOCAL_WINDOW = 64 << 10  # bytes that are read at a time where only heads of records matter
 _REMOTE_WINDOW = 8 << 20
+_FRAME_BYTES = 16  # of a record without data
 
 
 class RecordFiles:
@@ -30,6 +31,8 @@ class RecordFiles:
     Parameters
     ----------
     splits : sequence of StoredSplit
+    keep : {"auto", "cache", None}
+        Where the indexes are kept; see `load_index`.
 
     Raises
     ------
@@ -39,13 +42,13 @@ class RecordFiles:
         If a file has another number of records than the folder says, or a damaged frame.
     """
 
-    def __init__(self, splits: Sequence[StoredSplit]) -> None:
+    def __init__(self, splits: Sequence[StoredSplit], keep: Keep = "auto") -> None:
         self.paths = [str(path) for split in splits for path in split.files]
         self.files: list[SourceFile] = []
         self.index_path: Path | None = None
         offsets, counts = [], []
         for split in splits:
-            index = _load_index(split)
+            index = _load_index(split, keep)
             self.index_path = index.path
             self.files += index.files
             offsets.append(index.arrays["offsets"])
@@ -106,9 +109,10 @@ class RecordFiles:
         return np.concatenate(parts or [np.zeros(PADDING, np.uint8)])
 
 
-def _load_index(split: StoredSplit) -> Index:
+def _load_index(split: StoredSplit, keep: Keep) -> Index:
     files = stat_all(split.files)
-    index = load_index(files, {"format": "tfrecord frames 1"}, _find_frames)
+    meaning = {"format": "tfrecord frames 1"}
+    index = load_index(files, meaning, _find_frames, check=_check_frames, keep=keep)
     counts = np.diff(index.starts["offsets"]) - 1
     for file, count, wanted in zip(files, counts.tolist(), split.shard_lengths, strict=True):
         if count != wanted:
@@ -131,3 +135,16 @@ def _find_frames(file: SourceFile, advance: Advance) -> Scan:
     finder.finish(file.size)
     file.check_unchanged()
     return Scan({"offsets": finder.offsets})
+
+
+def _check_frames(file: SourceFile, scan: Scan) -> None:
+    """Refuse what is kept of a file if its records do not lie one behind the other in it."""
+    offsets = scan.arrays["offsets"]
+    if offsets.dtype != np.uint64 or offsets.ndim != 1 or not offsets.size:
+        raise ValueError("no offsets of records")
+    sizes = np.diff(offsets)
+    is_rising = bool((offsets[1:] > offsets[:-1]).all())
+    if offsets[0] != 0 or offsets[-1] != file.size or not is_rising:
+        raise ValueError("the records do not fill the file")
+    if sizes.size and sizes.min() < _FRAME_BYTES:
+        raise ValueError("a record is shorter than its frame")

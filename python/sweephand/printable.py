@@ -1,0 +1,36 @@
+"""Text of others, such as names of files, as it may be shown."""
+
+from __future__ import annotations
+
+import re
+
+# Control characters, which may move the cursor, ring, or retitle a terminal; marks that turn
+# the direction of text; and halves of surrogate pairs, which no terminal takes.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    r"""Return a text with everything escaped that a terminal would not just show.
+
+    Parameters
+    ----------
+    text : str
+        What `os.fsdecode` made of a name may hold bytes that are no text; they become ``\xff``.
+    keep : str
+        Characters that stay, such as line ends in prose.
+
+    Examples
+    --------
+    >>> print(printable("a\x1b[31m.bin"), printable("b\udcff\n"))
+    a\x1b[31m.bin b\xff\n
+    """
+
+    def escape(match: re.Match[str]) -> str:
+        character = match[0]
+        if character in keep:
+            return character
+        if "\udc80" <= character <= "\udcff":
+            return f"\\x{ord(character) - 0xDC00:02x}"
+        return character.encode("unicode_escape", "surrogatepass").decode()
+
+    return _UNSAFE.sub(escape, text)

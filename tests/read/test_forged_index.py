@@ -1,0 +1,268 @@
+"""An index that lies is built again or refused: no crash, no hang, no other values."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.read.format_corpora import (
+    OPEN,
+    Corpus,
+    Make,
+    arrow_files,
+    ctf,
+    jsonl,
+    parquet,
+    tfrecords,
+    tfrecords_in_gzip,
+)
+
+import sweephand as sh
+from sweephand import index_file
+from sweephand.files import find_files
+from sweephand.index_content import digest_of
+from sweephand.tfds.records import _check_frames, _find_frames
+
+INDEXED = [ctf, jsonl, tfrecords, tfrecords_in_gzip, parquet, arrow_files]
+
+each_format = pytest.mark.parametrize("make", INDEXED, ids=lambda make: make.__name__)
+
+DEEP = "deep"
+"""Stands for lists in lists, which JSON reads by recursion."""
+
+HOSTILE: list[Any] = [
+    *(None, True, -1, 0, 1, 2**31, 2**40, 2**63, 2**70, -(2**63), 0.5, 1e308),
+    *("", "x", "\x1b[2J", "<i8", "|O", "float128", [], {}, [None], [[]], {"a": 1}, DEEP),
+]
+
+
+EVERYTHING = "SWEEPHAND_FUZZ" in os.environ
+"""Whether every value is tried at every place, which takes minutes."""
+
+
+def some(items: list[Any], count: int, seed: int) -> list[Any]:
+    """Some of these, other ones for every seed."""
+    if EVERYTHING or len(items) <= count:
+        return items
+    chosen = np.random.default_rng(seed).choice(len(items), count, replace=False)
+    return [items[number] for number in chosen]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def small() -> Corpus:
+    return Corpus.of_lengths([3, 1, 4, 2, 3, 5])
+
+
+def delivered(folder: Path, make: Make, layout: Any = None) -> list[list[int]]:
+    with sh.MinibatchSource(
+        OPEN[make](folder), randomize=False, max_sweeps=1, num_threads=0, layout=layout
+    ) as source:
+        return [
+            one.reshape(-1).tolist()
+            for batch in source.minibatches(7)
+            for one in batch["tokens"].as_sequences()
+        ]
+
+
+class Index:
+    """An index file that is taken apart, and written again with digests that fit."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.content = path.read_bytes()
+        size = int.from_bytes(self.content[16:24], "little")
+        self.header = json.loads(self.content[56 : 56 + size])
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+        at = 56 + size
+        for name, one in self.header["arrays"].items():
+            at += -at % 64
+            count = int(np.prod(one["shape"]))
+            array = np.frombuffer(self.content, one["dtype"], count, at)
+            self.arrays[name] = array.reshape(one["shape"])
+            at += array.nbytes
+
+    def write(self, header: Any = None, arrays: dict[str, Any] | None = None) -> None:
+        """Write the same with another header, or with other arrays."""
+        header = json.loads(json.dumps(self.header)) if header is None else header
+        parts = b""
+        for name, array in (arrays or self.arrays).items():
+            if arrays is not None:
+                header["arrays"][name]["digest"] = digest_of(array.tobytes())
+            parts += array.tobytes() + bytes(-array.nbytes % 64)
+        text = json.dumps(header).replace(f'"{DEEP}"', "[" * 200_000 + "]" * 200_000).encode()
+        start = self.content[:16] + len(text).to_bytes(8, "little")
+        begin = start + digest_of(text).encode() + text
+        self.path.write_bytes(begin + bytes(-len(begin) % 64) + parts)
+
+
+def paths_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a JSON value, but of a long list only the first and the last."""
+    yield path
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from paths_in(one, (*path, name))
+    elif isinstance(value, list):
+        for number in sorted({0, len(value) - 1} & set(range(len(value)))):
+            yield from paths_in(value[number], (*path, number))
+
+
+def with_value(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = with_value(value[path[0]], path[1:], new)
+    return copy
+
+
+@pytest.fixture
+def forge(tmp_path: Path, make: Make) -> tuple[Index, Callable[[object], None]]:
+    make(tmp_path, small())
+    for path in sorted(tmp_path.iterdir())[2:]:
+        path.unlink()
+    whole = delivered(tmp_path, make)
+    (path,) = tmp_path.glob(".*.sweephand-index")
+    index = Index(path)
+    index.write()
+    same = path.stat()
+    assert delivered(tmp_path, make) == whole
+    assert path.stat().st_mtime_ns == same.st_mtime_ns, "it is read as it was taken apart"
+
+    tokens = [token for one in whole for token in one]
+    layouts = cycle([None, sh.Packed(4, split_long="split")])
+
+    def check(what: object) -> None:
+        try:
+            found = delivered(tmp_path, make, next(layouts))
+        except sh.DataError:
+            return
+        # Splitting cuts the same tokens in other places.
+        assert [token for one in found for token in one] == tokens, what
+
+    return index, check
+
+
+@each_format
+def test_no_value_of_the_header_does_harm(make: Make, forge: Any) -> None:
+    index, check = forge
+    for seed, path in enumerate(paths_in(index.header)):
+        for value in some(HOSTILE, 2, seed):
+            index.write(with_value(index.header, path, value))
+            check((path, value))
+
+
+@each_format
+def test_no_value_of_an_array_does_harm(make: Make, forge: Any) -> None:
+    index, check = forge
+    for seed, (name, array) in enumerate(index.arrays.items()):
+        most = np.iinfo(array.dtype).max
+        for value in some([0, 1, 2, 1000, most // 2, most], 3, seed):
+            for places in (slice(0, 1), slice(-1, None), slice(None)):
+                forged = array.copy()
+                forged[places] = value
+                if not np.array_equal(forged, array):
+                    index.write(arrays={**index.arrays, name: forged})
+                    check((name, value, places))
+
+
+@each_format
+def test_no_array_of_another_shape_does_harm(make: Make, forge: Any) -> None:
+    index, check = forge
+    for name, array in index.arrays.items():
+        for forged in (array[:-1], np.append(array, array[-1:]), array.astype(np.float32)):
+            header = json.loads(json.dumps(index.header))
+            one = header["arrays"][name]
+            one["shape"], one["dtype"] = list(forged.shape), forged.dtype.str
+            one["starts"] = [min(place, len(forged)) for place in one["starts"]]
+            one["starts"][-1] = len(forged)
+            index.write(header, {**index.arrays, name: forged})
+            check((name, forged))
+
+
+@each_format
+def test_flipped_bits_with_digests_that_fit_do_no_harm(make: Make, forge: Any) -> None:
+    index, check = forge
+    random = np.random.default_rng(0)
+    text = json.dumps(index.header)
+    for _ in range(2000 if EVERYTHING else 60):
+        place, bit = int(random.integers(len(text))), int(random.integers(7))
+        flipped = text[:place] + chr(ord(text[place]) ^ 1 << bit) + text[place + 1 :]
+        try:
+            header = json.loads(flipped)
+        except ValueError:
+            continue
+        index.write(header)
+        check(flipped)
+
+
+def test_frames_that_do_not_fill_a_file_are_found_again(tmp_path: Path) -> None:
+    sh.tfrecord.write(tmp_path / "a.tfrecord", [{"x": [number]} for number in range(5)])
+    files = find_files(tmp_path / "a.tfrecord").files
+
+    def load() -> list[int]:
+        found = index_file.load_index(
+            files, {"format": "frames"}, _find_frames, check=_check_frames
+        )
+        return found.arrays["offsets"].tolist()  # type: ignore[no-any-return]
+
+    whole = load()
+    (path,) = tmp_path.glob(".*.sweephand-index")
+    index = Index(path)
+    offsets = index.arrays["offsets"]
+    for place in range(len(offsets)):
+        for value in (0, offsets[place] + 1, 2**64 - 1):
+            forged = offsets.copy()
+            forged[place] = value
+            index.write(arrays={"offsets": forged})
+            assert (load() == whole) or place not in (0, len(offsets) - 1)
+            index.path.unlink()
+
+
+def test_an_index_of_another_user_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
+    data = tmp_path / "data"
+    data.mkdir()
+    jsonl(data, small())
+    whole = delivered(data, jsonl)
+    (path,) = data.glob(".*.sweephand-index")
+    if os.geteuid() == 0:
+        os.chown(path, 12345, 12345)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+        monkeypatch.setattr(index_file, "_trusted_owners", lambda _: {0, 12345})
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
+    forged = path.stat()
+    assert delivered(data, jsonl) == whole
+    assert path.stat().st_mtime_ns == forged.st_mtime_ns, "it is left as it is"
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+def test_the_owner_of_the_data_may_keep_an_index(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    jsonl(tmp_path, small())
+    delivered(tmp_path, jsonl)
+    (path,) = tmp_path.glob(".*.sweephand-index")
+    for one in (path, *tmp_path.glob("*.jsonl")):
+        os.chown(one, 12345, 12345)
+    index = index_file.read_index(path, Index(path).header["meaning"], {0, 12345})
+    assert index is not None
+    before = path.stat().st_mtime_ns
+    delivered(tmp_path, jsonl)
+    assert path.stat().st_mtime_ns == before

@@ -1,0 +1,211 @@
+"""An index lies where no other reader of the folder takes it for data."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.read.format_corpora import (
+    ALL,
+    CTF_STREAMS,
+    Make,
+    arrow_files,
+    corpus_for,
+    ctf,
+    jsonl,
+    parquet,
+    tfrecords,
+    varied,
+)
+
+import sweephand as sh
+from sweephand.cli import main
+from sweephand.files import find_files
+from sweephand.remote_path import bytes_at
+
+KINDS = Path(__file__).parents[1] / "golden" / "tfds" / "kinds"
+
+INDEXED: dict[Make, tuple[str, Callable[..., Any]]] = {
+    ctf: ("*.ctf", lambda files, **options: sh.CTFDeserializer(files, CTF_STREAMS, **options)),
+    jsonl: ("*.jsonl", lambda files, **options: sh.JSONLDeserializer(files, ALL, **options)),
+    tfrecords: (
+        "*.tfrecord",
+        lambda files, **options: sh.TFRecordDeserializer(files, ALL, **options),
+    ),
+    parquet: (
+        "*.parquet",
+        lambda files, **options: sh.ParquetDeserializer(files, ALL, **options),
+    ),
+    arrow_files: (
+        "*.arrow",
+        lambda files, **options: sh.ArrowDeserializer(files, ALL, **options),
+    ),
+}
+
+each_format = pytest.mark.parametrize("make", INDEXED, ids=lambda make: make.__name__)
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
+def count(corpus: sh.Deserializer) -> int:
+    with sh.MinibatchSource(corpus, num_threads=0) as source:
+        return source.num_sequences_per_sweep
+
+
+def open_it(make: Make, folder: Path, **options: Any) -> Any:
+    pattern, deserializer = INDEXED[make]
+    return deserializer(str(folder / pattern), **options)
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+# -- where --
+@each_format
+def test_it_is_hidden_in_the_cache_or_nowhere(make: Make, data: Path, cache: Path) -> None:
+    make(data, corpus_for(make))
+    before = names_in(data)
+    assert count(open_it(make, data, index=None)) == 40
+    assert (names_in(data), names_in(cache)) == (before, [])
+    for _ in range(2):
+        assert count(open_it(make, data, index="cache")) == 40
+        assert names_in(data) == before
+        (kept,) = names_in(cache)
+        assert kept.startswith(".")
+    assert count(open_it(make, data)) == 40
+    assert names_in(data) == before, "the one in the cache is as good"
+    shutil.rmtree(cache)
+    assert count(open_it(make, data)) == 40
+    (new,) = set(names_in(data)) - set(before)
+    assert new.startswith(".")
+    assert new.endswith(".sweephand-index")
+    assert names_in(cache) == []
+
+
+@each_format
+def test_another_place_is_refused(make: Make, data: Path) -> None:
+    make(data, corpus_for(make))
+    with pytest.raises(ValueError, match="index must be 'auto', 'cache' or None, got 'here'"):
+        open_it(make, data, index="here")
+
+
+def test_tfds_folders_have_the_same_choice(data: Path, cache: Path) -> None:
+    folder = data / "kinds"
+    shutil.copytree(KINDS, folder)
+    before = names_in(folder)
+    num_examples = {count(sh.tfds.load(folder, "train", index=one)) for one in (None, "cache")}
+    assert names_in(folder) == before
+    assert len(names_in(cache)) == 1
+    shutil.rmtree(cache)
+    assert num_examples == {count(sh.tfds.load(folder, "train"))}
+    assert len(names_in(folder)) == len(before) + 1
+    with pytest.raises(ValueError, match="index must be"):
+        sh.tfds.load(folder, "train", index="here")  # type: ignore[call-overload]
+
+
+def test_the_command_line_has_the_choice_too(data: Path, cache: Path) -> None:
+    jsonl(data, varied())
+    before = names_in(data)
+    assert main(["info", str(data), "--index", "none", "--json"]) == 0
+    assert (names_in(data), names_in(cache)) == (before, [])
+    assert main(["info", str(data), "--index", "cache", "--json"]) == 0
+    assert (names_in(data), len(names_in(cache))) == (before, 1)
+
+
+# -- other readers --
+def test_pyarrow_pandas_and_datasets_read_the_folder_as_before(
+    data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    parquet(data, varied())
+    assert count(sh.ParquetDeserializer(data / "*.parquet", ALL)) == 40
+    assert any(name.startswith(".") for name in names_in(data))
+    dataset = pytest.importorskip("pyarrow.dataset")
+    assert dataset.dataset(data, format="parquet").count_rows() == 40
+    pandas = pytest.importorskip("pandas")
+    assert len(pandas.read_parquet(data)) == 40
+
+
+@pytest.mark.parametrize(
+    ("make", "builder"), [(parquet, "parquet"), (jsonl, "json"), (arrow_files, "arrow")]
+)
+def test_datasets_load_the_folder_as_before(
+    make: Make, builder: str, data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_OFFLINE", True)
+    datasets.disable_progress_bars()
+    make(data, varied())
+    if make is arrow_files:  # datasets read streams only
+        (data / "b.arrow").unlink()
+    num_rows = count(open_it(make, data))
+    assert any(name.startswith(".") for name in names_in(data))
+    for place, options in ((builder, {"data_dir": str(data)}), (str(data), {})):
+        found = datasets.load_dataset(
+            place, split="train", cache_dir=str(tmp_path / "datasets"), **options
+        )
+        assert len(found) == num_rows
+
+
+@each_format
+def test_our_own_folders_and_patterns_pass_it_over(make: Make, data: Path, cache: Path) -> None:
+    make(data, corpus_for(make))
+    size = bytes_at(data)
+    assert count(open_it(make, data)) == 40
+    assert bytes_at(data) == size
+    kept = names_in(data)
+    assert main(["info", str(data), "--json"]) == 0
+    listed = find_files(str(data / "*")).files
+    assert [file.name for file in listed] == [n for n in kept if not n.startswith(".")]
+
+
+def test_our_own_patterns_pass_it_over_in_a_store(data: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    store = fsspec.filesystem("memory")
+    for name in ("a.bin", ".hidden.bin", ".jsonl-1.0123.sweephand-index", "b.bin"):
+        store.pipe(f"/hidden-and-not/{name}", b"12")
+    found = find_files("memory://hidden-and-not/*")
+    assert [file.name for file in found.files] == ["a.bin", "b.bin"]
+    assert len(found.leftovers) == 2
+    asked = find_files("memory://hidden-and-not/.hid*")
+    assert [file.name for file in asked.files] == [".hidden.bin"]
+    store.rm("/hidden-and-not", recursive=True)
+
+
+def test_hidden_files_are_found_by_a_pattern_that_asks_for_them(data: Path) -> None:
+    for name in ("a.bin", ".b.bin", ".c.bin"):
+        (data / name).write_bytes(b"12")
+    assert [file.name for file in find_files(str(data / "*")).files] == ["a.bin"]
+    asked = find_files(str(data / ".*.bin")).files
+    assert [file.name for file in asked] == [".b.bin", ".c.bin"]
+
+
+@each_format
+def test_an_index_of_an_earlier_version_is_left_alone(
+    make: Make, data: Path, cache: Path
+) -> None:
+    """Its name does not begin with a dot; it is no data, and a new index is built beside it."""
+    make(data, corpus_for(make))
+    assert count(open_it(make, data)) == 40
+    (index,) = data.glob(".*.sweephand-index")
+    old = index.rename(data / index.name.removeprefix("."))
+    content = old.read_bytes()
+    assert count(open_it(make, data)) == 40
+    assert index.is_file()
+    assert old.read_bytes() == content
+    assert main(["info", str(data), "--json"]) == 0
+    assert old.name in [Path(path).name for path in find_files(str(data / "*")).leftovers]
