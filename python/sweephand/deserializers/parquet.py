@@ -166,13 +166,24 @@ def _check_groups(groups: Sequence[RowGroup], footer: Any, file: SourceFile) -> 
         raise DataError(
             "the footer is damaged: it has unequal numbers of row groups", file.path
         )
-    paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
+    columns = [footer.schema.column(i) for i in range(footer.num_columns)]
+    wanted = [(column.path, column.physical_type) for column in columns]
+    is_flat = [column.max_repetition_level == 0 for column in columns]
     for number, group in enumerate(groups):
-        if [column.path for column in group.columns] != paths:
+        if [(column.path, column.physical_type) for column in group.columns] != wanted:
             raise DataError(
                 f"the footer is damaged: row group {number} has other columns than the schema",
                 file.path,
             )
+        for column, flat in zip(group.columns, is_flat, strict=True):
+            # Nulls count as values, and so does an empty list.
+            most = group.num_rows if flat else column.num_values
+            if not group.num_rows <= column.num_values <= most:
+                raise DataError(
+                    f"the footer is damaged: row group {number} of {group.num_rows} rows has "
+                    f"{column.num_values} values in {column.path!r}",
+                    file.path,
+                )
 
 
 def _check_group(
@@ -180,13 +191,6 @@ def _check_group(
 ) -> int:
     """Return the bytes that a row group's columns take in memory, if the numbers can be."""
     columns = [group.columns[i] for i in sorted({i for own in leaves.values() for i in own})]
-    for column in columns:
-        if column.num_values < max(0, group.num_rows):
-            raise DataError(
-                f"row group {number} of {group.num_rows} rows has {column.num_values} values "
-                f"in {column.path!r}",
-                file.path,
-            )
     num_bytes = sum(column.num_bytes for column in columns)
     if group.num_rows < 0 or num_bytes > MAX_UNIT_BYTES:
         raise DataError(

@@ -26,12 +26,18 @@ _DEEPEST = 32
 _TRUE, _FALSE, _BYTE, _DOUBLE = 1, 2, 3, 7
 _BINARY, _LIST, _SET, _MAP, _STRUCT = 8, 9, 10, 11, 12
 
-# Fields of FileMetaData, RowGroup, ColumnChunk, ColumnMetaData and Statistics.
+# Fields of FileMetaData and RowGroup, both of which have a number of rows, of ColumnChunk,
+# ColumnMetaData and Statistics.
 _ROW_GROUPS, _COLUMNS, _NUM_ROWS, _META_DATA = 4, 1, 3, 3
-_TYPE, _PATH, _NUM_VALUES, _UNCOMPRESSED_SIZE, _STATISTICS, _NULL_COUNT = 1, 3, 5, 6, 12, 3
+_TYPE, _PATH, _CODEC, _NUM_VALUES, _UNCOMPRESSED_SIZE, _COMPRESSED_SIZE = 1, 3, 4, 5, 6, 7
+_STATISTICS, _NULL_COUNT = 12, 3
 
-# Bytes of a value by its physical type: BOOLEAN, INT32, INT64, INT96, FLOAT, DOUBLE.
-_WIDTHS = (1, 4, 8, 12, 4, 8)
+_TYPES = (
+    *("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE"),
+    *("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"),
+)
+_WIDTHS = (1, 4, 8, 12, 4, 8)  # bytes of a value of the first of them
+_UNCOMPRESSED = 0
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,8 @@ class ColumnChunk:
     Attributes
     ----------
     path : str
+    physical_type : str
+        As pyarrow calls it.
     num_values : int
         Of all rows, with nulls; of lists, their elements.
     num_bytes : int
@@ -50,6 +58,7 @@ class ColumnChunk:
     """
 
     path: str
+    physical_type: str
     num_values: int
     num_bytes: int
     may_have_nulls: bool
@@ -75,7 +84,7 @@ def read_row_groups(file: SourceFile) -> list[RowGroup]:
     Raises
     ------
     DataError
-        If it is damaged, or lacks what every footer has.
+        If it is damaged, lacks what every footer has, or contradicts itself.
     """
     tail = file.read(file.size - _TAIL, _TAIL).tobytes()
     size = int.from_bytes(tail[:4], "little")
@@ -84,13 +93,22 @@ def read_row_groups(file: SourceFile) -> list[RowGroup]:
     begin = file.size - _TAIL - size
     reader = _Reader(file.read(begin, size).tobytes())
     try:
-        groups = reader.struct()[_ROW_GROUPS]
-        return [
+        footer = reader.struct()
+        num_rows = int(footer[_NUM_ROWS])
+        groups = [
             RowGroup(int(group[_NUM_ROWS]), [_to_column(column) for column in group[_COLUMNS]])
-            for group in groups
+            for group in footer[_ROW_GROUPS]
         ]
     except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"the footer is damaged: {error!r}", file.path, begin) from None
+    in_groups = sum(group.num_rows for group in groups)
+    if in_groups != num_rows:
+        raise DataError(
+            f"the footer is damaged: its row groups have {in_groups} rows, the file {num_rows}",
+            file.path,
+            begin,
+        )
+    return groups
 
 
 def _to_column(column: dict[int, Any]) -> ColumnChunk:
@@ -98,12 +116,18 @@ def _to_column(column: dict[int, Any]) -> ColumnChunk:
     num_values, size = int(data[_NUM_VALUES]), int(data[_UNCOMPRESSED_SIZE])
     if num_values < 0 or size < 0:
         raise ValueError(f"{num_values} values in {size} bytes")
+    compressed = int(data[_COMPRESSED_SIZE])
+    if int(data[_CODEC]) == _UNCOMPRESSED and compressed != size:
+        raise ValueError(f"{size} uncompressed bytes in {compressed}")
     physical = int(data[_TYPE])
-    is_fixed = 0 <= physical < len(_WIDTHS)
+    if not 0 <= physical < len(_TYPES):
+        raise ValueError(f"there is no type {physical}")
+    is_fixed = physical < len(_WIDTHS)
     # Of bytes also where each begins.
     num_bytes = _WIDTHS[physical] * num_values if is_fixed else size + 8 * num_values
     return ColumnChunk(
         path=".".join(part.decode() for part in data[_PATH]),
+        physical_type=_TYPES[physical],
         num_values=num_values,
         num_bytes=num_bytes,
         may_have_nulls=data.get(_STATISTICS, {}).get(_NULL_COUNT, 1) != 0,
