@@ -50,7 +50,8 @@ def _digest(parts: Iterable[bytes]) -> str:
 
 
 def _all_parts(minibatch: Minibatch) -> Iterator[bytes]:
-    yield from (name.encode() for name in minibatch.ids)
+    # Ids may hold bytes of a file's name that are no text.
+    yield from (name.encode(errors="surrogatepass") for name in minibatch.ids)
     for name in sorted(minibatch):
         data = minibatch[name]
         yield name.encode()

@@ -2,6 +2,8 @@
 
 from typing import Self
 
+from sweephand.printable import printable
+
 
 class DataError(Exception):
     """The bytes of the corpus are wrong.
@@ -55,8 +57,8 @@ class DataError(Exception):
         return type(self)(reason, file, offset if known is None else known, *rest)
 
     def __str__(self) -> str:
-        """Return the place and the reason, written as the C++ core writes them."""
-        where = [] if self.file is None else [self.file]
+        """Return place and reason as the C++ core writes them, with nothing unprintable."""
+        where = [] if self.file is None else [printable(self.file)]
         if self.offset is not None:
             where.append(f"@ {self.offset}")
         within = []
@@ -65,12 +67,13 @@ class DataError(Exception):
         if self.chunk is not None:
             within.append(f"chunk {self.chunk}")
         if self.stream is not None:
-            within.append(f"stream '{self.stream}'")
+            within.append(printable(f"stream '{self.stream}'"))
         if self.sequence is not None:
-            within.append(f"sequence {self.sequence}")
+            within.append(printable(f"sequence {self.sequence}"))
         if within:
             where.append(f"[{', '.join(within)}]")
-        return f"{' '.join(where)}: {self.reason}" if where else self.reason
+        reason = printable(self.reason, keep="\n\t")
+        return f"{' '.join(where)}: {reason}" if where else reason
 
 
 class StaleError(DataError):

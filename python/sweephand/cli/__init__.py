@@ -12,6 +12,7 @@ from types import ModuleType
 
 import sweephand
 from sweephand.errors import DataError
+from sweephand.printable import printable
 
 COMMANDS = ("demo", "info", "index", "plan", "bench", "verify", "trace", "find")
 
@@ -43,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except _EXPECTED as error:
         reason = error.args[0] if isinstance(error, KeyError) and error.args else error
-        print(f"sweephand {parsed.command}: {' '.join(str(reason).split())}", file=sys.stderr)
+        told = printable(" ".join(str(reason).split()))
+        print(f"sweephand {parsed.command}: {told}", file=sys.stderr)
         return 1
 
 

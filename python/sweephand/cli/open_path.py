@@ -26,6 +26,7 @@ from sweephand.deserializers import (
 from sweephand.errors import DataError
 from sweephand.files import PathLike, is_leftover, open_regular
 from sweephand.index_file import Keep
+from sweephand.printable import printable
 from sweephand.remote_path import AnyPath, RemotePath, as_path, open_file
 from sweephand.streams import StreamDef, StreamDefs
 
@@ -171,7 +172,8 @@ def _open_folder(path: AnyPath, wanted: Wanted) -> Deserializer:
 
 
 def _open_files(files: list[AnyPath], wanted: Wanted) -> Deserializer:
-    streams = _with_offsets({file.stem: file for file in files})
+    # A stream's name is text, which the name of a file need not be.
+    streams = _with_offsets({printable(file.stem): file for file in files})
     return NpyDeserializer(streams, wanted.definitions(streams), wanted.chunk_size)
 
 

@@ -23,6 +23,7 @@ from sweephand.columns import offsets_of
 from sweephand.errors import DataError
 from sweephand.files import SourceFile
 from sweephand.ledger import Ledger
+from sweephand.printable import printable
 
 _MAGIC = b"MMIDIDX\0\0"
 _LEGACY_MAGIC = b"TNTIDX\0\0"
@@ -152,7 +153,7 @@ def read_index(
     used = int(index.lengths[index.is_good].sum()) * dtype.itemsize
     if used < data.size:
         warnings.warn(
-            f"{data.size - used} bytes of {data.path} belong to no sequence",
+            f"{data.size - used} bytes of {printable(data.path)} belong to no sequence",
             UserWarning,
             stacklevel=2,
         )

@@ -1,4 +1,7 @@
-"""What a command shows: text and tables on standard output, progress on standard error."""
+"""What a command shows: text and tables on standard output, progress on standard error.
+
+Names and texts of others are escaped where they could command the terminal.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from sweephand.printable import printable
 from sweephand.terminal.charts import ASCII_INK, BLOCK_INK, Ink
 
 
@@ -42,32 +46,34 @@ class Screen:
 
     def text(self, text: str = "", style: str | None = None) -> None:
         """Write text, wrapped where the screen ends."""
-        self._out.print(text, style=style)
+        self._out.print(printable(text, keep="\n\t"), style=style)
 
     def heading(self, text: str) -> None:
         """Write a heading with an empty line before it."""
         self._out.print()
-        self._out.print(text, style="bold")
+        self._out.print(printable(text), style="bold")
 
     def lines(self, lines: Iterable[str]) -> None:
         """Write lines as they are, such as those of a chart."""
         for line in lines:
-            self._out.print(line, soft_wrap=True)
+            self._out.print(printable(line), soft_wrap=True)
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Write a table; all columns but the first stand to the right."""
         table = Table(box=self._box, show_edge=False, pad_edge=False)
         for number, name in enumerate(header):
-            table.add_column(name, justify="right" if number else "left", overflow="fold")
+            table.add_column(
+                printable(name), justify="right" if number else "left", overflow="fold"
+            )
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(printable, row))
         self._out.print(table)
 
     def facts(self, rows: Mapping[str, str]) -> None:
         """Write names and what they stand for, one below the other."""
         width = max(map(len, rows))
         for name, value in rows.items():
-            self._out.print(f"{name:<{width}}  {value}", soft_wrap=True)
+            self._out.print(printable(f"{name:<{width}}  {value}"), soft_wrap=True)
 
     @contextmanager
     def progress(self, title: str, total: int) -> Iterator[Advance]:
@@ -81,9 +87,9 @@ class Screen:
         )
         seen = self._err.is_terminal and not self._err.is_dumb_terminal
         with Progress(*columns, console=self._err, transient=True, disable=not seen) as bar:
-            task = bar.add_task(title, total=total, note="")
+            task = bar.add_task(printable(title), total=total, note="")
 
             def advance(count: int, note: str = "") -> None:
-                bar.update(task, advance=count, note=note)
+                bar.update(task, advance=count, note=printable(note))
 
             yield advance

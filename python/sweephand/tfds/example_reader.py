@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -108,7 +109,7 @@ class ExampleReader:
 
 
 def _to_bytes(texts: Sequence[str]) -> ColumnData:
-    encoded = [text.encode() for text in texts]
+    encoded = [os.fsencode(text) for text in texts]
     values = np.frombuffer(b"".join(encoded), np.uint8)
     return bytes_column(values, offsets_of([len(one) for one in encoded]))
 
