@@ -137,10 +137,11 @@ class MinibatchData:
             With ``Packed(cu_seqlens_capacity=n)`` always n + rows + 1 entries: the last one
             repeats.
         """
-        boundaries = self._pieces.dense_boundaries(self._stream.width).astype(np.int32)
+        rows, width = self.dense_shape[:2]
+        boundaries = self._pieces.dense_boundaries(width).astype(np.int32)
         if self._capacity is None:
             return boundaries
-        return _repeat_last(boundaries, self._capacity + self._stream.rows)
+        return _repeat_last(boundaries, self._capacity + rows)
 
     @property
     def segment_ids(self) -> NDArray[np.int32]:
@@ -392,7 +393,7 @@ class MinibatchData:
         )
 
     def _dense(self, pad_value: float) -> NDArray[Any]:
-        if self._is_grid and not self.is_sparse and not self.info.transforms:
+        if self._is_grid and not self.info.is_variable and not self.info.transforms:
             if pad_value == self._layout.pad_value_of(self.info.name):
                 return self._grid
             mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))

@@ -26,7 +26,7 @@ class TestSubMinibatches:
     def test_parts_add_up_to_the_whole(self, parts: int, layout: sh.Layout) -> None:
         whole = minibatch(layout=layout)
         pieces = split(whole, parts)
-        assert len(pieces) == parts
+        assert len(pieces) == min(parts, whole.num_sequences)
         assert [name for piece in pieces for name in piece.ids] == whole.ids
         assert [piece.num_sequences for piece in pieces] == [len(piece.ids) for piece in pieces]
         assert sum(piece.num_samples for piece in pieces) == whole.num_samples
@@ -136,6 +136,17 @@ class TestSubMinibatches:
             line_in_parts.model.learners[0].parameters["0"],
             line.model.learners[0].parameters["0"],
         )
+
+    def test_no_criterion_is_given_an_empty_part(self) -> None:
+        calls = []
+
+        def criterion(model: nn.Module, one: sh.Minibatch) -> torch.Tensor:
+            calls.append(one.num_sequences)
+            return torch_error(model, one)
+
+        _, trainer = torch_trainer(criterion=criterion, sub_minibatches=8)
+        trainer.train_minibatch(source_of_lengths([3, 1]).next_minibatch(4))
+        assert calls == [1, 1]
 
     def test_one_bad_part_voids_the_step(self) -> None:
         calls = []

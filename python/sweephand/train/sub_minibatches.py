@@ -14,7 +14,9 @@ from sweephand.minibatch import Minibatch
 from sweephand.minibatch_data import MinibatchData
 
 
-def split(minibatch: Mapping[Any, Any], num_parts: int) -> Sequence[Mapping[Any, Any]]:
+def split(
+    minibatch: Mapping[Any, Any], num_parts: int, *, is_padded: bool = False
+) -> Sequence[Mapping[Any, Any]]:
     """Cut a minibatch of a source into parts with equal numbers of rows, up to one.
 
     Parameters
@@ -22,12 +24,15 @@ def split(minibatch: Mapping[Any, Any], num_parts: int) -> Sequence[Mapping[Any,
     minibatch : Minibatch
         Packed rows stay whole; in other layouts each sequence is a row.
     num_parts : int
-        Where there are fewer rows, the first parts are empty.
+        Where there are fewer rows, there is a part for each of them.
+    is_padded : bool
+        Whether there are so many parts all the same: the last ones are empty then.
 
     Returns
     -------
     list of Minibatch
-        Each has the streams and ``num_sequences``, ``num_samples``, ``ids`` of its part.
+        Each says of its sequences what a minibatch of their own would say; what is said of the
+        global minibatch stays that.
 
     Raises
     ------
@@ -43,33 +48,39 @@ def split(minibatch: Mapping[Any, Any], num_parts: int) -> Sequence[Mapping[Any,
         )
     if isinstance(minibatch._layout, TruncatedBPTT):
         raise TypeError(f"minibatches of the layout {minibatch._layout} cannot be cut")
-    if not minibatch._layout.has_rows:
-        borders = _borders(minibatch.num_sequences, num_parts)
+    has_rows = minibatch._layout.has_rows
+    num_rows = minibatch._batch.num_rows if has_rows else minibatch.num_sequences
+    borders = _borders(num_rows, num_parts, is_padded=is_padded)
+    if not has_rows:
         return [Part(minibatch, rows, rows) for rows in borders]
     row_of_sequence = minibatch._batch.cells().reshape(-1, 4)[:, 0]
     return [
         Part(minibatch, slice(*np.searchsorted(row_of_sequence, [rows.start, rows.stop])), rows)
-        for rows in _borders(minibatch._batch.num_rows, num_parts)
+        for rows in borders
     ]
 
 
-def _borders(count: int, num_parts: int) -> list[slice]:
-    borders = [i * count // num_parts for i in range(num_parts + 1)]
+def _borders(count: int, num_parts: int, *, is_padded: bool) -> list[slice]:
+    filled = max(1, min(count, num_parts))
+    borders = [i * count // filled for i in range(filled + 1)]
+    if is_padded:
+        borders += [count] * (num_parts - filled)
     return [slice(begin, end) for begin, end in pairwise(borders)]
 
 
 class Part(Minibatch):
     """Some rows of a minibatch; what is said of the global minibatch stays that."""
 
-    __slots__ = ("_rows", "_sequences", "_streams", "_whole")
+    __slots__ = ("_rows", "_sequences", "_whole")
 
     def __init__(self, whole: Minibatch, sequences: slice, rows: slice) -> None:
         super().__init__(whole._batch, whole._keys, whole._layout, whole._ids, whole._device)
-        self._streams = {key: PartData(whole[key], sequences, rows) for key in whole}
-        self._cache.update(self._streams)
         self._sequences = sequences
         self._rows = rows
         self._whole = whole
+
+    def _find(self, key: Any) -> MinibatchData:
+        return PartData(self._whole[key], self._sequences, self._rows)
 
     @property
     def num_sequences(self) -> int:
@@ -79,10 +90,7 @@ class Part(Minibatch):
     @property
     def num_samples(self) -> int:
         """Samples in this part, in the size-defining stream."""
-        streams = self._streams.values()
-        sizing = [data for data in streams if data.info.defines_mb_size] or streams
-        lengths = [data.lengths for data in sizing]
-        return int(np.max(lengths, axis=0, initial=0).sum())
+        return int(self._batch.sizes()[self._sequences].sum())
 
     @property
     def ids(self) -> list[str]:
@@ -91,8 +99,10 @@ class Part(Minibatch):
 
     @property
     def fill_ratio(self) -> float:
-        """That of the whole."""
-        return self._whole.fill_ratio
+        """Samples of the part over the cells of its dense arrays; 1.0 if it has no gaps."""
+        shapes = [data.mask.shape for data in self.values() if data.is_padded]
+        cells = max((rows * width for rows, width in shapes), default=0)
+        return self.num_samples / cells if cells else 1.0
 
     @property
     def segment_ids(self) -> NDArray[np.int32]:
@@ -159,7 +169,7 @@ class PartData(MinibatchData):
     def asarray(
         self, pad_value: float | None = None, dtype: DTypeLike | None = None
     ) -> NDArray[Any]:
-        """Return the rows as one dense array; a layout that pads keeps its width."""
+        """Return the rows as one dense array, as `MinibatchData.asarray`."""
         return self._of_rows(self._whole.asarray(pad_value, dtype))
 
     @cached_property
@@ -180,12 +190,12 @@ class PartData(MinibatchData):
     def labels(self, ignore_index: int = -100, shifted: bool = True) -> NDArray[np.int64]:
         """Return what a model is to predict, as `MinibatchData.labels`."""
         labels = self._whole.labels(ignore_index, shifted)
-        return labels[self._rows] if self._is_grid else self._of_samples(labels)
+        return self._of_rows(labels) if self._is_grid else self._of_samples(labels)
 
     def loss_mask(self, shifted: bool = True) -> NDArray[np.bool_]:
         """Return where `labels` are something to predict: bool, in the same shape."""
         mask = self._whole.loss_mask(shifted)
-        return mask[self._rows] if self._is_grid else self._of_samples(mask)
+        return self._of_rows(mask) if self._is_grid else self._of_samples(mask)
 
     @property
     def _pieces(self) -> Pieces:
@@ -200,5 +210,14 @@ class PartData(MinibatchData):
         return found[begin:end]
 
     def _of_rows(self, found: NDArray[Any]) -> NDArray[Any]:
-        keeps_width = self._is_grid or self._batch.row_length  # a bucket's
-        return found[self._rows] if keeps_width else found[self._rows, : self.max_seqlen]
+        return found[self._rows, self._columns]
+
+    @cached_property
+    def _columns(self) -> slice:
+        """The columns of the whole's dense arrays that the part's have."""
+        width = self._whole.mask.shape[1]
+        if self._layout.has_rows or self._batch.row_length:  # that of a row, or of a bucket
+            return slice(0, width)
+        options = self._layout.assemble_options()
+        own = -(-self.max_seqlen // options.multiple_of) * options.multiple_of
+        return slice(width - own, width) if options.pad_left else slice(0, own)

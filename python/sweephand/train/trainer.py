@@ -357,7 +357,9 @@ class Trainer:
         self._stopwatch.forget()
 
     def _step(self, minibatch: Data, num_samples: int, sweeps_ended: int) -> Outcome:
-        parts = split(minibatch, self._num_parts)
+        # Several workers compute equally many parts, whatever the calls in them exchange.
+        is_padded = self._model.workers.count > 1
+        parts = split(minibatch, self._num_parts, is_padded=is_padded)
         try:
             return self._model.train(parts, num_samples, sweeps_ended)
         except FloatingPointError as error:
