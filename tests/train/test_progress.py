@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.train.small import Heard, Line, line_trainer, source_of_lengths
+from tests.train.small import (
+    Heard,
+    Line,
+    line_trainer,
+    source_of_lengths,
+    squared_error,
+    squared_error_and_misses,
+)
 
 import sweephand as sh
 from sweephand.train.printer import ProgressBar
@@ -196,6 +203,69 @@ class TestFiles:
         monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.event_file_writer", None)
         with pytest.raises(ImportError, match=r"pip install 'sweephand\[tensorboard\]'"):
             sh.TensorBoardProgressWriter(log_dir=tmp_path)
+
+
+class TestEveryWriter:
+    """Every writer takes everything that a session tells, and again after a restart."""
+
+    def writers(self, folder: Path) -> list[Any]:
+        pytest.importorskip("tensorboard")
+        pytest.importorskip("rich")
+        return [
+            sh.ProgressPrinter(freq=1),
+            sh.ProgressPrinter(freq=2, log_to_file=folder / "log", metric_is_pct=False),
+            ProgressBar(num_samples=100, freq=1, file=io.StringIO()),
+            sh.CSVProgressWriter(folder / "log.csv", freq=2),
+            sh.JSONLProgressWriter(folder / "log.jsonl", freq=2),
+            sh.TensorBoardProgressWriter(freq=2, log_dir=folder / "board"),
+        ]
+
+    @pytest.mark.parametrize("criterion", [squared_error, squared_error_and_misses])
+    @pytest.mark.parametrize("kinds", [{}, {"validation"}, {"test"}, {"validation", "test"}])
+    def test_whatever_is_told_is_written(
+        self, tmp_path: Path, criterion: Any, kinds: set[str]
+    ) -> None:
+        data = source_of_lengths([1] * 6, max_sweeps=1)
+        options: dict[str, Any] = {}
+        if "validation" in kinds:
+            options["cv_config"] = sh.CrossValidationConfig(data, frequency=20)
+        if "test" in kinds:
+            options["test_config"] = sh.TestConfig(data)
+        for limit in (40, 80):
+            writers = self.writers(tmp_path)
+            sh.training_session(
+                line_trainer(writers, criterion=criterion),
+                source_of_lengths([1] * 25),
+                "5*1 + 10",
+                epoch_size=20,
+                max_samples=limit,
+                progress_frequency=20,
+                checkpoint_config=sh.CheckpointConfig(tmp_path / "saved"),
+                **options,
+            ).train()
+            writers[-1].close()
+        with (tmp_path / "log.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+        lines = [line for line in lines if line["kind"] not in ("change", "event")]
+        assert {row["kind"] for row in rows} == {"training", "summary", *kinds}
+        assert [
+            {name: float(text) for name, text in row.items() if text and name != "kind"}
+            for row in rows
+        ] == [{name: v for name, v in line.items() if name != "kind"} for line in lines]
+
+    def test_a_table_of_an_older_version_keeps_its_columns(self, tmp_path: Path) -> None:
+        path = tmp_path / "log.csv"
+        path.write_text("kind,step,samples,loss\ntraining,1,4,1.5\n")
+        sh.CSVProgressWriter(path, freq=1).update(step(2))
+        assert path.read_text().splitlines()[1:] == ["training,1,4,1.5", "training,2,8,1.5"]
+
+    def test_a_file_that_is_no_table_of_progress_is_left_alone(self, tmp_path: Path) -> None:
+        path = tmp_path / "prices.csv"
+        path.write_text("item,price\n")
+        with pytest.raises(ValueError, match="its columns are item, price"):
+            sh.CSVProgressWriter(path, freq=1).update(step(1))
+        assert path.read_text() == "item,price\n"
 
 
 class TestTrainer:

@@ -89,6 +89,17 @@ class TestLimits:
         assert (trainer.consumed.samples, trainer.consumed.sweeps) == (25, 1)
         assert source.current_position == 25
 
+    @pytest.mark.parametrize(("options", "is_said"), [({}, 0), ({"max_sweeps": 4}, 1)])
+    def test_it_is_said_that_a_full_data_sweep_is_one_though_there_are_more(
+        self, options: dict[str, int], is_said: int
+    ) -> None:
+        heard = Heard()
+        trainer, source = line_trainer([heard]), in_order(**options)
+        sh.training_session(trainer, source, 10, max_samples=sh.FULL_DATA_SWEEP).train()
+        assert trainer.total_number_of_samples_seen == 25
+        said = [str(record.figures["message"]) for record in heard.of("event")]
+        assert sum("after one sweep" in message for message in said) == is_said
+
     def test_training_ends_with_the_data(self) -> None:
         trainer = line_trainer()
         sh.training_session(trainer, in_order(max_sweeps=3), 4).train()
@@ -100,6 +111,28 @@ class TestLimits:
         size = sh.minibatch_size_schedule("4*2 + 10", epoch_size=6)
         sh.training_session(line_trainer([heard]), source, size, max_samples=45).train()
         assert sizes_of(heard) == [4, 4, 4, 10, 10, 10, 3]
+
+    @pytest.mark.parametrize("size", ["4*2 + 10", "4*2 : 10", [(2, 4), 10], [4, 4, 10]])
+    def test_a_list_of_sizes_counts_the_epochs_of_the_session(self, size: Any) -> None:
+        for options, sizes in (
+            ({"epoch_size": 6, "max_samples": 45}, [4, 4, 4, 10, 10, 10, 3]),
+            ({"max_samples": 45}, [4] * 11 + [1]),  # an epoch is a sweep of 25
+            ({"max_samples": 75}, [4] * 13 + [10, 10, 3]),
+        ):
+            heard = Heard()
+            source = source_of_lengths([1] * 25, randomize=False)
+            sh.training_session(line_trainer([heard]), source, size, **options).train()
+            assert sizes_of(heard) == sizes
+
+    def test_a_list_of_sizes_with_one_epoch_is_refused(self) -> None:
+        for size in ("4*2 + 10", [4, 10]):
+            with pytest.raises(ValueError, match="a size for each epoch"):
+                sh.training_session(
+                    line_trainer(),
+                    in_order(max_sweeps=1),
+                    size,  # type: ignore[arg-type]
+                    epoch_size=sh.INFINITELY_REPEAT,
+                )
 
     def test_minibatches_can_be_cut_at_multiples(self) -> None:
         heard = Heard()

@@ -3,13 +3,13 @@
 import csv
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from sweephand.train.progress import PeriodicWriter, Record
 
 _COLUMNS = (
     "kind", "step", "samples", "loss", "metric", "num_samples", "num_steps", "num_skipped",
-    "samples_per_second", "waiting",
+    "samples_per_second", "waiting", "num_minibatches",
 )  # fmt: skip
 
 
@@ -38,8 +38,9 @@ class CSVProgressWriter(PeriodicWriter):
     """Append every record of averages to a table.
 
     Its columns are kind, step, samples, loss, metric, num_samples, num_steps, num_skipped,
-    samples_per_second and waiting, as `Record` says; what a record lacks is empty. Changes and
-    events are no averages: a `JSONLProgressWriter` has them too.
+    samples_per_second, waiting and num_minibatches, as `Record` says; what a record lacks is
+    empty, and a table that is there keeps the columns that it has. Changes and events are no
+    averages: a `JSONLProgressWriter` has them too, and figures of any other name.
 
     Parameters
     ----------
@@ -56,13 +57,26 @@ class CSVProgressWriter(PeriodicWriter):
         """Append a record."""
         if record.kind in ("change", "event"):
             return
-        is_new = not self._path.exists()
-        with self._path.open("a", encoding="utf-8", newline="") as file:
-            table = csv.DictWriter(file, _COLUMNS, lineterminator="\n")
-            if is_new:
+        row = {"kind": record.kind, "step": record.step, "samples": record.samples}
+        with self._path.open("a+", encoding="utf-8", newline="") as file:
+            columns = _columns_of(file)
+            table = csv.DictWriter(
+                file, columns or _COLUMNS, extrasaction="ignore", lineterminator="\n"
+            )
+            if not columns:
                 table.writeheader()
-            row = {"kind": record.kind, "step": record.step, "samples": record.samples}
             table.writerow(row | dict(record.figures))
+
+
+def _columns_of(file: TextIO) -> list[str]:
+    """Return the columns that a table has, none if it is empty."""
+    file.seek(0)
+    columns = next(csv.reader(file), [])
+    if columns and columns[:3] != list(_COLUMNS[:3]):
+        raise ValueError(
+            f"{file.name} is no table of progress: its columns are {', '.join(columns[:5])}"
+        )
+    return columns
 
 
 class TensorBoardProgressWriter(PeriodicWriter):

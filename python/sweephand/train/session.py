@@ -17,9 +17,10 @@ from sweephand.train.learning_rate_control import LearningRateControl
 from sweephand.train.minibatch_scaling import MinibatchScaling
 from sweephand.train.preemption import PREEMPTED_EXIT_CODE, Preempted, Preemption
 from sweephand.train.progress import Window
+from sweephand.train.request import Request, session_sizes
 from sweephand.train.run import Run
 from sweephand.train.saver import Saver
-from sweephand.train.schedules import Schedule, Spec, minibatch_size_schedule
+from sweephand.train.schedules import Schedule, Spec
 from sweephand.train.session_configs import (
     CheckpointConfig,
     CrossValidationConfig,
@@ -53,11 +54,13 @@ class TrainingSession:
         It must end, or there must be ``max_samples``.
     mb_size : int, list, str or Schedule
         Samples of a minibatch over all workers, as for `minibatch_size_schedule`. A schedule is
-        looked up at the label samples seen.
+        looked up at the label samples seen; a list or text, at the epochs of ``epoch_size``.
     max_samples : int
         Label samples after which training ends. The last minibatches are asked to have no
         more samples than label samples are left, or where there is one label a sequence no
-        more sequences; a sequence is never cut. ``FULL_DATA_SWEEP``: the first sweep.
+        more sequences; a sequence is never cut. ``FULL_DATA_SWEEP``: the first sweep, also of a
+        source that has several, which is said then; CNTK trained on all that the source gives,
+        which is the default here.
     epoch_size : int
         Label samples of an epoch. ``FULL_DATA_SWEEP``: an epoch is a sweep.
         ``INFINITELY_REPEAT``: one epoch.
@@ -99,18 +102,18 @@ class TrainingSession:
     ) -> None:
         self._trainer = trainer
         self._source = mb_source
-        self._mb_size = (
-            mb_size if isinstance(mb_size, Schedule) else minibatch_size_schedule(mb_size)
+        self._request = Request(
+            session_sizes(mb_size, check_int("epoch_size", epoch_size)),
+            check_int("max_samples", max_samples),
+            None
+            if cut_minibatch_at is None
+            else check_int("cut_minibatch_at", cut_minibatch_at),
         )
-        self._max_samples = check_int("max_samples", max_samples)
         if mb_source.is_infinite and max_samples == INFINITELY_REPEAT:
             raise ValueError(
                 "training would never end: give max_samples, or give the source max_samples or "
                 "max_sweeps"
             )
-        self._cut = None
-        if cut_minibatch_at is not None:
-            self._cut = check_int("cut_minibatch_at", cut_minibatch_at)
         self._cv_config = cv_config
         self._test_config = test_config
         self._saver = None
@@ -142,11 +145,11 @@ class TrainingSession:
             trainer,
             mb_source,
             Feed(trainer, self._preemption, self._watch_saver),
-            Frequency.parse("epoch_size", check_int("epoch_size", epoch_size)),
+            Frequency.parse("epoch_size", epoch_size),
             actions,
         )
         self._steering = Steering(
-            self._run, lr_control, mb_scaling, self._mb_size, self._read, self._say
+            self._run, lr_control, mb_scaling, self._request.sizes, self._read, self._say
         )
         self._ended: str | None = None  # why, if a callback asked for it
         self._is_tested = False
@@ -204,9 +207,7 @@ class TrainingSession:
     def _has_ended(self) -> bool:
         if self._why_ended is not None:
             return True
-        if self._max_samples == FULL_DATA_SWEEP:
-            return self._run.count("sweep") > 0
-        return self._run.count("sample") >= self._max_samples
+        return self._request.has_enough(self._run)
 
     @property
     def _why_ended(self) -> str | None:
@@ -215,7 +216,9 @@ class TrainingSession:
 
     def _step(self) -> bool:
         """Train one minibatch; False at the end of data."""
-        minibatch, num_samples = self._run.feed.next(self._source, self._request())
+        minibatch, num_samples = self._run.feed.next(
+            self._source, self._request.size(self._run)
+        )
         if not minibatch:
             return False
         self._run.has_label_per_sequence = num_samples == self._run.feed.num_sequences
@@ -225,33 +228,6 @@ class TrainingSession:
         except FloatingPointError as error:
             self._steering.outlive(error)
         return True
-
-    def _request(self) -> int:
-        """Return how many samples the next minibatch is asked to have."""
-        seen = self._run.count("sample")
-        size = self._run.size or self._mb_size[seen]
-        if self._max_samples == FULL_DATA_SWEEP:
-            sweep = self._source.num_samples_per_sweep
-            size = min(size, sweep - self._source.current_position % sweep)
-        else:
-            size = self._up_to(self._max_samples - seen, size)
-        return size if self._cut is None else self._up_to(self._cut - seen % self._cut, size)
-
-    def _up_to(self, num_labels: int, size: int) -> int:
-        """Return the size of a minibatch that has so many label samples at most.
-
-        With one label a sequence the plan tells; else there is about one a sample.
-        """
-        if size <= num_labels or not self._run.has_label_per_sequence:
-            return min(size, num_labels)
-        planned = next(self._source.plan(size), None)
-        if planned is None or planned.shape is not None:
-            return num_labels
-        return (
-            size
-            if planned.num_sequences <= num_labels
-            else int(planned.sizes[:num_labels].sum())
-        )
 
     def _act(self) -> None:
         """Do what is due between two minibatches."""
@@ -272,6 +248,11 @@ class TrainingSession:
         """Do what is due at the end of training."""
         if self._why_ended is not None:
             self._say(f"training ends: {self._why_ended}")
+        elif self._request.leaves_data(self._run):
+            self._say(
+                "training ends after one sweep, as max_samples=FULL_DATA_SWEEP says; the "
+                "source has more, and without max_samples all of it is trained on"
+            )
         for action, run in self._due[:2]:  # summary and validation
             if action.is_due_at_end(self._run):
                 self._do(run)

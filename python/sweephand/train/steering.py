@@ -111,10 +111,10 @@ class Steering:
     def choose_size(self) -> None:
         """Choose the size of minibatches for the next epochs."""
         assert self._scaling is not None
-        seen = self._run.count("sample")
-        if not self._mb_size.is_last_at(seen, self._run.count("sweep")):
+        position = self._run.count("sample"), self._run.count("sweep")
+        if not self._mb_size.is_last_at(*position):
             return
-        scheduled = self._mb_size[seen]
+        scheduled = self._mb_size.at(*position)
         present = self._run.size or scheduled
         self._run.size = self._chosen(self._scaling, scheduled, present)
         if self._run.size != present:
