@@ -122,20 +122,21 @@ def evaluate(
     loss, metric = 0.0, None
     seen = minibatches = 0
     try:
-        while max_samples is None or seen < max_samples:
-            request = size if max_samples is None else min(size, max_samples - seen)
-            minibatch, num_samples = feed.next(source, request)
-            if not minibatch:
-                break
-            feed.raise_if_preempted()
-            minibatches += 1
-            if not num_samples:
-                continue
-            one_loss, one_metric = trainer.model.evaluate(minibatch)
-            seen += num_samples
-            loss += one_loss
-            if one_metric is not None:
-                metric = one_metric + (metric or 0.0)
+        with trainer.drawing_again(Preempted):  # it is evaluated again after the restore
+            while max_samples is None or seen < max_samples:
+                request = size if max_samples is None else min(size, max_samples - seen)
+                minibatch, num_samples = feed.next(source, request)
+                if not minibatch:
+                    break
+                feed.raise_if_preempted()
+                minibatches += 1
+                if not num_samples:
+                    continue
+                one_loss, one_metric = trainer.model.evaluate(minibatch)
+                seen += num_samples
+                loss += one_loss
+                if one_metric is not None:
+                    metric = one_metric + (metric or 0.0)
     finally:
         source.restore_from_checkpoint(stood)
     if not seen:

@@ -3,9 +3,9 @@
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from sweephand.checks import check_int
 
@@ -167,12 +167,34 @@ class PeriodicWriter(ABC):
     def write(self, record: Record) -> None:
         """Write a record down."""
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return what was averaged since the last record."""
+        return asdict(self._window)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on averaging from a state."""
+        self._window = Window(**state)
+
     def _is_due(self, step: int) -> bool:
         if self._freq is None:
             return False
         if self._freq == 0:
             return step & (step + 1) == 0
         return step % self._freq == 0 or step <= self._first
+
+
+def capture_windows(writers: Sequence[ProgressWriter]) -> list[dict[str, Any]]:
+    """Return what each writer averages; nothing of those that do not average."""
+    return [one.state_dict() if isinstance(one, PeriodicWriter) else {} for one in writers]
+
+
+def restore_windows(
+    writers: Sequence[ProgressWriter], states: Sequence[Mapping[str, Any]]
+) -> None:
+    """Let writers go on averaging; those that are new, or in another place, start afresh."""
+    for i, writer in enumerate(writers):
+        if isinstance(writer, PeriodicWriter):
+            writer.load_state_dict(states[i] if i < len(states) else {})
 
 
 class Stopwatch:

@@ -266,8 +266,10 @@ class TrainingSession:
         self._wait_for_saver()
 
     def _leave(self) -> None:
-        """Save and exit, as a signal wants it."""
-        self._save()
+        """Save and exit, as a signal wants it; what is due is done after the restore."""
+        assert self._saver is not None
+        self._wait_for_saver()
+        self._write(self._saver, self._saver.next_number())
         self._wait_for_saver()
         self._say(f"preempted at {self._run.count('sample')} samples, all is saved")
         sys.exit(PREEMPTED_EXIT_CODE)
@@ -337,8 +339,11 @@ class TrainingSession:
         number = self._saver.next_number()
         self._steering.accept(number)
         self._run.actions["checkpoint"].done(self._run)
+        self._write(self._saver, number)
+
+    def _write(self, saver: Saver, number: int) -> None:
         pinned = self._steering.accepted
-        self._saver.save(number, self._capture(), pinned if isinstance(pinned, int) else None)
+        saver.save(number, self._capture(), pinned if isinstance(pinned, int) else None)
 
     def _read(self, number: int) -> Snapshot:
         """Read a checkpoint again that this session has saved."""

@@ -6,7 +6,8 @@ import logging
 import math
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,16 @@ from sweephand.train.checkpoint import CheckpointStore, find
 from sweephand.train.mean_criterion import MeanDetector
 from sweephand.train.numpy_model import NumpyLearner, NumpyModel
 from sweephand.train.pace import Clock
-from sweephand.train.progress import Figures, Kind, ProgressWriter, Record, Step, Stopwatch
+from sweephand.train.progress import (
+    Figures,
+    Kind,
+    ProgressWriter,
+    Record,
+    Step,
+    Stopwatch,
+    capture_windows,
+    restore_windows,
+)
 from sweephand.train.schedules import Schedule
 from sweephand.train.snapshot import Snapshot, check_json
 from sweephand.train.stateful import (
@@ -317,6 +327,7 @@ class Trainer:
                 "model": state,
                 "stateful": capture_states(self._stateful),
                 "random": self._model.workers.gather(self._model.capture_random_state()),
+                "writers": capture_windows(self.writers),
             },
         )
 
@@ -339,6 +350,8 @@ class Trainer:
         except (KeyError, TypeError) as error:
             raise StateError(f"this is no state of a trainer: {error!r}") from error
         self.consumed, self.applied = consumed, applied
+        if self._model.workers.index == 0:  # the others' were not saved
+            restore_windows(self.writers, state.get("writers", []))
         self._stopwatch.forget()
 
     def settle(self) -> None:
@@ -442,6 +455,18 @@ class Trainer:
                 step, samples = self.consumed.steps + 1, self.consumed.samples
                 for writer in self.writers:
                     writer.write(Record("change", step, samples, figures))
+
+    @contextmanager
+    def drawing_again(self, error: type[Exception]) -> Iterator[None]:
+        """Put generators and stateful objects back to where they stood, on such an error."""
+        stateful = capture_states(self._stateful)
+        random = self._model.capture_random_state()
+        try:
+            yield
+        except error:
+            restore_states(self._stateful, stateful)
+            self._model.restore_random_state(random)
+            raise
 
     def _restore_random_state(self, states: Sequence[Mapping[str, Any]]) -> None:
         index = self._model.workers.index
