@@ -79,7 +79,7 @@ def main() -> None:
             folder = root / "store"
             if template.folder.exists():
                 shutil.copytree(template.folder, folder)
-            store = CheckpointStore(folder, template.keep_last)
+            store = CheckpointStore(folder, template.keep_last, run=template.run)
             was_killed = kill_at(call, count, store)
             found = text_of(store.newest())
             assert found == "new" or (was_killed and found == old), (call, count, found)

@@ -32,8 +32,9 @@ def test_a_session_refuses_a_file_before_it_trains(file: Path, restore: bool | s
 
 def test_a_trainer_refuses_a_file(file: Path) -> None:
     trainer = line_trainer()
-    for use in (trainer.save_checkpoint, trainer.restore_from_checkpoint):
-        with pytest.raises(NotADirectoryError, match="kept in a folder") as caught:
-            use(file)
-        assert caught.value.filename == str(file)
+    with pytest.raises(NotADirectoryError, match="kept in a folder") as caught:
+        trainer.save_checkpoint(file)
+    assert caught.value.filename == str(file)
+    with pytest.raises(sh.StateError, match="what CNTK saved in files cannot be read"):
+        trainer.restore_from_checkpoint(file)
     assert file.read_bytes() == b"a model of CNTK"

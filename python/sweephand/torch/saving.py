@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from sweephand.errors import StateError
+from sweephand.train.regular_file import open_regular
 from sweephand.train.saved_tensors import SavedTensors
 from sweephand.train.tensor_file import ITEM_BYTES, Sink, TensorBytes
 
@@ -58,7 +59,10 @@ class SavedState:
             If the file holds anything else, or is none that torch has written.
         """
         try:
-            return cls(torch.load(path, map_location="cpu", weights_only=True))
+            with open_regular(path) as file:
+                return cls(torch.load(file, map_location="cpu", weights_only=True))
+        except StateError:
+            raise
         except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
             raise StateError(
                 f"{path} cannot be loaded as a state of tensors: {error}"

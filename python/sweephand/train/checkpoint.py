@@ -3,13 +3,16 @@
     <store>/checkpoint-00000007/state.json          counters, schedules, random states
                                 model.safetensors   weights
                                 ...                 what else the model and its learners need
-                                manifest.json       size and SHA-256 of every file, its own too
+                                manifest.json       size and SHA-256 of every file, its own too,
+                                                    and the run that saved it
+            .lock                                   who is saving here, while it does
             .writing-00000008-<attempt>             being written, or left behind by a kill
             .removing-00000006-<attempt>            being removed, or left behind by a kill
 
 A checkpoint is written into a folder of another name: every file, then the manifest, each
 synced; then the folder; then it gets its name, and the store is synced. It is read back before
 an older one is removed. So at any moment, and after any kill, the newest checkpoint is whole.
+Only checkpoints of the same run are ever removed. REQUIRES for writing: the lock of the store.
 """
 
 import errno
@@ -21,13 +24,15 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 from uuid import uuid4
 
 from sweephand.errors import StateError
+from sweephand.train.folder_lock import refuse_file
+from sweephand.train.regular_file import open_regular
 from sweephand.train.tensor_file import Sink, unique
 
 FORMAT = 1
@@ -53,6 +58,11 @@ class Checkpoint:
     Parameters
     ----------
     folder : Path
+
+    Attributes
+    ----------
+    run : str or None
+        The run that saved it; None if an older version of this library did.
 
     Raises
     ------
@@ -80,6 +90,8 @@ class Checkpoint:
             raise StateError(f"{folder / MANIFEST} lists no files")
         for name, wanted in files.items():
             _check_file(folder, name, wanted)
+        run = manifest.get("run")
+        self.run: str | None = run if isinstance(run, str) else None
 
     @property
     def number(self) -> int | None:
@@ -103,31 +115,19 @@ class CheckpointStore:
         How many of the newest stay; None keeps all.
     keep_every : int
         Those whose number is a multiple of it stay as well; 0: none.
+    run : str
+        What is saved is of this run, and nothing of any other is removed.
     """
 
     folder: Path
     keep_last: int | None = 1
     keep_every: int = 0
-
-    def check(self) -> None:
-        """Refuse the name of a file, which is what CNTK's checkpoints were.
-
-        Raises
-        ------
-        NotADirectoryError
-            If something that is no folder has the name.
-        """
-        if self.folder.exists() and not self.folder.is_dir():
-            raise NotADirectoryError(
-                errno.ENOTDIR,
-                "checkpoints are kept in a folder, give the name of one; this is none",
-                str(self.folder),
-            )
+    run: str = field(default_factory=lambda: uuid4().hex)
 
     def numbers(self) -> list[int]:
         """Return the numbers of the checkpoints, complete or not, in ascending order."""
         if not self.folder.is_dir():
-            self.check()
+            refuse_file(self.folder)
             return []
         found = (_number(entry) for entry in self.folder.iterdir())
         return sorted(number for number in found if number is not None)
@@ -185,26 +185,29 @@ class CheckpointStore:
             If a file cannot be written; the checkpoints that were there stay.
         """
         attempt = self.folder / f".writing-{number:08d}-{uuid4().hex}"
+        done = "no checkpoint could be saved in"
         try:
             if not self.folder.is_dir():
                 self.folder.mkdir(parents=True)
                 sync_folder(self.folder.parent)
             attempt.mkdir()
-            _write_files(attempt, contents)
+            _write_files(attempt, contents, self.run)
             attempt.rename(self.path(number))
+            done = f"{self.path(number).name} was saved, but a call failed after that in"
             sync_folder(self.folder)
             checkpoint = Checkpoint(self.path(number))
             self._remove_older(number, pinned)
         except BaseException as error:
             shutil.rmtree(attempt, ignore_errors=True)
             if isinstance(error, OSError):
-                raise _explained(error, self.folder) from error
+                raise _explained(error, f"{done} {self.folder}") from error
             raise
         return checkpoint
 
     def _remove_older(self, newest: int, pinned: Collection[int]) -> None:
         if self.keep_last is not None:
             older = [number for number in self.numbers() if number < newest]
+            older = [number for number in older if self._is_own(number)]
             for number in older[: max(0, len(older) - self.keep_last + 1)]:
                 is_kept = self.keep_every and number % self.keep_every == 0
                 if number not in pinned and not is_kept:
@@ -212,6 +215,14 @@ class CheckpointStore:
         for entry in list(self.folder.iterdir()):
             if _LEFTOVER.fullmatch(entry.name):
                 shutil.rmtree(entry, ignore_errors=True)
+
+    def _is_own(self, number: int) -> bool:
+        """Whether a checkpoint was saved by this run, as far as its manifest can be read."""
+        folder = self.path(number)
+        try:
+            return not folder.is_symlink() and _read_json(folder / MANIFEST)["run"] == self.run
+        except (StateError, KeyError):
+            return False
 
     def _remove(self, number: int) -> None:
         # Under another name first: a kill must not leave half of it under its own.
@@ -233,6 +244,11 @@ def find(path: Path) -> Checkpoint | None:
     StateError
         If what is there is damaged.
     """
+    if path.exists() and not path.is_dir():
+        raise StateError(
+            f"{path} is a file: a checkpoint is a folder here, and what CNTK saved in files "
+            "cannot be read"
+        )
     if (path / MANIFEST).exists() or _NAME.fullmatch(path.name):
         return Checkpoint(path) if path.exists() else None
     return CheckpointStore(path).newest()
@@ -269,14 +285,15 @@ class _DigestingFile:
         return {"size": self._size, "sha256": self._digest.hexdigest()}
 
 
-def _write_files(folder: Path, contents: Contents) -> None:
+def _write_files(folder: Path, contents: Contents, run: str) -> None:
     files = {}
     for name, write in contents.items():
         with open_new(folder / name) as file:
             digesting = _DigestingFile(file)
             write(digesting)
             files[name] = digesting.entry()
-    manifest = {"format": FORMAT, "sweephand": version("sweephand"), "files": files}
+    manifest: dict[str, Any] = {"format": FORMAT, "sweephand": version("sweephand")}
+    manifest |= {"run": run, "files": files}
     manifest["sha256"] = _digest(manifest)
     with open_new(folder / MANIFEST) as file:
         file.write(json.dumps(manifest, indent=1).encode())
@@ -300,7 +317,7 @@ def _check_file(folder: Path, name: str, wanted: Any) -> None:
     if not _PLAIN_NAME.fullmatch(name):
         raise StateError(f"{folder / MANIFEST} lists a file of the name {name!r}")
     try:
-        with (folder / name).open("rb") as file:
+        with open_regular(folder / name) as file:
             size = os.fstat(file.fileno()).st_size
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
@@ -314,9 +331,12 @@ def _check_file(folder: Path, name: str, wanted: Any) -> None:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes(), object_pairs_hook=unique)
+        with open_regular(path) as file:
+            found = json.loads(file.read().decode(), object_pairs_hook=unique)
     except OSError as error:
         raise StateError(f"{path} cannot be read: {error}") from error
+    except StateError:
+        raise
     except (ValueError, RecursionError) as error:
         raise StateError(f"{path} is no JSON: {error}") from error
     if not isinstance(found, dict):
@@ -329,11 +349,10 @@ def _number(folder: Path) -> int | None:
     return None if found is None else int(found[1])
 
 
-def _explained(error: OSError, folder: Path) -> OSError:
+def _explained(error: OSError, what: str) -> OSError:
     """Return an error of the same kind that says what was being done."""
     return OSError(
         error.errno,
-        f"no checkpoint could be saved in {folder}, those that were there stay: "
-        f"{error.strerror or error}",
+        f"{what}, those that were there stay: {error.strerror or error}",
         error.filename,
     )

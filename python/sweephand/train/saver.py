@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 from sweephand.errors import StateError
 from sweephand.train.checkpoint import Checkpoint, CheckpointStore, find
 from sweephand.train.checkpoint_writer import CheckpointWriter
+from sweephand.train.folder_lock import FolderLock, refuse_file
 from sweephand.train.session_configs import CheckpointConfig
 from sweephand.train.snapshot import Snapshot
-from sweephand.train.workers import Workers
+from sweephand.train.workers import Workers, on_first
 
 logger = logging.getLogger("sweephand")
 
@@ -25,6 +27,7 @@ class Saver:
         self._config = config
         self._workers = workers
         self._writer = CheckpointWriter(self.store)
+        self._lock = FolderLock(self.store.folder)
 
     @property
     def restores(self) -> bool:
@@ -34,8 +37,13 @@ class Saver:
     def begin_with(self) -> Checkpoint | None:
         """Return the checkpoint that training begins with, or None if it begins afresh.
 
+        The folder is ours from here to `close`. What goes on from its newest checkpoint is the
+        same run, whose older ones are removed; anything else is a new one.
+
         Raises
         ------
+        FolderInUseError
+            If another run saves there.
         FileNotFoundError
             If one is required, and there is none.
         StateError
@@ -43,7 +51,8 @@ class Saver:
         NotADirectoryError
             If what is to be the folder of checkpoints is a file.
         """
-        self.store.check()
+        refuse_file(self.store.folder)
+        on_first(self._workers, self._lock.acquire)
         restore = self._config.restore
         if restore is False:
             return None
@@ -53,6 +62,9 @@ class Saver:
             raise FileNotFoundError(
                 f"restore={restore!r}, but there is no checkpoint in {path}"
             )
+        if found is not None and found.run is not None and path == self.store.folder:
+            self.store = replace(self.store, run=found.run)
+            self._writer = CheckpointWriter(self.store)
         return found
 
     def next_number(self) -> int:
@@ -83,8 +95,10 @@ class Saver:
         return self._writer.wait()
 
     def close(self) -> None:
-        """Wait for what is being written; a failure is logged."""
+        """Wait for what is being written, and give the folder back; a failure is logged."""
         try:
             self._writer.wait()
         except (OSError, StateError) as error:
             logger.error("%s", error)
+        finally:
+            self._lock.release()

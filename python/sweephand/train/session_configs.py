@@ -57,13 +57,15 @@ class CheckpointConfig:
     Parameters
     ----------
     filename : path or None
-        The folder that checkpoints are kept in; None: there are none.
+        The folder that checkpoints are kept in, whatever its name: CNTK's ``"model.cp"`` is a
+        folder here. One run at a time saves in it. None: there are none.
     frequency : None, int or (int, unit)
         As for `training_session`.
     restore : {"auto", True, False} or path
         What training begins with. "auto": the newest checkpoint that is whole, or none, which
         is said. True: the newest one, and an error if there is none. A path: that one. False:
-        none.
+        none. What goes on from the newest one is the same run; checkpoints of another run are
+        never removed.
     preserve_all : bool
         Never remove a checkpoint.
     keep_last : int, optional

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import StateError
+from sweephand.train.regular_file import open_regular
 
 ITEM_BYTES = {
     "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "C64": 8,
@@ -86,7 +87,8 @@ def read_tensors(path: Path) -> dict[str, TensorBytes]:
     StateError
         If the file is not of this format: naming it, and what is wrong.
     """
-    content = np.fromfile(path, np.uint8)
+    with open_regular(path) as file:
+        content = np.fromfile(file, np.uint8)
     try:
         return dict(_parse(content))
     except (ValueError, KeyError, TypeError, RecursionError) as error:

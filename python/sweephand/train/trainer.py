@@ -12,11 +12,13 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from uuid import uuid4
 
 from sweephand.checks import check_int
 from sweephand.errors import ArgumentTypeError, LossScaleError, StateError
 from sweephand.streams import StreamInfo, name_of
 from sweephand.train.checkpoint import CheckpointStore, find
+from sweephand.train.folder_lock import FolderLock
 from sweephand.train.mean_criterion import MeanDetector
 from sweephand.train.numpy_model import NumpyLearner, NumpyModel
 from sweephand.train.pace import Clock
@@ -123,6 +125,7 @@ class Trainer:
         check_stateful(self._stateful)
         self.consumed = Clock()
         self.applied = Clock()
+        self._run = uuid4().hex  # of which its checkpoints are
         self._scheduled = _scheduled(self._model)
         self._told: dict[str, float] = {}  # the value of each when it was last told
         self._pending: _Pending | None = None
@@ -274,25 +277,29 @@ class Trainer:
         Parameters
         ----------
         path : path
-            The folder that checkpoints are kept in. Older ones are removed when the new one
-            has been read back.
+            The folder that checkpoints are kept in, whatever its name: ``"m.ckpt"`` is one too.
+            When the new one has been read back, older ones are removed that this trainer saved,
+            or the run whose newest one it has restored.
         external_state : dict, optional
             Of what JSON can hold; `restore_from_checkpoint` returns it.
 
         Raises
         ------
         OSError
-            If it cannot be written; older ones stay.
+            If it cannot be written, or another run is saving there; older ones stay.
         TypeError
             If JSON cannot hold a state.
         """
         check_json("external_state", external_state)
         snapshot = self.capture()
         snapshot.state["external"] = external_state
-        store = CheckpointStore(Path(path))
-        on_first(
-            self._model.workers, lambda: store.write(store.next_number(), snapshot.contents())
-        )
+        store = CheckpointStore(Path(path), run=self._run)
+
+        def write() -> None:
+            with FolderLock(store.folder):
+                store.write(store.next_number(), snapshot.contents())
+
+        on_first(self._model.workers, write)
 
     def restore_from_checkpoint(self, path: str | Path) -> Any:
         """Continue from a checkpoint, and return its external state.
@@ -314,6 +321,8 @@ class Trainer:
             raise FileNotFoundError(f"there is no checkpoint in {path}")
         snapshot = Snapshot.read(checkpoint, self._model)
         self.restore(snapshot)
+        if checkpoint.run is not None and checkpoint.folder != Path(path):
+            self._run = checkpoint.run  # which goes on
         return snapshot.state.get("external")
 
     def capture(self) -> Snapshot:
