@@ -85,6 +85,25 @@ const T* read(const Tensor& run, std::span<T> buffer) {
   });
 }
 
+// Lets weights become what their parameters of 16 bits hold, where someone else has written to
+// them: an update leaves the image of the weights there.
+void take_over(const Tensor& run, std::span<float> weights) {
+  const std::span<const std::uint16_t> held(run.as<std::uint16_t>(), run.size);
+  std::array<std::uint16_t, kChunk> buffer;
+  const std::span<std::uint16_t> image = std::span(buffer).first(run.size);
+  const bool is_float16 = run.type == FloatType::kFloat16;
+  if (is_float16) {
+    round_to_float16(weights, image);
+  } else {
+    std::ranges::transform(weights, image.begin(), float_to_bfloat16);
+  }
+  if (std::ranges::equal(held, image)) return;
+  for (std::size_t i = 0; i < run.size; ++i) {
+    if (held[i] == image[i]) continue;
+    weights[i] = is_float16 ? float16_to_float(held[i]) : bfloat16_to_float(held[i]);
+  }
+}
+
 void write(std::span<const float> values, const Tensor& run) {
   if (run.type == FloatType::kFloat16) {
     round_to_float16(values, {run.as<std::uint16_t>(), run.size});
@@ -100,6 +119,11 @@ void update_piece(const Slot& slot, const TensorPiece& piece, const Step& step,
   const std::size_t end = piece.begin + piece.size;
   for (std::size_t begin = piece.begin; begin < end; begin += kChunk) {
     const std::size_t size = std::min(kChunk, end - begin);
+    if constexpr (std::is_same_v<T, float>) {
+      if (slot.parameter.data != slot.weights.data) {
+        take_over(slot.parameter.part(begin, size), {slot.weights.as<T>() + begin, size});
+      }
+    }
     const Run<T> run{.weights = slot.weights.as<T>() + begin,
                      .first = slot.first_moment.as<T>() + begin,
                      .second = slot.second_moment.as<T>() + begin,

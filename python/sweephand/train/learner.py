@@ -50,7 +50,7 @@ class Learner:
 
     The arithmetic is done in one pass over memory, in float32, or in float64 for parameters of
     float64. For parameters of 16 bits the learner keeps float32 weights of its own, of which
-    the parameters are the rounded image.
+    the parameters are the rounded image; what others write to them is taken over.
 
     Parameters
     ----------
@@ -227,9 +227,9 @@ class Learner:
         return [self._names[i] for i in members]
 
     def reload_parameters(self) -> None:
-        """Take the parameters as they are now, after someone else has written to them.
+        """Round the float32 weights of parameters of 16 bits to what these hold.
 
-        Only parameters of 16 bits need it: their float32 weights become what they hold.
+        An update does so by itself for those elements that someone else has written to.
         """
         for array, weights in zip(self.parameters.values(), self._weights, strict=True):
             weights[...] = array
@@ -243,6 +243,7 @@ class Learner:
             ``"arrays"``: copies of moments and float32 weights by ``"kind/parameter"``; all
             else can be held by JSON.
         """
+        self._take_over()
         arrays = {key: array.copy() for key, array in self._arrays().items()}
         return {
             "learner": type(self).__name__,
@@ -293,6 +294,14 @@ class Learner:
         ]
         if differing:
             raise StateError(f"the state is of other parameters: {', '.join(differing[:5])}")
+
+    def _take_over(self) -> None:
+        """Let weights become what others have written to their parameters of 16 bits."""
+        for array, weights in zip(self.parameters.values(), self._weights, strict=True):
+            if array.dtype.itemsize == 2:
+                with np.errstate(over="ignore"):  # rounded as an update does
+                    written = array != weights.astype(array.dtype)
+                weights[written] = array[written]
 
     def _hyperparameters(self) -> dict[str, Any]:
         """Return all but the learning rate, each under its first name."""
