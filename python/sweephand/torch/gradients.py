@@ -42,6 +42,43 @@ def divide(
     return DeviceFindings(names, gradients, divisor, measure_underflow)
 
 
+def in_own_memory(gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Return gradients that can be changed in place, each without changing another.
+
+    Autograd expands one number to a gradient, and gives several parameters the same one. Such a
+    gradient is replaced by a copy; all others are the same objects.
+    """
+    owned = list(gradients)
+    places = sorted((*_extent(values_of(one)), i) for i, one in enumerate(owned))
+    reached = 0
+    for begin, end, i in places:
+        if begin < reached or end < begin:
+            owned[i] = owned[i].clone()
+        reached = max(reached, end)
+    return owned
+
+
+def values_of(gradient: Tensor) -> Tensor:
+    """Return the dense values of a gradient that lie on this worker."""
+    if gradient.is_sparse:
+        return gradient.coalesce().values()
+    local: Tensor = gradient.to_local() if hasattr(gradient, "to_local") else gradient
+    return local
+
+
+def _extent(gradient: Tensor) -> tuple[int, int]:
+    """Return where its memory begins and ends; it ends before if it overlaps with itself."""
+    begin = gradient.data_ptr()
+    if gradient.is_contiguous() or not gradient.numel():
+        return begin, begin + gradient.nbytes
+    span = 1  # elements from the first to behind the last, of the dimensions so far
+    for stride, size in sorted(zip(gradient.stride(), gradient.shape, strict=True)):
+        if size > 1 and stride < span:
+            return begin, begin - 1
+        span += (size - 1) * stride
+    return begin, begin + span * gradient.element_size()
+
+
 def memory_of(gradient: Tensor) -> Array | None:
     """Return the memory of a dense tensor as the core takes it.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sweephand.errors import ArgumentTypeError
-from sweephand.torch.gradients import divide
+from sweephand.torch.gradients import divide, in_own_memory, values_of
 from sweephand.train.agreement import Reduce
 from sweephand.train.findings import Findings
 from sweephand.train.hyperparameters import check_hyperparameter
@@ -126,14 +126,14 @@ class TorchInner:
     def divided(
         self, names: Sequence[str], gradients: Sequence[Any], divisor: float
     ) -> tuple[list[Any], Findings]:
-        """Divide gradients in place; sparse ones are coalesced first, and so replaced."""
+        """Divide gradients in place; those that are sparse or share memory are replaced."""
         for name, gradient in zip(names, gradients, strict=True):
             if not isinstance(gradient, Tensor) or not gradient.is_floating_point():
                 raise TypeError(f"the gradient of {name} must be a tensor of a floating type")
-        gradients = [g.coalesce() if g.is_sparse else g for g in gradients]
+        gradients = in_own_memory([g.coalesce() if g.is_sparse else g for g in gradients])
         findings = divide(
             names,
-            [_values(gradient) for gradient in gradients],
+            [values_of(gradient) for gradient in gradients],
             divisor,
             num_threads=self._num_threads,
             measure_underflow=self._measure_underflow,
@@ -193,11 +193,3 @@ class TorchInner:
 
 def _own_name(name: str) -> str:
     return "betas" if name in BETAS else KERAS_NAMES.get(name, name)
-
-
-def _values(gradient: Tensor) -> Tensor:
-    """Return the dense values of a gradient that lie on this worker."""
-    if gradient.is_sparse:
-        return gradient.coalesce().values()
-    local: Tensor = gradient.to_local() if hasattr(gradient, "to_local") else gradient
-    return local

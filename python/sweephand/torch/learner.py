@@ -8,6 +8,7 @@ from torch import Tensor
 
 from sweephand.checks import check_int
 from sweephand.errors import ArgumentTypeError, LossScaleError, StateError
+from sweephand.torch.gradients import in_own_memory
 from sweephand.torch.inner import are_optimizers
 from sweephand.train.clipping import Clipping
 from sweephand.train.loss_scale import LossScaleOptimizer
@@ -120,8 +121,8 @@ class Learner:
         ----------
         gradient_sums : sequence of Tensor or None, or None
             For each parameter, in order, the sum of the gradients over the samples; None takes
-            what the parameters hold as ``.grad``. They are divided in place. Under a loss scale
-            they still carry it.
+            what the parameters hold as ``.grad``. They are divided in place, but for those that
+            share memory. Under a loss scale they still carry it.
         num_samples : int
             Label samples of the minibatch, over all workers; at least 1.
         sweeps_ended : int
@@ -150,9 +151,10 @@ class Learner:
         if self._loss_scale is not None:
             self._loss_scale.unscale_(num_samples)
         else:
-            for parameter in self.parameters:
-                if parameter.grad is not None:
-                    parameter.grad.div_(num_samples)
+            held = [one for one in self.parameters if one.grad is not None]
+            owned = in_own_memory([one.grad for one in held if one.grad is not None])
+            for parameter, gradient in zip(held, owned, strict=True):
+                parameter.grad = gradient.div_(num_samples)
         return self._finish(num_samples, sweeps_ended, minibatch_ids)
 
     def step(

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -133,10 +134,28 @@ def look(
         Whether the gradients are divided by the scale, or only looked at.
     num_threads : int
         Threads that share the work; the result does not depend on them.
+
+    Raises
+    ------
+    ValueError
+        If two that are to be divided share memory: it would be divided twice.
     """
+    if in_place:
+        _check_apart(names, gradients)
     pass_over = _core.unscale if in_place else _core.examine
     counts = pass_over(gradients, scale, num_threads, False)
     return ArrayFindings(names, sum(gradient.size for gradient in gradients), *counts)
+
+
+def _check_apart(names: Sequence[str], gradients: Sequence[Array]) -> None:
+    """Refuse arrays that share memory."""
+    places = sorted((one.ctypes.data, i) for i, one in enumerate(gradients) if one.nbytes)
+    for (begin, i), (following, k) in pairwise(places):
+        if begin + gradients[i].nbytes > following:
+            raise ValueError(
+                f"the gradients of {names[i]} and {names[k]} share memory, which would be "
+                "divided twice: give a copy for one of them"
+            )
 
 
 def core_array(array: object, name: str) -> Array:

@@ -306,7 +306,8 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         Returns
         -------
         list
-            The same objects, None where None was given. A scalar or sparse one is replaced.
+            The same objects, None where None was given. A scalar or sparse one is replaced, and
+            one of torch that shares memory with another, or in itself.
 
         Raises
         ------
