@@ -1,18 +1,20 @@
 """A learner around any torch optimizer: rates by samples seen, gradients as sums."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sweephand.checks import check_int
-from sweephand.errors import ArgumentTypeError, LossScaleError, StateError
+from sweephand.checks import check_int, check_number
+from sweephand.errors import ArgumentTypeError, LossScaleError
 from sweephand.torch.gradients import in_own_memory
 from sweephand.torch.inner import are_optimizers
 from sweephand.train.clipping import Clipping
 from sweephand.train.loss_scale import LossScaleOptimizer
 from sweephand.train.pace import Pace
+from sweephand.train.read_state import check_keys, reading
 from sweephand.train.schedules import Schedule
 from sweephand.train.step_result import StepResult
 from sweephand.train.wrapping import listed
@@ -187,12 +189,20 @@ class Learner:
         Raises
         ------
         StateError
-            If a key is missing; nothing is changed then.
+            If it is none, or of other groups; nothing is changed then.
         """
-        if missing := {"pace", "proportions"} - state.keys():
-            raise StateError(f"the state of a learner lacks {', '.join(sorted(missing))}")
+        check_keys("a learner", state, self.state_dict())
+        with reading("a learner"):
+            proportions = [check_number("a proportion", one) for one in state["proportions"]]
+            if len(proportions) != len(self._proportions):
+                raise ValueError(
+                    f"it has {len(proportions)} groups with rates of their own, here are "
+                    f"{len(self._proportions)}"
+                )
+            if not all(math.isfinite(one) for one in proportions):
+                raise ValueError(f"proportions must be finite, got {proportions}")
         self.pace.load_state_dict(state["pace"])
-        self._proportions = list(state["proportions"])
+        self._proportions = proportions
 
     def _prepare(self, num_samples: int, sweeps_ended: int) -> None:
         """Check the numbers of a step and write its rates."""

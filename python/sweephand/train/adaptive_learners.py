@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 
 from sweephand import _core
-from sweephand.errors import StateError
+from sweephand.checks import check_number
 from sweephand.train.findings import Array
 from sweephand.train.hyperparameters import Decay, HasBetas, HasEpsilon, check_rate
 from sweephand.train.learner import Learner, LearnerOptions, Rule
+from sweephand.train.read_state import check_keys, reading
 from sweephand.train.schedules import Schedule
 
 
@@ -70,8 +71,17 @@ class Adam(HasBetas, HasEpsilon, Learner):
 
     def _check_state(self, state: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         super()._check_state(state, arrays)
-        if "left" not in state:
-            raise StateError("the state of a learner lacks left")
+        check_keys("a learner", state, ("left",))
+        with reading("a learner"):
+            left = [
+                check_number("left", one)
+                for first, second in state["left"]
+                for one in (first, second)
+            ]
+            if len(left) != 2 * len(self._weights) or not all(0 <= one <= 1 for one in left):
+                raise ValueError(
+                    f"left must be two numbers of [0, 1] for each parameter: {left}"
+                )
 
     def _rules(
         self, members: list[int], num_samples: int

@@ -15,7 +15,6 @@ an older one is removed. So at any moment, and after any kill, the newest checkp
 Only checkpoints of the same run are ever removed. REQUIRES for writing: the lock of the store.
 """
 
-import errno
 import hashlib
 import json
 import logging

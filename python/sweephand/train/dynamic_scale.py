@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from sweephand.checks import check_flag, check_int, check_number
-from sweephand.errors import StateError
 from sweephand.train.findings import Cause
+from sweephand.train.read_state import read_count, reading
 
 DEFAULT_SCALE = 2.0**15
 DEFAULT_GROWTH_STEPS = 2000
@@ -144,14 +144,10 @@ class DynamicScale:
         StateError
             If a value is missing or none that a scale, counter or credit can have.
         """
-        try:
+        with reading("a loss scale"):
             scale = scale_number("the scale", state["scale"])
-            counter = check_int("the counter", state["counter"], least=0)
-            credit = check_int("the hysteresis credit", state["credit"], least=0)
-        except KeyError as error:
-            raise StateError(f"the state of a loss scale lacks {error}") from error
-        except ValueError as error:
-            raise StateError(f"this is no state of a loss scale: {error}") from error
+            counter = read_count("the counter", state["counter"])
+            credit = read_count("the hysteresis credit", state["credit"])
         if self.settings.dynamic:
             self.scale = min(max(scale, self.settings.min_scale), self.settings.max_scale)
             self.counter = counter

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from sweephand.errors import StateError
+from sweephand.train.read_state import reading
 
 Reader: TypeAlias = Callable[[Mapping[str, Any]], tuple[Any, Any]]
 
@@ -52,11 +52,7 @@ def read_foreign(state: Mapping[str, Any]) -> dict[str, Any] | None:
     for keys, reader in READERS.items():
         if not all(key in state for key in keys):
             continue
-        try:
+        with reading(f"a loss scale with {', '.join(keys)}"):
             scale, counter = reader(state)
             return {"scale": float(scale), "counter": int(counter)}
-        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-            raise StateError(
-                f"cannot read a loss-scale state with {keys}: {error!r}"
-            ) from error
     return None

@@ -105,8 +105,9 @@ class Action:
     def load_state_dict(self, state: dict[str, Any], progress: Progress) -> None:
         """Continue from a state; of another frequency, from where progress is."""
         is_same = state["every"] == [self.frequency.count, self.frequency.unit]
-        self.index = state["index"] if is_same else self._passed(progress)
-        self._done_at = state["done_at"]
+        index, done_at = (check_int(name, state[name], 0) for name in ("index", "done_at"))
+        self.index = index if is_same else self._passed(progress)
+        self._done_at = done_at
 
     def _passed(self, progress: Progress) -> int:
         if not self.frequency.count:

@@ -13,7 +13,8 @@ from sweephand.errors import StateError
 from sweephand.train.clipping import Clipping
 from sweephand.train.findings import Array, core_array, look
 from sweephand.train.hyperparameters import check_hyperparameter
-from sweephand.train.pace import Pace, read_schedule, schedule_state
+from sweephand.train.pace import Pace, read_value, schedule_state
+from sweephand.train.read_state import check_keys, reading
 from sweephand.train.schedules import Schedule
 
 Rule: TypeAlias = (
@@ -268,12 +269,14 @@ class Learner:
         """
         arrays = self._arrays()
         self._check_state(state, arrays)
+        values = self._read_hyperparameters(state)
         self.pace.load_state_dict(state["pace"])
         for name, present in self._hyperparameters().items():
-            value = read_schedule(state["hyperparameters"][name])
-            if value != present:
-                logger.warning("%s is %s as in the checkpoint, not %s", name, value, present)
-            setattr(self, name, value)
+            if values[name] != present:
+                logger.warning(
+                    "%s is %s as in the checkpoint, not %s", name, values[name], present
+                )
+            setattr(self, name, values[name])
         for key, array in arrays.items():
             array[...] = state["arrays"][key]
         for name, array in self.parameters.items():
@@ -282,18 +285,31 @@ class Learner:
                     array[...] = weights.astype(array.dtype)
 
     def _check_state(self, state: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        if missing := {"learner", "pace", "hyperparameters", "arrays"} - state.keys():
-            raise StateError(f"the state of a learner lacks {', '.join(sorted(missing))}")
+        check_keys("a learner", state, ("learner", "pace", "hyperparameters", "arrays"))
         if state["learner"] != type(self).__name__:
             raise StateError(
                 f"the state is of a {state['learner']}, this is a {type(self).__name__}"
             )
         theirs = state["arrays"]
+        check_keys("a learner's arrays", theirs, ())
         differing = sorted(arrays.keys() ^ theirs.keys()) or [
-            key for key, array in arrays.items() if array.shape != theirs[key].shape
+            key
+            for key, array in arrays.items()
+            if (array.shape, array.dtype)
+            != (np.shape(theirs[key]), getattr(theirs[key], "dtype", None))
         ]
         if differing:
             raise StateError(f"the state is of other parameters: {', '.join(differing[:5])}")
+
+    def _read_hyperparameters(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of a state, checked, by name."""
+        with reading("a learner"):
+            theirs = state["hyperparameters"]
+            values = {name: read_value(theirs[name]) for name in self._hyperparameters()}
+            for name, value in values.items():
+                if not isinstance(value, Schedule):
+                    check_hyperparameter(name, value)
+        return values
 
     def _take_over(self) -> None:
         """Let weights become what others have written to their parameters of 16 bits."""

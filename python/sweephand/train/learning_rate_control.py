@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sweephand.checks import check_flag, check_number
-from sweephand.errors import StateError
+from sweephand.train.read_state import reading
 
 REDUCTION = 0.618
 INCREASE = 1.382
@@ -133,9 +133,8 @@ class RateController:
         StateError
             If it is none.
         """
-        try:
-            self.previous = check_number("previous", state["previous"])
-            self.factor = check_number("factor", state["factor"])
+        with reading("learning-rate control"):
+            previous = check_number("previous", state["previous"])
+            factor = check_number("factor", state["factor"])
             self._is_reducing = check_flag("is_reducing", state["is_reducing"])
-        except (KeyError, ValueError) as error:
-            raise StateError(f"this is no state of learning-rate control: {error}") from error
+        self.previous, self.factor = previous, factor

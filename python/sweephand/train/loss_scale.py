@@ -9,7 +9,6 @@ from enum import Enum
 from typing import Any, Generic, TypeVar, overload
 
 from sweephand.checks import check_flag, check_function, check_int
-from sweephand.errors import StateError
 from sweephand.train.agreement import Reduce, agree
 from sweephand.train.dynamic_scale import (
     DynamicScale,
@@ -22,6 +21,7 @@ from sweephand.train.foreign_scale import read_foreign
 from sweephand.train.hyperparameters import PassesHyperparametersOn
 from sweephand.train.inner import Inner, StepUndone
 from sweephand.train.numpy_inner import NumpyInner
+from sweephand.train.read_state import check_keys, read_count, reading
 from sweephand.train.step_log import Hook, StepLog
 from sweephand.train.step_result import CauseName, StepResult
 from sweephand.train.wrapping import inner_of, listed, mark_wrapped
@@ -468,6 +468,7 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         StateError
             If a key is missing or a value impossible; nothing is changed then.
         """
+        check_keys("a loss scale", state, ())
         if not state:
             warnings.warn("an empty loss-scale state: starting afresh", stacklevel=2)
             self._rule = DynamicScale(self._rule.settings)
@@ -475,15 +476,10 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
             return
         if (found := read_foreign(state)) is not None:
             state = self.state_dict() | found
-        if missing := self.state_dict().keys() - state.keys():
-            raise StateError(f"the state of a loss scale lacks {', '.join(sorted(missing))}")
-        try:
-            counts = {
-                key: check_int(key, state[key], least=0) for key in self._log.state_dict()
-            }
+        check_keys("a loss scale", state, self.state_dict())
+        with reading("a loss scale"):
+            counts = {key: read_count(key, state[key]) for key in self._log.state_dict()}
             settings = dict(state["settings"])
-        except (TypeError, ValueError) as error:
-            raise StateError(f"this is no state of a loss scale: {error}") from error
         self._rule.load_state_dict(state)
         self._log.load_state_dict(counts)
         for name, value in asdict(self._rule.settings).items():

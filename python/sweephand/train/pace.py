@@ -1,12 +1,13 @@
 """Where a learner stands: its two clocks, and the learning rate they lead to."""
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sweephand.checks import check_number
-from sweephand.errors import StateError
+from sweephand.checks import check_int, check_number
+from sweephand.train.read_state import check_keys, read_counts, read_optional, reading
 from sweephand.train.schedules import (
     Schedule,
     learning_parameter_schedule,
@@ -129,21 +130,24 @@ class Pace:
             "factor": self.factor,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state. Its schedule wins over the present one, and that is logged.
 
         Raises
         ------
         StateError
-            If the state lacks a key; nothing is changed then.
+            If it is none; nothing is changed then.
         """
-        try:
-            consumed, applied = Clock(**state["consumed"]), Clock(**state["applied"])
-            origin = {name: Clock(**clock) for name, clock in state["origin"].items()}
-            schedule = read_schedule(state["schedule"])
+        check_keys("a learner's clocks", state, self.state_dict())
+        with reading("a learner's clocks"):
+            consumed, applied = (read_counts(Clock, state[c]) for c in ("consumed", "applied"))
+            origin = {c: read_counts(Clock, state["origin"][c]) for c in self._origin}
+            schedule = None
+            if state["schedule"] is not None:
+                schedule = read_schedule(state["schedule"])
             factor = check_number("the factor", state["factor"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"this is no state of a learner's clocks: {error!r}") from error
+            if not 0 < factor < math.inf:
+                raise ValueError(f"the factor must be positive and finite, got {factor}")
         if schedule != self.schedule:
             logger.warning(
                 "the learning rates of the checkpoint are used, %s, and not %s",
@@ -170,12 +174,29 @@ def schedule_state(value: Any) -> Any:
     return asdict(value) if isinstance(value, Schedule) else value
 
 
-def read_schedule(state: Any) -> Any:
-    """Return what `schedule_state` was given."""
-    if not isinstance(state, Mapping):
-        return state
-    steps = tuple((epochs, value) for epochs, value in state["steps"])
-    return Schedule(**{**state, "steps": steps})
+def read_value(state: Any) -> Any:
+    """Return what `schedule_state` was given, a schedule or a plain value."""
+    return read_schedule(state) if isinstance(state, Mapping) else state
+
+
+def read_schedule(state: Mapping[str, Any]) -> Schedule[float]:
+    """Return a schedule; one that nothing here would make is refused with an error."""
+    steps = tuple(
+        (check_int("the number of epochs", epochs), _finite("a value", value))
+        for epochs, value in state["steps"]
+    )
+    if not steps or state["follows"] not in ("applied", "consumed"):
+        raise ValueError(f"it holds the schedule {dict(state)}")
+    epoch_size, minibatch_size = (
+        read_optional(check_int, name, state[name]) for name in ("epoch_size", "minibatch_size")
+    )
+    return Schedule(steps, epoch_size, minibatch_size, state["follows"])
+
+
+def _finite(name: str, value: object) -> float:
+    if not 0 <= check_number(name, value) < math.inf:
+        raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
+    return value  # type: ignore[return-value]
 
 
 def as_schedule(lr_schedule: float | Schedule[float]) -> Schedule[float]:

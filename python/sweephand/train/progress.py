@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from sweephand.checks import check_int
+from sweephand.train.read_state import read_counts
 
 Kind: TypeAlias = Literal["training", "summary", "validation", "test", "change", "event"]
 Figures: TypeAlias = Mapping[str, float | int | str]
@@ -172,8 +173,8 @@ class PeriodicWriter(ABC):
         return asdict(self._window)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on averaging from a state."""
-        self._window = Window(**state)
+        """Go on averaging from a state; afresh if it is empty."""
+        self._window = read_counts(Window, state) if state else Window()
 
     def _is_due(self, step: int) -> bool:
         if self._freq is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sweephand.errors import StateError
+from sweephand.train.read_state import reading
 
 
 def capture_random_state() -> dict[str, Any]:
@@ -26,12 +26,10 @@ def restore_random_state(state: Mapping[str, Any]) -> None:
     StateError
         If it is no such state.
     """
-    try:
+    with reading("random generators"):
         python_version, words, gauss = state["python"]
         random.setstate((python_version, tuple(words), gauss))
         np.random.set_state(state["numpy"])  # noqa: NPY002
-    except (KeyError, TypeError, ValueError) as error:
-        raise StateError(f"this is no state of random generators: {error!r}") from error
 
 
 def plain(state: Any) -> Any:

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
+from sweephand.checks import check_flag, check_int, check_number
 from sweephand.errors import StateError
 from sweephand.train.feed import Feed
 from sweephand.train.frequency import Action, Frequency, Unit
 from sweephand.train.progress import Record, Step, Window
+from sweephand.train.read_state import read_count, read_counts, read_optional, reading
 from sweephand.train.session_configs import Source
 from sweephand.train.snapshot import Snapshot
 from sweephand.train.trainer import Trainer
@@ -106,17 +108,16 @@ class Run:
             raise StateError(
                 "the checkpoint was not saved by a session: it has no position of a source"
             )
-        try:
+        with reading("a run"):
             run = state["run"]
+            size = read_optional(check_int, "size", run["size"])
+            has_label = check_flag("has_label_per_sequence", run["has_label_per_sequence"])
+            validated = _read_validated(run["validated"])
             self._restore_source_and_trainer(snapshot)
             for name, action in self.actions.items():
                 action.load_state_dict(run["actions"][name], self)
             self.figures.load_state_dict(run["figures"])
-            self.size = run["size"]
-            self.has_label_per_sequence = run["has_label_per_sequence"]
-            self.validated = tuple(run["validated"]) if run["validated"] else None
-        except (KeyError, TypeError) as error:
-            raise StateError(f"this is no state of a run: {error!r}") from error
+        self.size, self.has_label_per_sequence, self.validated = size, has_label, validated
 
     def _restore_source_and_trainer(self, snapshot: Snapshot) -> None:
         """Restore both, or none if one of them refuses."""
@@ -167,5 +168,12 @@ class Figures:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from both."""
-        self.epoch = Window(**state["epoch"])
-        self.summary = Window(**state["summary"])
+        epoch, summary = (read_counts(Window, state[name]) for name in ("epoch", "summary"))
+        self.epoch, self.summary = epoch, summary
+
+
+def _read_validated(state: Any) -> tuple[int, float] | None:
+    if state is None:
+        return None
+    step, loss = state
+    return read_count("a step", step), check_number("a loss", loss)

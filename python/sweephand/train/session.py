@@ -7,8 +7,7 @@ import math
 import sys
 from collections.abc import Callable
 
-from sweephand.checks import check_int
-from sweephand.errors import StateError
+from sweephand.checks import check_flag, check_int
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.train.checkpoint import Checkpoint
 from sweephand.train.feed import Evaluation, Feed, evaluate
@@ -17,6 +16,7 @@ from sweephand.train.learning_rate_control import LearningRateControl
 from sweephand.train.minibatch_scaling import MinibatchScaling
 from sweephand.train.preemption import PREEMPTED_EXIT_CODE, Preempted, Preemption
 from sweephand.train.progress import Window
+from sweephand.train.read_state import read_count, read_optional, read_text, reading
 from sweephand.train.request import Request, session_sizes
 from sweephand.train.run import Run
 from sweephand.train.saver import Saver
@@ -385,11 +385,10 @@ class TrainingSession:
     def _restore(self, snapshot: Snapshot) -> None:
         """Go on from where a session was saved."""
         self._run.restore(snapshot)
-        try:
+        with reading("a session"):
             state = snapshot.state["session"]
-            self._run.feed.begin_at(state["seconds"])
+            ended = read_optional(read_text, "ended", state["ended"])
+            is_tested = check_flag("is_tested", state["is_tested"])
+            self._run.feed.begin_at(read_count("seconds", state["seconds"]))
             self._steering.load_state_dict(state["steering"])
-            self._ended = state["ended"]
-            self._is_tested = state["is_tested"]
-        except KeyError as error:
-            raise StateError(f"the state of a session lacks {error}") from error
+        self._ended, self._is_tested = ended, is_tested

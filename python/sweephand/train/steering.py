@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sweephand.errors import StateError
+from sweephand.checks import check_flag, check_number
 from sweephand.train.learning_rate_control import LearningRateControl, RateController
 from sweephand.train.minibatch_scaling import MinibatchScaling
+from sweephand.train.read_state import read_count, read_optional, read_text, reading
 from sweephand.train.run import Run
 from sweephand.train.schedules import Schedule
 from sweephand.train.snapshot import Snapshot
@@ -138,14 +139,14 @@ class Steering:
         StateError
             If it is none.
         """
-        try:
+        with reading("a session"):
+            accepted = read_optional(read_count, "accepted", state["accepted"])
+            is_to_accept = check_flag("is_to_accept", state["is_to_accept"])
+            first_rate = check_number("first_rate", state["first_rate"])
+            ended = read_optional(read_text, "ended", state["ended"])
             self._controller.load_state_dict(state["control"])
-            self.accepted = state["accepted"]
-            self.is_to_accept = state["is_to_accept"]
-            self._first_rate = state["first_rate"]
-            self.ended = state["ended"]
-        except (KeyError, TypeError) as error:
-            raise StateError(f"this is no state of a session: {error!r}") from error
+        self.accepted, self.is_to_accept, self.ended = accepted, is_to_accept, ended
+        self._first_rate = first_rate
 
     def _decide(self, value: float) -> None:
         """Accept or reject an epoch, and change the rates."""

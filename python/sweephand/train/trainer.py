@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from sweephand.checks import check_int
-from sweephand.errors import ArgumentTypeError, LossScaleError, StateError
+from sweephand.errors import ArgumentTypeError, LossScaleError
 from sweephand.streams import StreamInfo, name_of
 from sweephand.train.checkpoint import CheckpointStore, find
 from sweephand.train.folder_lock import FolderLock
@@ -32,6 +32,7 @@ from sweephand.train.progress import (
     capture_windows,
     restore_windows,
 )
+from sweephand.train.read_state import read_counts, reading
 from sweephand.train.schedules import Schedule
 from sweephand.train.snapshot import Snapshot, check_json
 from sweephand.train.stateful import (
@@ -350,17 +351,16 @@ class Trainer:
         """
         self._pending = None
         state = snapshot.state
-        try:
-            consumed, applied = (Clock(**state["trainer"][c]) for c in ("consumed", "applied"))
+        with reading("a trainer"):
+            clocks = state["trainer"]
+            consumed, applied = (read_counts(Clock, clocks[c]) for c in ("consumed", "applied"))
             self._model.check(snapshot.files, state["model"])
             restore_states(self._stateful, state["stateful"])
             self._model.restore(snapshot.files, state["model"])
             self._restore_random_state(state["random"])
-        except (KeyError, TypeError) as error:
-            raise StateError(f"this is no state of a trainer: {error!r}") from error
+            if self._model.workers.index == 0:  # the others' were not saved
+                restore_windows(self.writers, state.get("writers", []))
         self.consumed, self.applied = consumed, applied
-        if self._model.workers.index == 0:  # the others' were not saved
-            restore_windows(self.writers, state.get("writers", []))
         self._stopwatch.forget()
 
     def settle(self) -> None:
