@@ -76,6 +76,9 @@ class TorchModel:
         self._criterion = criterion
         self._optimizers = [optimizer for one in learners for optimizer in one.optimizers]
         self._learned = self._check_coverage()
+        names = {id(parameter): name for name, parameter in self._learned.items()}
+        for scale in self.loss_scales:
+            scale.name_parameters(names)
         self._stand_ins: dict[bool, Data] = {}  # computed in place of empty shares
         self._was_differentiated = False
 

@@ -109,6 +109,7 @@ class Learner:
         self._clipping = Clipping(clip_norm_per_sample, clip_norm_per_minibatch)
         self._num_threads = check_int("num_threads", num_threads)
         self._names = list(self.parameters)
+        self._told_names = self._names
         self._images = [core_array(array, name) for name, array in self.parameters.items()]
         self._weights = [
             image if image.dtype in (np.float32, np.float64) else array.astype(np.float32)
@@ -210,22 +211,30 @@ class Learner:
                 f"got {len(gradients)}"
             )
         collected = {}
-        for i, (name, gradient) in enumerate(zip(self._names, gradients, strict=True)):
+        shapes = [array.shape for array in self.parameters.values()]
+        for i, (name, gradient) in enumerate(zip(self._told_names, gradients, strict=True)):
             if gradient is None:
                 continue
-            shape = self.parameters[name].shape
+            shape = shapes[i]
             if np.shape(gradient) != shape:
                 raise ValueError(
                     f"the gradient of {name} must have shape {shape}, got {np.shape(gradient)}"
                 )
             collected[i] = core_array(gradient, f"the gradient of {name}")
         if not collected:
-            raise ValueError(f"no parameter has a gradient: {', '.join(self._names[:5])}")
+            raise ValueError(f"no parameter has a gradient: {', '.join(self._told_names[:5])}")
         return collected
 
+    def name_parameters(self, names: Sequence[str]) -> None:
+        """Call the parameters so in results and errors, in their order.
+
+        A `Trainer` does so with the names in its model; `parameters` and states keep theirs.
+        """
+        self._told_names = [name for name, _ in zip(names, self._names, strict=True)]
+
     def names_of(self, members: Iterable[int]) -> list[str]:
-        """Return the names of parameters by number."""
-        return [self._names[i] for i in members]
+        """Return what parameters are called, by number."""
+        return [self._told_names[i] for i in members]
 
     def reload_parameters(self) -> None:
         """Round the float32 weights of parameters of 16 bits to what these hold.

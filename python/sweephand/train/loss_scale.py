@@ -159,6 +159,7 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
             check_flag("measure_underflow", measure_underflow),
         )
         self._inner_optimizer = inner_optimizer
+        self._names: Sequence[str] = ()  # of the model's parameters, if they were told
         self._rule = DynamicScale(
             check_settings(
                 dynamic=dynamic,
@@ -222,6 +223,14 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
     def is_unscaled(self) -> bool:
         """Whether gradients are unscaled and wait for the step."""
         return self._stage is Stage.UNSCALED
+
+    def name_parameters(self, names: Mapping[int, str]) -> None:
+        """Call parameters in results and errors by these names, which are given by ``id``.
+
+        A `Trainer` does so with the names in its model.
+        """
+        own = zip(self._inner.parameters(), self._inner.names(), strict=True)
+        self._names = [names.get(id(parameter), name) for parameter, name in own]
 
     @overload
     def get_scaled_loss(self, loss: Callable[[], T]) -> Callable[[], T]: ...
@@ -506,7 +515,7 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
     def _unscaled(self, gradients: list[Any], num_samples: int) -> list[Any]:
         """Return the gradients divided in place, and keep the verdict."""
         present = [i for i, gradient in enumerate(gradients) if gradient is not None]
-        names = self._inner.names()
+        names = self._names or self._inner.names()
         if len(names) != len(gradients):
             names = [f"gradient {i}" for i in range(len(gradients))]
         with self._discarding_on_error():
@@ -528,7 +537,8 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         reduce = self._reduce or self._inner.reduction()
         if findings is None and reduce is None:
             raise ValueError(
-                f"no parameter has a gradient: {', '.join(self._inner.names()[:5])}"
+                "no parameter has a gradient: "
+                f"{', '.join((self._names or self._inner.names())[:5])}"
             )
         cause = Cause.OK
         if self._check_finite:

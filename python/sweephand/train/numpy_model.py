@@ -67,6 +67,9 @@ class NumpyModel:
             {name: _place(array) for name, array in self._arrays.items()},
             [_place(a) for learner in self.learners for a in learner.parameters.values()],
         )
+        names = {_place(array): name for name, array in self._arrays.items()}
+        for learner in self.learners:
+            learner.name_parameters([names[_place(a)] for a in learner.parameters.values()])
 
     def train(self, parts: Sequence[Data], num_samples: int, sweeps_ended: int) -> Outcome:
         """Take one step, as `TrainedModel.train`."""

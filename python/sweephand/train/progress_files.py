@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any, TextIO
 
+from sweephand.train.arguments import check_path
 from sweephand.train.progress import PeriodicWriter, Record
 
 _COLUMNS = (
@@ -25,6 +26,7 @@ class JSONLProgressWriter(PeriodicWriter):
 
     def __init__(self, path: str | Path, freq: int | None = 100, first: int = 0) -> None:
         super().__init__(freq, first)
+        check_path("path", path)
         self._path = Path(path)
 
     def write(self, record: Record) -> None:
@@ -51,6 +53,7 @@ class CSVProgressWriter(PeriodicWriter):
 
     def __init__(self, path: str | Path, freq: int | None = 100, first: int = 0) -> None:
         super().__init__(freq, first)
+        check_path("path", path)
         self._path = Path(path)
 
     def write(self, record: Record) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from sweephand.checks import check_flag, check_int
 from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
+from sweephand.train.arguments import check_kind, check_source
 from sweephand.train.checkpoint import Checkpoint
 from sweephand.train.feed import Evaluation, Feed, evaluate
 from sweephand.train.frequency import Action, Frequency, FrequencySpec
@@ -100,6 +101,13 @@ class TrainingSession:
         test_config: TestConfig | None = None,
         cut_minibatch_at: int | None = None,
     ) -> None:
+        check_kind("trainer", trainer, Trainer)
+        check_source("mb_source", mb_source)
+        check_kind("checkpoint_config", checkpoint_config, CheckpointConfig, optional=True)
+        check_kind("cv_config", cv_config, CrossValidationConfig, optional=True)
+        check_kind("lr_control", lr_control, LearningRateControl, optional=True)
+        check_kind("mb_scaling", mb_scaling, MinibatchScaling, optional=True)
+        check_kind("test_config", test_config, TestConfig, optional=True)
         self._trainer = trainer
         self._source = mb_source
         self._request = Request(

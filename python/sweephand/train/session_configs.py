@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from sweephand.checks import check_flag, check_function, check_int
+from sweephand.errors import ArgumentTypeError
 from sweephand.minibatch import Minibatch
 from sweephand.planned import PlannedMinibatch
+from sweephand.train.arguments import check_path, check_source
 from sweephand.train.frequency import Frequency, FrequencySpec
 
 Restore: TypeAlias = Literal["auto"] | bool | str | Path
@@ -93,6 +96,12 @@ class CheckpointConfig:
 
     def __post_init__(self) -> None:
         Frequency.parse("frequency", self.frequency)
+        if self.filename is not None:
+            check_path("filename", self.filename)
+        if not isinstance(self.restore, bool | str | PathLike):
+            raise ArgumentTypeError(
+                f"restore must be 'auto', True, False or a path, got {self.restore!r}"
+            )
         if self.filename is None and (self.frequency is not None or self.restore != "auto"):
             raise ValueError("a checkpoint frequency or restore needs a filename")
         if isinstance(self.restore, str) and not self.restore:
@@ -139,6 +148,8 @@ class CrossValidationConfig:
     max_samples: int | None = None
 
     def __post_init__(self) -> None:
+        if self.minibatch_source is not None:
+            check_source("minibatch_source", self.minibatch_source)
         Frequency.parse("frequency", self.frequency)
         check_int("minibatch_size", self.minibatch_size)
         check_function("callback", self.callback)
@@ -177,6 +188,7 @@ class TestConfig:
     minibatch_size: int = 32
 
     def __post_init__(self) -> None:
+        check_source("minibatch_source", self.minibatch_source)
         check_int("minibatch_size", self.minibatch_size)
         if self.minibatch_source.is_infinite:
             raise ValueError("the test source never ends: give it max_sweeps or max_samples")

@@ -17,6 +17,7 @@ from uuid import uuid4
 from sweephand.checks import check_int
 from sweephand.errors import ArgumentTypeError, LossScaleError
 from sweephand.streams import StreamInfo, name_of
+from sweephand.train.arguments import check_kind, check_path
 from sweephand.train.checkpoint import CheckpointStore, find
 from sweephand.train.folder_lock import FolderLock
 from sweephand.train.mean_criterion import MeanDetector
@@ -122,6 +123,7 @@ class Trainer:
         self.writers = _listening(_listed(progress_writers), self._model.workers)
         self._label_stream = label_stream
         self._num_parts = check_int("sub_minibatches", sub_minibatches)
+        check_kind("stateful", stateful, Mapping, optional=True)  # type: ignore[type-abstract]
         self._stateful = dict(stateful or {})
         check_stateful(self._stateful)
         self.consumed = Clock()
@@ -200,6 +202,7 @@ class Trainer:
         """
         if not minibatch:
             return False
+        check_kind("minibatch", minibatch, Mapping)  # type: ignore[type-abstract]
         self._stopwatch.enter()
         if num_samples is None:
             num_samples = self.count_label_samples(minibatch)
@@ -237,6 +240,7 @@ class Trainer:
         ValueError
             If the minibatch has no label samples.
         """
+        check_kind("minibatch", minibatch, Mapping)  # type: ignore[type-abstract]
         num_samples = self.count_label_samples(minibatch)
         if not num_samples:
             raise ValueError("the minibatch has no label samples")
@@ -291,6 +295,7 @@ class Trainer:
         TypeError
             If JSON cannot hold a state.
         """
+        check_path("path", path)
         check_json("external_state", external_state)
         snapshot = self.capture()
         snapshot.state["external"] = external_state
@@ -317,6 +322,7 @@ class Trainer:
         StateError
             If all are damaged, or it is of another model or other learners.
         """
+        check_path("path", path)
         checkpoint = find(Path(path))
         if checkpoint is None:
             raise FileNotFoundError(f"there is no checkpoint in {path}")

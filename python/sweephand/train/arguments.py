@@ -1,0 +1,43 @@
+"""Objects that callers give, checked before anything is done with them."""
+
+from os import PathLike
+from typing import Any, TypeVar
+
+from sweephand.errors import ArgumentTypeError
+
+T = TypeVar("T")
+SOURCE = (
+    "is_infinite", "num_samples_per_sweep", "current_position", "plan", "next_minibatch",
+    "get_checkpoint_state", "restore_from_checkpoint",
+)  # fmt: skip
+
+
+def check_kind(name: str, value: object, kind: type[T], *, optional: bool = False) -> None:
+    """Refuse what is of another class; None too, unless it is optional.
+
+    Raises
+    ------
+    ArgumentTypeError
+        Naming what is wanted and what was found.
+    """
+    if not (isinstance(value, kind) or (optional and value is None)):
+        or_none = " or None" if optional else ""
+        raise ArgumentTypeError(
+            f"{name} must be a {kind.__name__}{or_none}, got {value!r:.100}"
+        )
+
+
+def check_source(name: str, value: Any) -> None:
+    """Refuse with `ArgumentTypeError` what cannot do what a session asks of a source."""
+    missing = [one for one in SOURCE if not hasattr(value, one)]
+    if missing or isinstance(value, type):
+        raise ArgumentTypeError(
+            f"{name} must be a MinibatchSource, got {value!r:.100}, which is a "
+            f"{type(value).__name__} and has no {', '.join(missing[:3]) or 'position'}"
+        )
+
+
+def check_path(name: str, value: object) -> None:
+    """Refuse with `ArgumentTypeError` what is no path."""
+    if not isinstance(value, str | PathLike) or value == "":
+        raise ArgumentTypeError(f"{name} must be a path, got {value!r:.100}")
