@@ -2,6 +2,7 @@
 #include "engine/engine.hpp"
 
 #include "bind/bind.hpp"
+#include "engine/convert.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -238,6 +239,18 @@ void bind_engine(py::module_& module) {
             return self.close(std::chrono::duration<double>(seconds));
           },
           "seconds"_a, NoGil());
+
+  // The bytes of elements; gives the number of the first that is refused.
+  module.def(
+      "convert",
+      [](ElementType from, const Array<std::uint8_t>& values, ElementType to,
+         Array<std::uint8_t> out, std::size_t count) {
+        return convert(
+            from, std::as_bytes(view(values)).data(), to,
+            std::as_writable_bytes(std::span(out.mutable_data(), view(out).size())).data(),
+            count);
+      },
+      "from_type"_a, "values"_a, "to_type"_a, "out"_a.noconvert(), "count"_a);
 }
 
 }  // namespace sweephand

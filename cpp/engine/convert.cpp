@@ -2,11 +2,14 @@
 
 #include "base/half.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 namespace sweephand {
@@ -17,13 +20,27 @@ template <class T>
 struct Plain {
   using Stored = T;
   using Number = T;
+  static constexpr int kDigits = std::numeric_limits<T>::digits;  // to base 2
   static constexpr Number load(Stored stored) noexcept { return stored; }
   static constexpr Stored store(Number number) noexcept { return number; }
 };
 
+// A double as a float for one more rounding: a value between two floats gets the one whose last
+// bit is set, which is never halfway between two narrower numbers, so that rounding twice is
+// rounding once.
+float round_to_odd(double number) noexcept {
+  const auto nearest = static_cast<float>(number);
+  if (!(std::abs(number) <= std::numeric_limits<double>::max()) || nearest == number)
+    return nearest;  // infinite, not a number, or exact
+  auto bits = std::bit_cast<std::uint32_t>(nearest);
+  if (std::abs(static_cast<double>(nearest)) > std::abs(number)) --bits;  // towards zero
+  return std::bit_cast<float>(bits | 1U);
+}
+
 struct Float16 {
   using Stored = std::uint16_t;
   using Number = float;
+  static constexpr int kDigits = 11;
   static Number load(Stored stored) noexcept { return float16_to_float(stored); }
   static Stored store(Number number) noexcept { return float_to_float16(number); }
 };
@@ -31,6 +48,7 @@ struct Float16 {
 struct BFloat16 {
   using Stored = std::uint16_t;
   using Number = float;
+  static constexpr int kDigits = 8;
   static Number load(Stored stored) noexcept { return bfloat16_to_float(stored); }
   static Stored store(Number number) noexcept { return float_to_bfloat16(number); }
 };
@@ -38,6 +56,7 @@ struct BFloat16 {
 struct Bool {
   using Stored = std::uint8_t;
   using Number = std::uint8_t;
+  static constexpr int kDigits = 1;
   static constexpr Number load(Stored stored) noexcept { return stored != 0 ? 1 : 0; }
   static constexpr Stored store(Number number) noexcept { return number; }
 };
@@ -79,6 +98,28 @@ Result visit_type(ElementType type, Result otherwise, Visit&& visit) {
   return otherwise;
 }
 
+// Whether the digits of an integer, from its first to its last that is set, are no more than a
+// float of `digits` digits has.
+template <std::integral From>
+constexpr bool has_digits(From number, int digits) noexcept {
+  const auto wide = static_cast<std::uint64_t>(number);
+  const std::uint64_t magnitude = number < From{0} ? 0 - wide : wide;
+  const std::uint64_t last = magnitude & (0 - magnitude);
+  const std::uint64_t above = magnitude >> static_cast<unsigned>(digits);
+  return above == 0 || above < last;
+}
+
+// What `number` becomes before it is stored.
+template <class To, class From>
+typename To::Number as_number(From number) noexcept {
+  if constexpr (sizeof(typename To::Stored) == 2 && std::same_as<From, double> &&
+                std::floating_point<typename To::Number>) {
+    return round_to_odd(number);
+  } else {
+    return static_cast<typename To::Number>(number);
+  }
+}
+
 // Whether `number` is the same as To::Number, or near enough: docs of convert.
 template <class To, class From>
 bool representable(From number) noexcept {
@@ -94,11 +135,15 @@ bool representable(From number) noexcept {
     const double bound = std::ldexp(1.0, std::numeric_limits<Target>::digits);
     const double least = std::signed_integral<Target> ? -bound : 0.0;
     return value >= least && value < bound && std::trunc(value) == value;
+  } else if constexpr (std::same_as<To, Float16> && std::integral<From>) {
+    constexpr int kBeyond = 1 << 16;  // no integer of eleven digits lies between 65504 and it
+    return has_digits(number, To::kDigits) && std::cmp_less(number, kBeyond) &&
+           std::cmp_greater(number, -kBeyond);
   } else if constexpr (std::integral<From>) {
-    return std::isfinite(static_cast<float>(To::load(To::store(static_cast<Target>(number)))));
+    return has_digits(number, To::kDigits);
   } else {
     if (!std::isfinite(number)) return true;
-    return std::isfinite(To::load(To::store(static_cast<Target>(number))));
+    return std::isfinite(To::load(To::store(as_number<To>(number))));
   }
 }
 
@@ -116,27 +161,73 @@ constexpr bool kAlwaysFits = [] {
     return std::in_range<Target>(std::numeric_limits<Source>::min()) &&
            std::in_range<Target>(std::numeric_limits<Source>::max());
   } else {
-    return sizeof(typename To::Stored) >= 4 &&
-           (std::integral<Source> || sizeof(Target) >= sizeof(Source));
+    // Of 16 bits, a float has fewer digits or less range than the other.
+    return std::integral<Source>
+               ? From::kDigits <= To::kDigits
+               : sizeof(typename To::Stored) >= 4 && sizeof(Target) >= sizeof(Source);
   }
 }();
+
+template <class Way>
+typename Way::Number load(const std::byte* from, std::size_t i) noexcept {
+  typename Way::Stored stored;
+  std::memcpy(&stored, from + i * sizeof stored, sizeof stored);
+  return Way::load(stored);
+}
+
+template <class To, class Number>
+void store(Number number, std::byte* to, std::size_t i) noexcept {
+  const typename To::Stored target = To::store(as_number<To>(number));
+  std::memcpy(to + i * sizeof target, &target, sizeof target);
+}
+
+// Whether integers are so small that each is one of a float of `digits` digits: several at a
+// time, where most runs of integers are such.
+template <class From>
+bool are_small(const std::byte* from, std::size_t begin, std::size_t end,
+               unsigned digits) noexcept {
+  using Bits = std::make_unsigned_t<typename From::Number>;
+  const Bits half = std::signed_integral<typename From::Number> ? Bits{1} << (digits - 1) : 0;
+  Bits all = 0;
+  for (std::size_t i = begin; i < end; ++i) {
+    const auto bits = static_cast<Bits>(load<From>(from, i));
+    all = static_cast<Bits>(all | static_cast<Bits>(bits + half));
+  }
+  return all >> digits == 0;
+}
+
+template <class From, class To>
+std::optional<std::size_t> convert_run(const std::byte* from, std::byte* to, std::size_t begin,
+                                       std::size_t end) noexcept {
+  for (std::size_t i = begin; i < end; ++i) {
+    const auto number = load<From>(from, i);
+    if constexpr (!kAlwaysFits<From, To>) {
+      if (!representable<To>(number)) return i;
+    }
+    store<To>(number, to, i);
+  }
+  return std::nullopt;
+}
 
 template <class From, class To>
 std::optional<std::size_t> convert_all(const std::byte* from, std::byte* to,
                                        std::size_t count) {
-  using Source = typename From::Stored;
-  using Target = typename To::Stored;
-  for (std::size_t i = 0; i < count; ++i) {
-    Source stored;
-    std::memcpy(&stored, from + i * sizeof(Source), sizeof(Source));
-    const auto number = From::load(stored);
-    if constexpr (!kAlwaysFits<From, To>) {
-      if (!representable<To>(number)) return i;
+  constexpr bool kMayBeSmall = !kAlwaysFits<From, To> && std::integral<typename From::Number> &&
+                               std::floating_point<typename To::Number>;
+  if constexpr (kMayBeSmall) {
+    constexpr std::size_t kRun = 512;  // is looked at while it is in the nearest cache
+    for (std::size_t begin = 0; begin < count; begin += kRun) {
+      const std::size_t end = std::min(count, begin + kRun);
+      if (are_small<From>(from, begin, end, To::kDigits)) {
+        for (std::size_t i = begin; i < end; ++i) store<To>(load<From>(from, i), to, i);
+      } else if (const auto refused = convert_run<From, To>(from, to, begin, end)) {
+        return refused;
+      }
     }
-    const Target target = To::store(static_cast<typename To::Number>(number));
-    std::memcpy(to + i * sizeof(Target), &target, sizeof(Target));
+    return std::nullopt;
+  } else {
+    return convert_run<From, To>(from, to, 0, count);
   }
-  return std::nullopt;
 }
 
 }  // namespace

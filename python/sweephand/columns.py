@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,24 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.casts import as_array, element_type, unmasked
 from sweephand.streams import StreamDef, StreamInfo
-
-_ELEMENT_TYPES: dict[str, _core.ElementType] = {
-    "bool": _core.ElementType.bool_,
-    **{
-        name: getattr(_core.ElementType, name)
-        for name in (
-            *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-            *("float16", "bfloat16", "float32", "float64"),
-        )
-    },
-}
-
-
-def element_type(dtype: np.dtype[Any]) -> _core.ElementType:
-    """Return how the core reads elements of a dtype; it copies the unknown ones as they are."""
-    return _ELEMENT_TYPES.get(dtype.name, _core.ElementType.opaque)
-
 
 @dataclass(frozen=True)
 class ColumnData:
@@ -69,7 +54,7 @@ class ColumnData:
     @property
     def sample_bytes(self) -> int:
         """Bytes of a sample that is neither sparse nor bytes."""
-        return self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
+        return self.dtype.itemsize * math.prod(self.shape)
 
     @property
     def is_bytes(self) -> bool:
@@ -104,7 +89,7 @@ class ColumnData:
             element_offsets=self.element_offsets,
             indices=self.indices,
             element_bytes=self.dtype.itemsize,
-            sample_elements=int(np.prod(self.shape, dtype=np.int64)),
+            sample_elements=math.prod(self.shape),
             type=element_type(self.dtype),
             extents=self.extents,
             num_samples=self.num_samples,
@@ -307,67 +292,13 @@ def delivered_bytes(column: ColumnData, info: StreamInfo) -> int:
     return offsets + stored // column.dtype.itemsize * itemsize
 
 
-def check_dtype(name: str, dtype: np.dtype[Any]) -> None:
-    """Refuse element types that have no plain bytes.
-
-    Raises
-    ------
-    TypeError
-        If elements are Python objects.
-    """
-    if dtype.hasobject:
-        raise TypeError(
-            f"stream {name!r} holds Python objects (dtype {dtype}); give numbers, or a list "
-            "with one array per sequence"
-        )
-
-
 def _is_csr(data: object) -> bool:
     # Without importing SciPy: who passes such a matrix has it imported.
     return getattr(data, "format", None) == "csr" and hasattr(data, "indptr")
 
 
-def as_array(name: str, data: object) -> NDArray[Any]:
-    """Return what a user calls data as an array of native byte order.
-
-    Raises
-    ------
-    TypeError
-        If elements are Python objects.
-    ValueError
-        If it cannot be read as an array.
-    """
-    if type(data).__module__.partition(".")[0] == "torch":
-        array = _from_torch(data)
-    else:
-        try:
-            array = np.asarray(data)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"stream {name!r} cannot be read as an array: {error}") from error
-    check_dtype(name, array.dtype)
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    return array
-
-
-def _from_torch(tensor: Any) -> NDArray[Any]:
-    tensor = tensor.detach()
-    if str(tensor.dtype) == "torch.bfloat16":
-        import ml_dtypes  # NumPy has no bfloat16 of its own
-
-        # Viewed as integers of the same size, which NumPy can share.
-        return np.asarray(tensor.view(dtype=_torch_int16(tensor)).numpy()).view(
-            ml_dtypes.bfloat16
-        )
-    return np.asarray(tensor.numpy())
-
-
-def _torch_int16(tensor: Any) -> Any:
-    return __import__(type(tensor).__module__.partition(".")[0]).int16
-
-
 def _as_values(name: str, data: object) -> NDArray[Any]:
-    values = as_array(name, data)
+    values = as_array(f"stream {name!r}", data)
     if values.ndim == 0:
         raise TypeError(
             f"stream {name!r} must have a first axis of samples, got a single {values.dtype}"
@@ -377,7 +308,7 @@ def _as_values(name: str, data: object) -> NDArray[Any]:
 
 def _from_offsets(name: str, data: object, offsets: object) -> ColumnData:
     values = _as_values(name, data)
-    starts = np.asarray(offsets)
+    starts = np.asarray(unmasked(f"stream {name!r}: offsets", offsets))
     if starts.ndim != 1 or starts.dtype.kind not in "iu":
         raise ValueError(
             f"stream {name!r}: offsets must be one row of integers, got {starts.dtype} of "
@@ -401,7 +332,7 @@ def _from_list(name: str, data: list[object]) -> ColumnData:
         samples = [sample for one in lists for sample in one]
         offsets = offsets_of([len(one) for one in lists])
         return replace(_from_bytes(name, samples), sample_offsets=offsets)
-    if data and np.ndim(as_array(name, data[0])) == 0:
+    if data and np.ndim(as_array(f"stream {name!r}", data[0])) == 0:
         values = _as_values(name, data)
         return ColumnData(values, values.dtype, values.shape[1:], len(values))
     if not data:
@@ -453,9 +384,10 @@ def _from_csr(name: str, matrix: Any) -> ColumnData:
     dimension = int(matrix.shape[1])
     if dimension > np.iinfo(np.int32).max:
         raise ValueError(f"stream {name!r}: sparse samples have at most 2^31 - 1 elements")
-    indices = np.ascontiguousarray(matrix.indices, dtype=np.int32)
-    if indices.size and (indices.min() < 0 or indices.max() >= dimension):
+    columns = np.asarray(unmasked(f"stream {name!r}: indices", matrix.indices))
+    if columns.size and (columns.min() < 0 or columns.max() >= dimension):
         raise ValueError(f"stream {name!r} has a column index outside [0, {dimension})")
+    indices = np.ascontiguousarray(columns, dtype=np.int32)
     element_offsets = np.ascontiguousarray(matrix.indptr, dtype=np.int64)
     if len(indices) != len(values):
         raise ValueError(f"stream {name!r} has {len(indices)} indices for {len(values)} values")

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sweephand.casts import as_array
+
 
 def sequence_to_cntk_text_format(seq_idx: int, alias_tensor_map: Mapping[str, Any]) -> str:
     r"""Return one sequence as lines of CNTK's text format.
@@ -79,8 +81,8 @@ def _sparse(name: str, sample: Mapping[int, Any]) -> str:
 
 def _dense(name: str, sample: Any) -> str:
     try:
-        array = np.asarray(sample)
-    except ValueError as error:
+        array = as_array(f"stream {name!r}", sample)
+    except (TypeError, ValueError) as error:
         raise ValueError(f"stream {name!r} has a sample that is no array: {error}") from None
     if array.dtype.kind not in "biuf" and array.size:
         raise ValueError(f"stream {name!r} must hold numbers, got {array.dtype}")

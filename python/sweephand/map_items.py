@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.columns import ColumnData, as_array, make_column, offsets_of
+from sweephand.casts import as_array, cast
+from sweephand.columns import ColumnData, make_column, offsets_of
 from sweephand.errors import DataError
 from sweephand.index_file import show_progress
 from sweephand.streams import StreamDefs
@@ -50,6 +51,7 @@ class MapItems:
         self._lock = threading.Lock()
         self._fields = {stream: one.field or stream for stream, one in streams.items()}
         self._shapes = {stream: one.sample_shape for stream, one in streams.items()}
+        self._like: dict[str, Any] = {}  # per stream what the other items must be like
         self.name = name
         self.count = len(dataset)
         self.size_stream = next((n for n, one in streams.items() if one.defines_mb_size), None)
@@ -59,11 +61,8 @@ class MapItems:
         (first,) = self.read([0])
         if isinstance(first, DataError):
             raise first
-        self.first = first
+        self.first = self._like = first
         self.is_ragged = self._saw_sequence
-        for stream, samples in self.first.items():
-            if isinstance(samples, np.ndarray):
-                self._shapes[stream] = samples.shape[1:]
 
     def __reduce__(self) -> tuple[type[MapItems], tuple[object, ...]]:
         return type(self), (self._dataset, self._streams, self.name)
@@ -145,24 +144,64 @@ class MapItems:
         return samples
 
     def _samples(self, stream: str, value: Any) -> Any:
-        if isinstance(value, bytes | str):
-            return [value]
+        """Return the samples of a value, of the dtype and shape that item 0 has."""
+        like = self._like.get(stream)
+        is_list = isinstance(value, list | tuple)
+        first = value[0] if is_list and value else value
+        if isinstance(first, bytes | str):
+            if like is not None and not isinstance(like, list):
+                raise ValueError("it is text or bytes, item 0 has numbers")
+            self._saw_sequence |= is_list
+            return _to_bytes(value if is_list else [value])
+        if isinstance(like, list):
+            if is_list and not value:
+                return []
+            raise ValueError("it is no text or bytes, as item 0 has them")
         if getattr(value, "format", None) == "csr":
             self._saw_sequence = True
-            return value
-        if isinstance(value, list | tuple) and value and isinstance(value[0], bytes | str):
-            self._saw_sequence = True
-            return list(value)
-        array = as_array(stream, value)
-        shape = self._shapes[stream]
+            return self._matrix(stream, like, value)
+        if like is not None and not isinstance(like, np.ndarray):
+            raise ValueError("it is no CSR matrix, as item 0 has one")
+        return self._array(stream, like, value)
+
+    def _matrix(self, stream: str, like: Any, matrix: Any) -> Any:
+        if isinstance(like, np.ndarray):
+            raise ValueError("it is a CSR matrix, item 0 has an array")
+        column = make_column(stream, matrix)  # checks it
+        if like is None:
+            like = matrix
+        if matrix.shape[1] != like.shape[1]:
+            raise ValueError(f"it has {matrix.shape[1]} columns, item 0 has {like.shape[1]}")
+        values = self._cast(stream, column.values, np.dtype(like.dtype).newbyteorder("="))
+        return type(matrix)((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+    def _array(self, stream: str, like: Any, value: Any) -> NDArray[Any]:
+        array = as_array("the value", value)
+        shape = self._shapes[stream] if like is None else like.shape[1:]
         if shape is None:
             shape = array.shape[1:]
-        if array.shape == shape:
-            return array[None]
-        if array.ndim == 0 or array.shape[1:] != shape:
+        is_sample = array.shape == shape
+        if not is_sample and (array.ndim == 0 or array.shape[1:] != shape):
             raise ValueError(f"samples of shape {shape} are wanted, got {array.shape}")
-        self._saw_sequence = True
-        return array
+        self._saw_sequence |= not is_sample
+        array = self._cast(stream, array, array.dtype if like is None else like.dtype)
+        return array[None] if is_sample else array
+
+    def _cast(self, stream: str, array: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return an array in the dtype that is asked for, or by default in that of item 0."""
+        declared = self._streams[stream].dtype
+        if declared is None:
+            return cast(array, dtype, rounds=False)
+        return cast(array, np.dtype(declared))
+
+
+def _to_bytes(samples: Sequence[Any]) -> list[bytes]:
+    for number, sample in enumerate(samples):
+        if not isinstance(sample, bytes | str):
+            raise ValueError(
+                f"sample {number} is {type(sample).__name__}, where the first is bytes or str"
+            )
+    return [one.encode() if isinstance(one, str) else one for one in samples]
 
 
 def _count(samples: Any) -> int:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.at_exit import close_at_exit
+from sweephand.casts import element_type
 from sweephand.checks import check_int
-from sweephand.columns import element_type
 from sweephand.described import Described, describe_chunks, describe_sizes, room_beside
 from sweephand.deserializers.base import Deserializer
 from sweephand.errors import DataError, StateError

@@ -28,7 +28,8 @@ class StreamDef:
     is_sparse : bool
         Samples are given by the indices of their non-zero elements.
     dtype : dtype-like, optional
-        Element type to deliver, by a checked cast; ``None`` keeps the stored one.
+        Element type to deliver, in native byte order, by a cast that is exact or an error;
+        ``None`` keeps the stored one.
     defines_mb_size : bool
         The size of a sequence is its number of samples in this stream. At most one stream of a
         source says so; without one it is the longest stream's.
@@ -49,7 +50,8 @@ class StreamDef:
 
     def __post_init__(self) -> None:
         if self.dtype is not None:
-            object.__setattr__(self, "dtype", np.dtype(self.dtype))
+            # What is delivered lies as this machine has it.
+            object.__setattr__(self, "dtype", np.dtype(self.dtype).newbyteorder("="))
         object.__setattr__(self, "transforms", tuple(self.transforms))
         if self.shape is not None:
             shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)

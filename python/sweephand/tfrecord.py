@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.casts import as_array, cast
 
 Feature = bool | int | float | bytes | str | Sequence[object] | NDArray[np.generic]
 """What one key of an example holds: numbers, bytes or text, one or a list of them."""
@@ -54,11 +55,18 @@ def _encode_feature(key: str, value: Feature) -> bytes:
         if len(texts) < len(values):
             raise ValueError(f"feature {key!r} mixes bytes or text with other values")
         return _field(1, b"".join(_field(1, text) for text in texts))
-    array = np.asarray(values).reshape(-1)
+    try:
+        array = as_array(f"feature {key!r}", values).reshape(-1)
+    except TypeError:
+        raise ValueError(f"feature {key!r} must hold integers, floats, bytes or text") from None
     if array.size == 0:
         return b""
     if array.dtype.kind == "f":
-        return _field(2, _field(1, array.astype("<f4").tobytes()))
+        try:
+            floats = cast(array, np.dtype(np.float32))
+        except ValueError as error:
+            raise ValueError(f"feature {key!r}: {error}") from None
+        return _field(2, _field(1, floats.astype("<f4").tobytes()))
     if array.dtype.kind not in "biu":
         raise ValueError(f"feature {key!r} must hold integers, floats, bytes or text")
     return _field(3, _field(1, _varints(array.astype(np.int64))))

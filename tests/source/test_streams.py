@@ -83,7 +83,12 @@ def cast(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
         result = values.astype(dtype)
     if is_float(dtype):
         overflows = np.isfinite(values) & ~np.isfinite(result)
-        return None if overflows.any() else result
+        rounded = not is_float(values.dtype) and any(
+            Fraction(int(one)) != Fraction(float(other))
+            for one, other in zip(values, result, strict=True)
+            if np.isfinite(other)
+        )
+        return None if rounded or overflows.any() else result
     if not np.isfinite(values).all():
         return None
     exact = [Fraction(float(v) if is_float(values.dtype) else int(v)) for v in values]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.casts import unmasked
 from sweephand.checks import check_int
 from sweephand.columns import ColumnData, delivered_bytes, describe_stream, make_column
 from sweephand.deserializers.base import (
@@ -100,6 +101,7 @@ class ArrayDeserializer(Deserializer):
         self._chunk_size = chunk_size
         self._name = name
         self._ids: SequenceIds = ShardIds([name], [0, self._num_sequences])
+        unmasked("ids", ids)
         self._given = None if ids is None else list(ids)
         if self._given is not None:
             if len(self._given) != self._num_sequences:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.casts import element_type
 from sweephand.checks import check_int
-from sweephand.columns import element_type, offsets_of
+from sweephand.columns import offsets_of
 from sweephand.deserializers.base import Deserializer, Opened, Sizing, sum_chunks
 from sweephand.deserializers.kept_scans import check_array, require
 from sweephand.errors import DataError

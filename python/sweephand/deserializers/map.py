@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sweephand import _core
+from sweephand.casts import unmasked
 from sweephand.columns import ColumnData, describe_stream, offsets_of
 from sweephand.deserializers.base import Deserializer, Opened, Sizing, chunk_starts, make_chunk
 from sweephand.errors import DataError, StaleError
@@ -123,7 +124,7 @@ class MapDeserializer(Deserializer):
         if isinstance(given, str | os.PathLike):
             return self._kept_sizes(Path(given))
         if given is not None:
-            return self._check(np.asarray(given), "lengths")
+            return self._check(np.asarray(unmasked("lengths", given)), "lengths")
         if self._items.is_ragged:
             return self._check(self._items.measure(), "the measured lengths")
         return None

@@ -15,8 +15,9 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.casts import check_dtype
 from sweephand.checks import check_int
-from sweephand.columns import ColumnData, check_dtype, delivered_bytes, describe_stream
+from sweephand.columns import ColumnData, delivered_bytes, describe_stream
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.base import (
     Deserializer,
@@ -255,7 +256,7 @@ def open_column(
     name = values.path
     if not header.shape:
         raise DataError("the file holds a single number, not an array of samples", name)
-    check_dtype(stream, header.dtype)
+    check_dtype(f"stream {stream!r}", header.dtype)
     if not header.dtype.isnative:
         raise DataError(
             f"the array is big-endian ({header.dtype.str}); save it in native order", name

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.casts import unmasked
 from sweephand.checks import check_int
 from sweephand.columns import ColumnData, delivered_bytes, describe_stream, make_column
 from sweephand.deserializers.array import check_same_sequences
@@ -215,7 +216,7 @@ class _Opening:
         told = self._user.chunk_infos()
         if told is None:
             return None
-        table = np.asarray(told)
+        table = np.asarray(unmasked(f"{self._name}.chunk_infos()", told))
         if table.shape != (num_chunks, 2) or table.dtype.kind not in "iu":
             raise ValueError(
                 f"{self._name}.chunk_infos() must give (sequences, samples) for {num_chunks} "
@@ -267,7 +268,10 @@ class _Opening:
 
     def _chunk_sizes(self, chunk: int) -> NDArray[np.int64]:
         told = self._user.sequence_lengths(chunk)
-        sizes = self._chunks.read(chunk).sizes if told is None else np.asarray(told)
+        if told is None:
+            sizes = self._chunks.read(chunk).sizes
+        else:
+            sizes = np.asarray(unmasked(f"{self._name}.sequence_lengths({chunk})", told))
         if sizes.ndim != 1 or sizes.dtype.kind not in "iu":
             raise DataError(
                 f"sequence_lengths must be one row of integers, got {sizes.dtype} of shape "

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.casts import unmasked
 from sweephand.columns import ColumnData, bytes_column, offsets_of
 from sweephand.deserializers.base import make_chunk
 from sweephand.errors import DataError
@@ -170,7 +171,7 @@ def _decode(feature: Feature, content: bytes) -> NDArray[np.generic]:
 def _call_decoder(feature: Feature, decoder: Decoder, content: bytes) -> NDArray[np.generic]:
     """Return what the user's decoder makes of a value; an error if it is not as declared."""
     try:
-        found = np.asarray(decoder(content))
+        found = np.asarray(unmasked("its array", decoder(content)))
     except Exception as error:  # whatever it raises: where it happened is what is known here
         raise ValueError(f"the decoder failed: {type(error).__name__}: {error}") from error
     if (found.dtype, found.shape) != (feature.dtype, feature.shape):

@@ -1,0 +1,236 @@
+"""What a number may become: itself, or an error. The rule for all that users hand in.
+
+It is that of the core's `convert`: integers stay what they are, also as floats, and floats that
+become integers are whole; a float may be rounded, once, to a narrower one that was asked for.
+``docs/numbers.md`` has the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+
+_ELEMENT_TYPES: dict[str, _core.ElementType] = {
+    "bool": _core.ElementType.bool_,
+    **{
+        name: getattr(_core.ElementType, name)
+        for name in (
+            *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+            *("float16", "bfloat16", "float32", "float64"),
+        )
+    },
+}
+
+# Of Python's own scalars; "i" stands for integers with and without a sign.
+_KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c", str: "U", bytes: "S"}
+_LISTS = {list, tuple}
+_KIND_NAMES = {"b": "booleans", "i": "integers", "f": "floats", "U": "text", "S": "bytes"}
+
+
+def element_type(dtype: np.dtype[Any]) -> _core.ElementType:
+    """Return how the core reads elements of a dtype; it copies the unknown ones as they are."""
+    return _ELEMENT_TYPES.get(dtype.name, _core.ElementType.opaque)
+
+
+def as_array(what: str, data: object) -> NDArray[Any]:
+    """Return what a user calls data as an array of native byte order, every value as it is.
+
+    Parameters
+    ----------
+    what : str
+        What they are, for errors.
+    data : array, torch tensor, number, or nested lists of them
+
+    Raises
+    ------
+    TypeError
+        If elements are Python objects.
+    ValueError
+        If it cannot be read as an array, has masked elements, or mixes booleans, numbers and
+        text, or integers with floats that cannot hold them.
+    """
+    if _is_torch(data):
+        array = _from_torch(what, data)
+    else:
+        data = unmasked(what, data)
+        kinds = kinds_in(what, data) if isinstance(data, list | tuple) else set()
+        try:
+            array = np.asarray(data)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{what} cannot be read as an array: {error}") from error
+    check_dtype(what, array.dtype)
+    if isinstance(data, list | tuple):
+        _check_joined(what, data, kinds, array)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return array
+
+
+def unmasked(what: str, data: object) -> object:
+    """Return a masked array as the array that it is, if none of its elements is masked.
+
+    Raises
+    ------
+    ValueError
+        If one is.
+    """
+    if not isinstance(data, np.ma.MaskedArray):
+        return data
+    masked = np.flatnonzero(np.ma.getmaskarray(data))
+    if masked.size:
+        raise ValueError(
+            f"{what}: element {masked[0]} is masked; what is masked has no value: fill "
+            "it, such as by .filled(0), or leave it out"
+        )
+    return np.ma.getdata(data)
+
+
+def check_dtype(what: str, dtype: np.dtype[Any]) -> None:
+    """Refuse element types that have no plain bytes.
+
+    Raises
+    ------
+    TypeError
+        If elements are Python objects, or have no bytes at all.
+    """
+    if dtype.hasobject:
+        raise TypeError(
+            f"{what} holds Python objects (dtype {dtype}); give numbers, or a list "
+            "with one array per sequence"
+        )
+    if dtype.itemsize == 0:
+        raise TypeError(f"{what} has elements of no bytes (dtype {dtype.str})")
+
+
+def cast(array: NDArray[Any], dtype: np.dtype[Any], *, rounds: bool = True) -> NDArray[Any]:
+    """Return an array as another dtype.
+
+    Parameters
+    ----------
+    array : ndarray
+        Of native byte order.
+    dtype : numpy.dtype
+    rounds : bool
+        The dtype was asked for: booleans may become numbers and floats narrower ones.
+
+    Raises
+    ------
+    ValueError
+        If a value would be lost, or there is no cast.
+
+    Examples
+    --------
+    >>> cast(np.array([1.0, 2.0]), np.dtype("int8"))
+    array([1, 2], dtype=int8)
+    """
+    if array.dtype == dtype:
+        return array
+    stored, wanted = element_type(array.dtype), element_type(dtype)
+    if _core.ElementType.opaque in (stored, wanted):
+        raise ValueError(f"there is no cast from {array.dtype} to {dtype}")
+    if not (rounds or array.size == 0) and _may_round(array.dtype, dtype):
+        raise ValueError(
+            f"it is {array.dtype}, others are {dtype}; declare the dtype that all shall have"
+        )
+    given = np.ascontiguousarray(array)
+    result = np.empty(given.shape, dtype)
+    refused = _core.convert(stored, _bytes_of(given), wanted, _bytes_of(result), given.size)
+    if refused is not None:
+        value = given.reshape(-1)[refused]
+        raise ValueError(
+            f"element {refused} is {value} ({array.dtype}), which does not fit {dtype}"
+        )
+    return result.reshape(array.shape)
+
+
+def _may_round(stored: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    if (stored == np.bool_) != (wanted == np.bool_):
+        return True
+    are_floats = stored.kind not in "iu" and wanted.kind not in "iu"
+    return are_floats and not np.can_cast(stored, wanted)
+
+
+def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _check_joined(
+    what: str, data: list[Any] | tuple[Any, ...], kinds: set[str], array: NDArray[Any]
+) -> None:
+    """Refuse lists of which NumPy has made something else than what their items are."""
+    if len(kinds) > 1 and not kinds <= {"i", "f", "c"}:
+        told = " and ".join(sorted(_KIND_NAMES.get(kind, kind) for kind in kinds))
+        raise ValueError(f"{what} mixes {told} in one list")
+    if kinds == {"i"} and array.dtype.kind not in "iu":
+        raise ValueError(f"{what} holds integers that no type of 64 bits has all of")
+    if "i" in kinds and array.dtype.kind in "fc":
+        for found, given in zip(array.reshape(-1).tolist(), leaves(data), strict=True):
+            if isinstance(given, int) and found != given:  # Python compares them exactly
+                raise ValueError(
+                    f"{what} has {given} beside numbers that make it {array.dtype}, "
+                    "which cannot hold it"
+                )
+
+
+def kinds_in(what: str, data: list[Any] | tuple[Any, ...]) -> set[str]:
+    """Return the kinds of all scalars in nested lists: "i" for all integers, else NumPy's."""
+    types = set(map(type, data))
+    while types and types <= _LISTS:
+        data = list(chain.from_iterable(data))
+        types = set(map(type, data))
+    kinds = {_KINDS[one] for one in types if one in _KINDS}
+    if len(kinds) == len(types):
+        return kinds
+    for item in data:
+        if isinstance(item, list | tuple):
+            kinds |= kinds_in(what, item)
+        elif type(item) not in _KINDS:
+            kind = _array_of(what, item).dtype.kind
+            kinds.add("i" if kind == "u" else kind)
+    return kinds
+
+
+def leaves(data: list[Any] | tuple[Any, ...]) -> Iterator[Any]:
+    """Yield all scalars in nested lists, one after the other."""
+    for item in data:
+        if isinstance(item, list | tuple):
+            yield from leaves(item)
+        elif type(item) in _KINDS:
+            yield item
+        else:
+            yield from _array_of("", item).reshape(-1).tolist()
+
+
+def _array_of(what: str, data: object) -> NDArray[Any]:
+    return _from_torch(what, data) if _is_torch(data) else np.asarray(unmasked(what, data))
+
+
+def _is_torch(data: object) -> bool:
+    return type(data).__module__.partition(".")[0] == "torch"
+
+
+def _from_torch(what: str, tensor: Any) -> NDArray[Any]:
+    if hasattr(tensor, "get_mask"):
+        raise ValueError(
+            f"{what} is a masked tensor; what is masked has no value: fill it, such as "
+            "by .to_tensor(0)"
+        )
+    tensor = tensor.detach()
+    if str(tensor.dtype) == "torch.bfloat16":
+        import ml_dtypes  # NumPy has no bfloat16 of its own
+
+        # Viewed as integers of the same size, which NumPy can share.
+        return np.asarray(tensor.view(dtype=_torch_int16(tensor)).numpy()).view(
+            ml_dtypes.bfloat16
+        )
+    return np.asarray(tensor.numpy())
+
+
+def _torch_int16(tensor: Any) -> Any:
+    return __import__(type(tensor).__module__.partition(".")[0]).int16
