@@ -210,16 +210,19 @@ void bind_json(py::module_& module) {
   // The columns of a text without its padding; None when something is not ordinary.
   module.def(
       "read_json_lines",
-      [](const std::vector<std::string>& keys,
+      [](const std::vector<std::string>& names, const std::vector<ElementType>& wanted,
          const Array<std::uint8_t>& padded) -> std::optional<py::list> {
         if (view(padded).size() < kJsonPadding)
           throw std::invalid_argument("the bytes need their padding");
+        std::vector<JsonKey> keys(names.size());
+        for (std::size_t i = 0; i < names.size(); ++i)
+          keys[i] = {.name = names[i], .wanted = wanted.at(i)};
         const auto* const text = reinterpret_cast<const char*>(padded.data());
         const std::span bytes(text, view(padded).size() - kJsonPadding);
         const auto chunk = without_gil([&] { return read_json_lines(keys, bytes); });
         return chunk ? std::optional(to_arrays(chunk)) : std::nullopt;
       },
-      "keys"_a, "text"_a);
+      "keys"_a, "wanted"_a, "text"_a);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -150,10 +152,45 @@ bool is_utf8(std::span<const char> text) noexcept {
   return true;
 }
 
+// The float that numbers are to become.
+struct Precision {
+  int digits = 53;            // to base 2
+  double least_normal = 0.0;  // floats below have fewer digits, those of double aside
+};
+
+Precision precision_of(ElementType wanted) noexcept {
+  switch (wanted) {
+    case ElementType::kFloat32:
+      return {.digits = 24, .least_normal = 0x1p-126};
+    case ElementType::kFloat16:
+      return {.digits = 11, .least_normal = 0x1p-14};
+    case ElementType::kBFloat16:
+      return {.digits = 8, .least_normal = 0x1p-126};
+    default:
+      return {};
+  }
+}
+
+// Whether a double lies halfway between two of the narrower floats, so that it does not tell
+// to which of them the text is nearer.
+bool is_halfway(double number, const Precision& wanted) noexcept {
+  const double magnitude = std::abs(number);
+  if (magnitude < wanted.least_normal) {
+    const double halves = magnitude * (std::ldexp(1.0, wanted.digits) / wanted.least_normal);
+    return std::trunc(halves) == halves && std::fmod(halves, 2.0) == 1.0;
+  }
+  const auto shift = static_cast<unsigned>(53 - wanted.digits);
+  const std::uint64_t beyond = std::bit_cast<std::uint64_t>(number) & ((1ULL << shift) - 1);
+  return beyond == (1ULL << shift) >> 1;
+}
+
 // The values of one key.
 class JsonColumn {
  public:
-  explicit JsonColumn(std::string key) : key_(std::move(key)) {}
+  explicit JsonColumn(const JsonKey& key)
+      : key_(key.name),
+        wanted_(precision_of(key.wanted)),
+        of_integers_(key.wanted >= ElementType::kFloat16 ? Kind::kFloat64 : Kind::kInt64) {}
 
   std::string_view key() const noexcept { return key_; }
 
@@ -179,6 +216,14 @@ class JsonColumn {
   void end_line() {
     is_filled_ = false;
     sample_offsets_.push_back(static_cast<std::int64_t>(num_samples()));
+  }
+
+  // Whether all numbers are those of the text, or tell which of those that are wanted is the
+  // nearest. Looked at when all are read, to keep the way of each short.
+  bool is_exact() const {
+    const bool are_small = (digits_ >> static_cast<unsigned>(wanted_.digits)) == 0;
+    const auto halfway = [this](double one) { return is_halfway(one, wanted_); };
+    return are_small && (wanted_.digits == 53 || std::ranges::none_of(floats_, halfway));
   }
 
   Column borrow() const {
@@ -209,13 +254,18 @@ class JsonColumn {
   }
 
   // Whether values of a kind may follow those there are.
-  bool turn_to(Kind kind) {
-    if (kind_ == Kind::kNone || kind_ == kind) {
-      kind_ = kind;
+  [[gnu::always_inline]] bool is_of(Kind kind) { return kind_ == kind || turn_to(kind); }
+
+  // Not inlined: it happens once, and the way of every number is to be short.
+  [[gnu::noinline]] bool turn_to(Kind kind) {
+    if (kind_ == Kind::kNone) {
+      kind_ = kind == Kind::kInt64 ? of_integers_ : kind;
       return true;
     }
     if (kind_ == Kind::kFloat64 && kind == Kind::kInt64) return true;
     if (kind_ != Kind::kInt64 || kind != Kind::kFloat64) return false;
+    for (const std::int64_t one : integers_)
+      digits_ |= static_cast<std::uint64_t>(std::abs(one));
     floats_.assign(integers_.begin(), integers_.end());
     integers_.clear();
     kind_ = Kind::kFloat64;
@@ -224,10 +274,10 @@ class JsonColumn {
 
   [[gnu::always_inline]] const char* read_scalar(const char* text) {
     if (is_digit(*text) || *text == '-') return read_number_at(text);
-    if (*text == '"') return turn_to(Kind::kText) ? read_text(text + 1) : nullptr;
+    if (*text == '"') return is_of(Kind::kText) ? read_text(text + 1) : nullptr;
     const bool flag = *text == 't';
     text = skip_word(text, flag ? "true" : "false");
-    if (text == nullptr || !turn_to(Kind::kBool)) return nullptr;
+    if (text == nullptr || !is_of(Kind::kBool)) return nullptr;
     flags_.push_back(flag ? 1 : 0);
     return text;
   }
@@ -240,21 +290,26 @@ class JsonColumn {
     if (found.end == nullptr) return nullptr;
     if (found.is_float) {
       const Decimal<double> number = read_number<double>(text);
-      if (number.fault != DecimalFault::kNone || !turn_to(Kind::kFloat64)) return nullptr;
+      if (number.fault != DecimalFault::kNone || !is_of(Kind::kFloat64)) return nullptr;
       floats_.push_back(number.value);
       return found.end;
     }
     if (digits.end - begin > kMaxDigits) return nullptr;
     const auto magnitude = static_cast<std::int64_t>(digits.value);
     const std::int64_t value = negative ? -magnitude : magnitude;
-    if (kind_ != Kind::kInt64 && !turn_to(Kind::kInt64)) return nullptr;
-    if (kind_ == Kind::kInt64) {
-      integers_.push_back(value);
-    } else {
+    if (kind_ == Kind::kFloat64) {
+      digits_ |= digits.value;
       floats_.push_back(static_cast<double>(value));
+      return found.end;
     }
+    if (!is_of(Kind::kInt64)) return nullptr;
+    if (kind_ == Kind::kFloat64) return read_again(text);
+    integers_.push_back(value);
     return found.end;
   }
+
+  // An integer that has made its column one of floats.
+  [[gnu::noinline]] const char* read_again(const char* text) { return read_number_at(text); }
 
   // `text` is what follows the quotation mark.
   const char* read_text(const char* text) {
@@ -282,6 +337,9 @@ class JsonColumn {
   ColumnVector<char> text_;
   std::vector<std::int64_t> text_offsets_{0};
   std::vector<std::int64_t> sample_offsets_{0};
+  Precision wanted_;
+  Kind of_integers_;          // what they are stored as
+  std::uint64_t digits_ = 0;  // of all integers among floats
 };
 
 // -- what nobody asks for --
@@ -338,8 +396,7 @@ const char* skip_value(const char* text, int depth) noexcept {  // NOLINT(misc-n
 // -- lines --
 class JsonLines {
  public:
-  explicit JsonLines(const std::vector<std::string>& keys)
-      : columns_(keys.begin(), keys.end()) {}
+  explicit JsonLines(const std::vector<JsonKey>& keys) : columns_(keys.begin(), keys.end()) {}
 
   // Where the line ends that begins at `text`; null when it is not ordinary.
   const char* read_line(const char* text) {
@@ -391,7 +448,7 @@ class JsonLines {
 
 }  // namespace
 
-std::shared_ptr<const Chunk> read_json_lines(const std::vector<std::string>& keys,
+std::shared_ptr<const Chunk> read_json_lines(const std::vector<JsonKey>& keys,
                                              std::span<const char> text) {
   if (!is_utf8(text)) return nullptr;
   const auto lines = std::make_shared<JsonLines>(keys);
@@ -400,6 +457,7 @@ std::shared_ptr<const Chunk> read_json_lines(const std::vector<std::string>& key
     at = lines->read_line(at);
     if (at == nullptr || (at != end && *at != '\n')) return nullptr;
   }
+  if (!std::ranges::all_of(lines->columns(), &JsonColumn::is_exact)) return nullptr;
   const auto chunk = std::make_shared<Chunk>();
   chunk->num_sequences = lines->num_lines();
   for (const JsonColumn& column : lines->columns()) chunk->columns.push_back(column.borrow());

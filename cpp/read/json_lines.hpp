@@ -1,6 +1,7 @@
 // Lines of JSON, one object each, whose fields hold numbers, texts, or lists of either.
 #pragma once
 
+#include "base/element.hpp"
 #include "read/column_vector.hpp"
 #include "read/deserializer.hpp"
 
@@ -15,17 +16,24 @@ namespace sweephand {
 
 inline constexpr std::size_t kJsonPadding = 16;  // bytes behind the text that may be read
 
+// A key, and the type that its numbers will be delivered in; opaque: that of the column.
+struct JsonKey {
+  std::string name;
+  ElementType wanted = ElementType::kOpaque;
+};
+
 // The values of some keys as a chunk: a sequence per line that is not blank, empty where the
 // line lacks the key. Columns are of bool, int64 or float64, whichever holds all values, or
 // opaque for texts, in UTF-8.
 //
 // Null when something is not ordinary: what is no JSON, or not UTF-8; a value that is null, an
-// object, a list of lists, or of numbers and others; an integer of 19 digits or more, a float
-// out of range, half a surrogate pair; a key twice, or written with an escape. Whoever asks
-// reads such lines another way, and finds what is wrong and where.
+// object, a list of lists, or of numbers and others; an integer of 19 digits or more, or among
+// floats one beyond those that the wanted ones all hold; a float out of range, or halfway
+// between two that are wanted; half a surrogate pair; a key twice, or written with an escape.
+// Whoever asks reads such lines another way, and finds what is wrong and where.
 //
 // REQUIRES: kJsonPadding zeros are behind `text`
-std::shared_ptr<const Chunk> read_json_lines(const std::vector<std::string>& keys,
+std::shared_ptr<const Chunk> read_json_lines(const std::vector<JsonKey>& keys,
                                              std::span<const char> text);
 
 }  // namespace sweephand

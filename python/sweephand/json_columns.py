@@ -6,16 +6,19 @@ of that shape are the samples. A field that a row lacks is an empty sequence the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
+from sweephand.casts import cast, element_type, kinds_in, leaves
 from sweephand.columns import ColumnData, bytes_column, offsets_of
 
 LACKING: Any = object()  # the value of a field that is not there
+REPEATED: Any = object()  # and of one that is there twice
 
 CoreColumn = tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64] | None, object]
 
@@ -24,6 +27,10 @@ PADDING = _core.JSON_PADDING
 
 _TEXT = np.dtype(object)
 _BOOL, _INT, _FLOAT = np.dtype(bool), np.dtype(np.int64), np.dtype(np.float64)
+
+# Of floats narrower than float64: digits to base 2, and the exponent of the least normal one as
+# frexp has it.
+_PRECISIONS = {"float32": (24, -125), "float16": (11, -13), "bfloat16": (8, -125)}
 
 
 class JsonField:
@@ -49,19 +56,27 @@ class JsonField:
         self, shape: tuple[int, ...], wanted: DTypeLike | None = None, dtype: str | None = None
     ) -> None:
         self.shape = shape
-        kind = "" if wanted is None else np.dtype(wanted).kind
-        self._is_integer = kind in ("i", "u")
+        self.wanted = None if wanted is None else np.dtype(wanted)
         self.dtype = None if dtype is None else np.dtype(dtype)
-        if self.dtype is None and kind == "f":
-            self.dtype = _FLOAT
+        self._float: np.dtype[Any] = _FLOAT  # what floats will be delivered in
+        self._precision: tuple[int, int] | None = None
+        if self.wanted is not None and self.wanted.name in _PRECISIONS:
+            self._float = self.wanted
+            self._precision = _PRECISIONS[self.wanted.name]
+        if self.wanted is not None and self.wanted == self._float:
+            self.dtype = self.dtype or _FLOAT
 
-    def convert(self, values: Sequence[Any]) -> tuple[ColumnData, dict[int, str]]:
+    def convert(
+        self, values: Sequence[Any], parse_exactly: Callable[[int], Any] | None = None
+    ) -> tuple[ColumnData, dict[int, str]]:
         """Return the values of some rows as a column of sequences.
 
         Parameters
         ----------
         values : sequence
-            One per row, as a JSON parser gives them, or `LACKING`.
+            One per row, as a JSON parser gives them, `LACKING`, or `REPEATED`.
+        parse_exactly : callable, optional
+            Gives the value of a row again, its floats as ``Decimal``.
 
         Returns
         -------
@@ -74,10 +89,15 @@ class JsonField:
         wrong: dict[int, str] = {}
         for number, value in enumerate(values):
             try:
-                rows.append(self._samples(value))
+                row = self._samples(value)
+                if parse_exactly is not None and self._is_halfway(row):
+                    row = self._nudge(np.asarray(row), parse_exactly(number))
+                rows.append(row)
             except ValueError as error:
                 wrong[number] = str(error)
                 rows.append(())
+        if self.dtype == _FLOAT:
+            self._check_integers(rows, wrong)
         offsets = offsets_of([len(row) for row in rows])
         if self.dtype == _TEXT:
             texts = [text for row in rows for text in row]
@@ -106,13 +126,15 @@ class JsonField:
         if self.dtype == _TEXT:
             return bytes_column(np.empty(0, np.uint8), np.zeros(1, np.int64), offsets)
         dtype = self.dtype or _FLOAT
-        numbers = values.astype(dtype, copy=False)
+        numbers = cast(values, dtype) if len(values) else np.empty(0, dtype)
         return ColumnData(numbers, dtype, self.shape, len(numbers), offsets)
 
     def _samples(self, value: Any) -> Sequence[bytes] | NDArray[Any]:
         """Return the samples of one row, and learn their dtype."""
         if value is LACKING or value == []:
             return ()
+        if value is REPEATED:
+            raise ValueError("is there twice")
         texts = [value] if isinstance(value, str) else value
         if isinstance(texts, list) and isinstance(texts[0], str):
             if not all(isinstance(text, str) for text in texts):
@@ -131,8 +153,15 @@ class JsonField:
             raise ValueError("holds lists that differ in length") from None
         if array.dtype.kind not in "biuf":
             raise ValueError("holds null, an object, or a number of more than 64 bits")
-        if array.dtype.kind == "u" or (array.dtype.kind == "f" and not _has_float(value)):
+        kinds = kinds_in("the list", value if isinstance(value, list) else [value])
+        if array.dtype.kind == "u" or (array.dtype.kind == "f" and "f" not in kinds):
             raise ValueError("holds an integer that does not fit 64 bits")
+        if "b" in kinds and len(kinds) > 1:
+            raise ValueError("holds true or false among numbers")
+        if "f" in kinds:
+            _check_finite(array)
+        if "i" in kinds and "f" in kinds:
+            self._check_integers_in(value)
         if array.ndim == len(self.shape):
             array = array[None]
         if array.shape[1:] != self.shape:
@@ -140,15 +169,71 @@ class JsonField:
         self._learn(array.dtype)
         return array
 
+    def _check_integers_in(self, value: list[Any]) -> None:
+        integers = [one for one in leaves(value) if isinstance(one, int)]
+        try:
+            cast(np.array(integers, np.int64), self._float)
+        except (ValueError, OverflowError):
+            raise ValueError(f"holds an integer that {self._float} cannot hold") from None
+
+    def _check_integers(self, rows: list[Any], wrong: dict[int, str]) -> None:
+        """Empty the rows of integers that the floats of the column cannot hold."""
+        for number, row in enumerate(rows):
+            if isinstance(row, np.ndarray) and row.dtype == _INT:
+                try:
+                    cast(row, self._float)
+                except ValueError:
+                    wrong[number] = f"holds an integer that {self._float} cannot hold"
+                    rows[number] = ()
+
+    def _is_halfway(self, row: Any) -> bool:
+        if self._precision is None or not isinstance(row, np.ndarray) or row.dtype != _FLOAT:
+            return False
+        return bool(halfway(row, *self._precision).any())
+
+    def _nudge(self, row: NDArray[Any], exact: Any) -> NDArray[Any]:
+        """Return floats that are on the same side of those halfway as their texts are."""
+        assert self._precision is not None
+        numbers = row.copy()
+        flat = numbers.reshape(-1)
+        texts = list(leaves(exact if isinstance(exact, list) else [exact]))
+        for place in np.flatnonzero(halfway(flat, *self._precision)).tolist():
+            text, number = Decimal(texts[place]), Decimal(float(flat[place]))
+            if text != number:
+                flat[place] = np.nextafter(flat[place], np.inf if text > number else -np.inf)
+        return numbers
+
     def _learn(self, dtype: np.dtype[Any]) -> None:
-        if self._is_integer and dtype.kind == "f":
-            raise ValueError("holds a float where integers are wanted")
-        if self.dtype is None:
+        if self.wanted is not None and dtype != _TEXT:
+            if self.wanted.kind in "iu" and dtype.kind == "f":
+                raise ValueError("holds a float where integers are wanted")
+            if (self.wanted == _BOOL) != (dtype == _BOOL):
+                held, wanted = _words(dtype), _words(self.wanted)
+                raise ValueError(f"holds {held} where {wanted} are wanted")
+        known = self.dtype
+        if known is None:
             self.dtype = dtype
-        elif (self.dtype == _TEXT) != (dtype == _TEXT):
-            raise ValueError("holds text in some rows and numbers in others")
+        elif _words(known) != _words(dtype):
+            raise ValueError(f"holds {_words(dtype)}, and {_words(known)} in other rows")
         elif dtype != _TEXT:
-            self.dtype = np.promote_types(self.dtype, dtype)
+            self.dtype = np.promote_types(known, dtype)
+
+
+def _check_finite(array: NDArray[Any]) -> None:
+    if not np.isfinite(array).all():
+        raise ValueError("holds a number that is beyond float64")
+
+
+def _words(dtype: np.dtype[Any]) -> str:
+    return {_TEXT: "text", _BOOL: "true or false"}.get(dtype, "numbers")
+
+
+def halfway(values: NDArray[np.float64], digits: int, least: int) -> NDArray[np.bool_]:
+    """Return which numbers lie halfway between two neighbours of a narrower float."""
+    exponents = np.maximum(np.frexp(values)[1], least)
+    halves = np.ldexp(np.abs(values), digits + 1 - exponents)
+    is_odd: NDArray[np.bool_] = halves % 2 == 1
+    return is_odd
 
 
 def read_ordinary(
@@ -166,16 +251,11 @@ def read_ordinary(
     """
     if any(field.shape for field in fields) or len(set(keys)) < len(keys):
         return None
-    found = _core.read_json_lines(list(keys), padded)
+    wanted = [element_type(field.wanted or _TEXT) for field in fields]
+    found = _core.read_json_lines(list(keys), wanted, padded)
     if found is None:
         return None
     try:
         return [field.adopt(one) for field, one in zip(fields, found, strict=True)]
     except ValueError:
         return None
-
-
-def _has_float(value: Any) -> bool:
-    if isinstance(value, list):
-        return any(_has_float(item) for item in value)
-    return isinstance(value, float)

@@ -16,7 +16,8 @@ namespace {
 
 std::shared_ptr<const Chunk> read(const std::string& text) {
   const std::string padded = text + std::string(kJsonPadding, '\0');
-  return read_json_lines({"a", "b"}, std::span(padded).first(text.size()));
+  return read_json_lines({{.name = "a"}, {.name = "b", .wanted = ElementType::kFloat16}},
+                         std::span(padded).first(text.size()));
 }
 
 // Offsets of `count` items ascend, and items are no more than bytes. Returns the last one.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from sweephand.deserializers.kept_scans import check_runs, require
 from sweephand.errors import DataError
 from sweephand.files import Files, SourceFile, find_files
 from sweephand.index_file import Advance, Keep, Scan
-from sweephand.json_columns import LACKING, PADDING, JsonField, read_ordinary
+from sweephand.json_columns import LACKING, PADDING, REPEATED, JsonField, read_ordinary
 from sweephand.range_reader import open_to_scan
 from sweephand.streams import StreamDefs
 
@@ -172,11 +174,13 @@ class JSONLDeserializer(IndexedDeserializer):
         """Do so for lines that hold something else, and find what is wrong with them."""
         offset, _, first_line, first_row = place
         objects: list[dict[str, Any]] = []
+        texts: list[bytes] = []
         places: list[tuple[int, int]] = []  # offset and line of every row
         reasons: dict[int, tuple[str, str | None]] = {}  # and the stream
         for number, line in enumerate(lines, first_line):
             if not line.isspace():
                 places.append((offset, number))
+                texts.append(line)
                 try:
                     objects.append(_parse(line))
                 except (ValueError, RecursionError) as error:
@@ -186,7 +190,8 @@ class JSONLDeserializer(IndexedDeserializer):
         columns = []
         for name, field in fields.items():
             key = self.fields[name]
-            column, wrong = field.convert([one.get(key, LACKING) for one in objects])
+            values = [one.get(key, LACKING) for one in objects]
+            column, wrong = field.convert(values, partial(_parse_exactly, texts, key))
             columns.append(column)
             for row, reason in wrong.items():
                 reasons.setdefault(row, (f"the field {key!r} {reason}", name))
@@ -198,15 +203,36 @@ class JSONLDeserializer(IndexedDeserializer):
         }
 
 
-def _parse(line: bytes) -> dict[str, Any]:
+def _parse(line: bytes, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
     text = line.decode().rstrip("\r\n")
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=parse_float,
+            object_pairs_hook=_mark_repeated,
+        )
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg}, column {error.colno}") from None
     if not isinstance(value, dict):
         raise ValueError(f"it is a {type(value).__name__}")
     return value
+
+
+def _parse_exactly(texts: Sequence[bytes], key: str, row: int) -> Any:
+    return _parse(texts[row], Decimal)[key]
+
+
+def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of an object; those that are there twice have no value."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                members[key] = REPEATED
+            seen.add(key)
+    return members
 
 
 def _refuse_constant(name: str) -> None:

@@ -1,0 +1,352 @@
+"""A cast is exact or an error, by one rule in every format, against exact arithmetic."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tests.read.format_corpora import write_megatron
+from tests.tfds.folders import tensor, tree, write_folder
+
+import sweephand as sh
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+INTEGERS = [np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
+# Digits to base 2, and the exponents of the least and of the largest normal number.
+FLOATS = {
+    np.dtype("float16"): (11, -14, 15),
+    BFLOAT16: (8, -126, 127),
+    np.dtype("float32"): (24, -126, 127),
+    np.dtype("float64"): (53, -1022, 1023),
+}
+BOOL = np.dtype(bool)
+DTYPES = [BOOL, *INTEGERS, *FLOATS]
+PLAIN = [dtype for dtype in DTYPES if dtype != BFLOAT16]  # what NumPy has by itself
+SIGNED, SINGLE, DOUBLE = np.dtype("int64"), np.dtype("float32"), np.dtype("float64")
+
+WHOLE = [0, 1, 2, 127, 128, 255, 256, 257, 2049, 65503, 65504, 65505, 65519, 65520]
+WHOLE += [2**k + d for k in (24, 31, 32, 53, 63, 64) for d in (-1, 0, 1)]
+WHOLE += [2**24 + 2, 2**40 + 2**20, 2**62 + 2**40]
+PARTS = [
+    *(
+        0.5,
+        1.5,
+        0.1,
+        65519.99,
+        1e39,
+        1e300,
+        1e-46,
+        1e-60,
+        2.0**-149,
+        2.0**-24,
+        2.0**-25,
+        5e-324,
+    ),
+    *(3.4028234663852886e38, 3.4028235677973366e38, 2.0**-1074, 2.0**-133, 2.0**-134),
+    *(
+        1 + 2.0**-11,
+        1 + 2.0**-11 + 2.0**-40,
+        1 + 2.0**-24,
+        1 + 2.0**-24 + 2.0**-50,
+        1 + 2.0**-8,
+    ),
+]
+
+Number = int | float
+
+
+def round_to(exact: Fraction, dtype: np.dtype[Any]) -> Fraction | None:
+    """The nearest float of a type, of two the even one; None beyond the largest."""
+    digits, least, most = FLOATS[dtype]
+    if exact == 0:
+        return exact
+    exponent = exact.numerator.bit_length() - exact.denominator.bit_length()
+    exponent -= abs(exact) < Fraction(2) ** exponent
+    unit = Fraction(2) ** (max(exponent, least) - digits + 1)
+    rounded = round(exact / unit) * unit  # Python rounds halves of fractions to even
+    return rounded if abs(rounded) < Fraction(2) ** (most + 1) else None
+
+
+def holds(value: Number, dtype: np.dtype[Any]) -> bool:
+    """Whether there is such a value of a type."""
+    if dtype == BOOL:
+        return isinstance(value, int) and value in (0, 1)
+    if dtype in INTEGERS:
+        info = np.iinfo(dtype)
+        return isinstance(value, int) and info.min <= value <= info.max
+    return not math.isfinite(value) or round_to(Fraction(value), dtype) == Fraction(value)
+
+
+def values_of(dtype: np.dtype[Any]) -> list[Number]:
+    """Zero, and the edges that a type holds."""
+    wanted: list[Number] = [sign * value for value in WHOLE for sign in (1, -1)]
+    if dtype in FLOATS:
+        wanted = [float(value) for value in wanted]
+        wanted += [sign * value for value in PARTS for sign in (1, -1)]
+        wanted += [-0.0, math.inf, -math.inf, math.nan]
+    return [value for n, value in enumerate(wanted) if holds(value, dtype) and n != 1]
+
+
+def expected(value: Number, dtype: np.dtype[Any]) -> Number | None:
+    """The rule: the value as another type, or None where that is an error."""
+    if not math.isfinite(value):
+        return value if dtype in FLOATS else None
+    return from_exact(value, Fraction(value), dtype)
+
+
+def from_exact(value: Number, exact: Fraction, dtype: np.dtype[Any]) -> Number | None:
+    if dtype == BOOL or dtype in INTEGERS:
+        whole = int(exact)
+        return whole if whole == exact and holds(whole, dtype) else None
+    rounded = round_to(exact, dtype)
+    if rounded is None or (isinstance(value, int) and rounded != exact):
+        return None
+    return math.copysign(float(rounded), value) if value else float(value)
+
+
+def expected_of_json(value: Number, dtype: np.dtype[Any]) -> Number | None:
+    """In text a number with a fraction is no integer, and no number is true or false."""
+    if dtype == BOOL or (isinstance(value, float) and dtype not in FLOATS):
+        return None
+    if isinstance(value, int) and not holds(value, SIGNED):
+        return None
+    return from_exact(value, Fraction(repr(value)), dtype)
+
+
+def expected_of_ctf(value: Number, dtype: np.dtype[Any]) -> Number | None:
+    """All numbers of CNTK's text are decimal fractions; integers are those that are whole."""
+    if not math.isfinite(value):
+        return expected(value, dtype)
+    return from_exact(float(value), Fraction(repr(value)), dtype)
+
+
+# Formats: how values of a type are written, and of which types
+
+
+def to_array(values: list[Number], dtype: np.dtype[Any]) -> Any:
+    if dtype in FLOATS:
+        return np.array(values, np.float64).astype(dtype)
+    return np.array(values, dtype)
+
+
+def streams(dtype: np.dtype[Any], field: str = "x", **options: Any) -> sh.StreamDefs:
+    return sh.StreamDefs(x=sh.StreamDef(field=field, dtype=dtype, **options))
+
+
+def array(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    return sh.ArrayDeserializer({"x": values}, streams(dtype))
+
+
+def npy(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    np.save(folder / "x.npy", values)
+    return sh.NpyDeserializer({"x": folder / "x.npy"}, streams(dtype))
+
+
+def user(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    class Chunk(sh.UserDeserializer):
+        def stream_infos(self) -> sh.StreamDefs:
+            return streams(dtype)
+
+        def num_chunks(self) -> int:
+            return 1
+
+        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+            return {"x": values}
+
+    return Chunk()
+
+
+def map_items(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    return sh.MapDeserializer([{"x": value} for value in values], streams(dtype, shape=()))
+
+
+def parquet(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    pq = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    pq.write_table(pa.table({"x": values}), folder / "x.parquet")
+    return sh.ParquetDeserializer(folder / "x.parquet", streams(dtype))
+
+
+def arrow(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    pa = pytest.importorskip("pyarrow")
+    return sh.ArrowDeserializer(pa.table({"x": values}), streams(dtype))
+
+
+def tfrecords(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    sh.tfrecord.write(folder / "x.tfrecord", [{"x": value} for value in values])
+    return sh.TFRecordDeserializer(folder / "x.tfrecord", streams(dtype))
+
+
+def tfds(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    features = tree(x=tensor(values.dtype.name, encoding="bytes"))
+    write_folder(folder, {"train": [[{"x": value.tobytes()} for value in values]]}, features)
+    return sh.tfds.load(folder, "train", streams=streams(dtype))
+
+
+def tfds_lists(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    examples = [{"x": value} for value in values]
+    write_folder(folder, {"train": [examples]}, tree(x=tensor(values.dtype.name)))
+    return sh.tfds.load(folder, "train", streams=streams(dtype))
+
+
+def raw_tokens(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    values.tofile(folder / "x.bin")
+    wanted = streams(dtype, "tokens")
+    return sh.RawTokensDeserializer(folder / "x.bin", values.dtype, 1, wanted)
+
+
+def megatron(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    write_megatron(folder / "x", list(values[:, None]), dtype=values.dtype.str[1:])
+    return sh.MegatronDeserializer(folder / "x", streams(dtype, "tokens"))
+
+
+def jsonl(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    lines = [json.dumps({"x": value}) + "\n" for value in values.tolist()]
+    (folder / "x.jsonl").write_text("".join(lines))
+    return sh.JSONLDeserializer(folder / "x.jsonl", streams(dtype))
+
+
+def ctf(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    lines = [f"{n} |X {value!r}\n" for n, value in enumerate(values.tolist())]
+    (folder / "x.ctf").write_text("".join(lines))
+    wanted = streams(dtype, "X", shape=1)
+    return sh.CTFDeserializer(folder / "x.ctf", wanted, allow_nonfinite=True)
+
+
+@dataclass(frozen=True)
+class Format:
+    """How values are written, from which types and to which they are cast, and by what rule."""
+
+    make: Callable[[Path, Any, np.dtype[Any]], sh.Deserializer]
+    stored: list[np.dtype[Any]]
+    wanted: list[np.dtype[Any]]
+    rule: Callable[[Number, np.dtype[Any]], Number | None] = expected
+
+
+SOME = [np.dtype(name) for name in ("bool", "int8", "uint16", "int64", "uint64")] + [*FLOATS]
+TEXT_TYPES = [*INTEGERS, SINGLE, DOUBLE]
+FORMATS = [
+    Format(array, DTYPES, DTYPES),
+    Format(npy, PLAIN, SOME),
+    Format(user, DTYPES, SOME),
+    Format(map_items, DTYPES, SOME),
+    Format(parquet, PLAIN, SOME),
+    Format(arrow, PLAIN, SOME),
+    Format(tfrecords, [SIGNED, SINGLE], DTYPES),
+    Format(tfds, PLAIN, SOME),
+    Format(tfds_lists, [SIGNED, SINGLE], SOME),
+    Format(raw_tokens, [*INTEGERS, np.dtype("float16"), SINGLE, DOUBLE], SOME),
+    Format(megatron, [np.dtype(name) for name in ("u1", "i1", "i2", "i4", "i8", "u2")], SOME),
+    Format(jsonl, [SIGNED, DOUBLE], DTYPES, expected_of_json),
+    Format(ctf, [SIGNED, SINGLE, DOUBLE], TEXT_TYPES, expected_of_ctf),
+]
+
+
+def delivered(corpus: sh.Deserializer, count: int) -> list[Any]:
+    """What every sequence is delivered as, by its number; None where that is an error."""
+    found: list[Any] = [None] * count
+    options: dict[str, Any] = {"randomize": False, "max_sweeps": 1, "num_threads": 0}
+    with sh.MinibatchSource(corpus, max_errors=count, **options) as source:
+        for position in range(int(source.num_samples_per_sweep)):
+            source.current_position = position
+            try:
+                minibatch = source.next_minibatch(1)
+            except sh.DataError:
+                continue
+            for sequence_id, value in zip(minibatch.ids, minibatch["x"].values, strict=False):
+                found[int(sequence_id.rpartition("__")[2])] = value.reshape(())
+    return found
+
+
+def same(found: Any, wanted: Number | None, dtype: np.dtype[Any]) -> bool:
+    if found is None or wanted is None:
+        return found is wanted
+    if found.dtype != dtype:
+        return False
+    if math.isnan(wanted):
+        return bool(np.isnan(found))
+    signs_agree = math.copysign(1, float(found)) == math.copysign(1, wanted)
+    return (int(found) if dtype in INTEGERS else float(found)) == wanted and signs_agree
+
+
+CASES = [
+    pytest.param(form, stored, id=f"{form.make.__name__}-{stored.name}")
+    for form in FORMATS
+    for stored in form.stored
+]
+
+
+@pytest.mark.parametrize(("form", "stored"), CASES)
+def test_a_value_is_what_exact_arithmetic_makes_of_it_or_an_error(
+    form: Format, stored: np.dtype[Any], tmp_path: Path
+) -> None:
+    values = values_of(stored)
+    if form.make is jsonl:
+        values = [value for value in values if math.isfinite(value)]
+    for number, dtype in enumerate(form.wanted):
+        rule = form.rule
+        if rule(values[0], dtype) is None:
+            continue  # there is nothing to be served
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        corpus = form.make(folder, to_array(values, stored), dtype)
+        found = delivered(corpus, len(values))
+        wrong = [
+            (value, one, rule(value, dtype))
+            for value, one in zip(values, found, strict=True)
+            if not same(one, rule(value, dtype), dtype)
+        ]
+        assert not wrong, f"{stored} as {dtype}"
+
+
+TEXTS = [
+    *("0.1", "1e-320", "123456789.125", "3.4028235677973362e38", "65519.999999999999999999"),
+    *("1.000000059604644775390625", "1.00000005960464477539062500000000000000000001"),
+    *("1.00000005960464477539062499999999999999999999", "16777217.0", "16777219.0"),
+    *(
+        "1.00048828125",
+        "1.0004882812500000000000000000000000001",
+        "1.00390625000000000000000001",
+    ),
+    *("7.0064923216240853546186479164495e-46", "7.0064923216240853546186479164497e-46"),
+    *(
+        "2.98023223876953125e-8",
+        "2.98023223876953125000000000000001e-8",
+        "-8.9406967163085938e-8",
+    ),
+    *("9007199254740993.0", "1e23", "-1.7976931348623157e308", "1e400", "1e39", "-65520.0"),
+]
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("shape", [(), (1,)], ids=["single", "with a shape"])
+def test_decimal_text_in_json_is_rounded_once_to_the_float_that_is_declared(
+    dtype: np.dtype[Any], shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    texts = [f"[{text}]" if shape else text for text in ["0.5", *TEXTS]]
+    (tmp_path / "x.jsonl").write_text("".join(f'{{"x": {text}}}\n' for text in texts))
+    corpus = sh.JSONLDeserializer(tmp_path / "x.jsonl", streams(dtype, shape=shape))
+    assert_rounded(delivered(corpus, len(texts))[1:], dtype)
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
+def test_decimal_text_of_cntk_is_rounded_once_too(dtype: np.dtype[Any], tmp_path: Path) -> None:
+    lines = [f"{number} |X {text}\n" for number, text in enumerate(TEXTS)]
+    (tmp_path / "x.ctf").write_text("".join(lines))
+    corpus = sh.CTFDeserializer(tmp_path / "x.ctf", streams(dtype, "X", shape=1))
+    assert_rounded(delivered(corpus, len(TEXTS)), dtype)
+
+
+def assert_rounded(found: list[Any], dtype: np.dtype[Any]) -> None:
+    for text, one in zip(TEXTS, found, strict=True):
+        wanted = round_to(Fraction(text), dtype)
+        assert (None if one is None else Fraction(float(one))) == wanted, text
