@@ -34,9 +34,9 @@ class ArrowDeserializer(Deserializer):
     ----------
     source : table, Hugging Face dataset, stream, path, or sequence of paths
         A ``pyarrow.Table``; a ``datasets.Dataset``, with what select, shuffle and filter made
-        of it; anything else with ``__arrow_c_stream__``, such as a record batch reader, which
-        is read into memory at once; IPC files, of the stream or the file format, as paths,
-        globs or URLs; a folder that ``Dataset.save_to_disk`` wrote.
+        of it, its columns as they are stored; anything else with ``__arrow_c_stream__``, such
+        as a record batch reader, which is read into memory at once; IPC files, of the stream or
+        the file format, as paths, globs or URLs; a folder that ``Dataset.save_to_disk`` wrote.
     streams : StreamDefs
         As in `ParquetDeserializer`.
     index : {"auto", "cache", None}
@@ -50,6 +50,9 @@ class ArrowDeserializer(Deserializer):
         As in `ParquetDeserializer`.
     TypeError
         If the source is nothing of that.
+    ValueError
+        If a dataset has a transform or a format that changes its values: Arrow data go through
+        neither.
 
     Examples
     --------
@@ -93,8 +96,22 @@ def _is_dataset(source: object) -> bool:
 
 
 def _table_of(source: Any) -> Any:
+    if not _is_dataset(source):
+        return source
     # Not a dataset's own Arrow stream, which would copy what an indices mapping picks.
-    return source.data.table if _is_dataset(source) else source
+    table, form = source.data.table, source.format
+    if form["type"] == "custom":
+        raise ValueError(
+            "the dataset has a transform, which is made for rows in Python: give the dataset "
+            "to MapDeserializer, or its data without the transform: dataset.with_format(None)"
+        )
+    if form["format_kwargs"]:
+        told = ", ".join(f"{name}={value!r}" for name, value in form["format_kwargs"].items())
+        raise ValueError(
+            f"the dataset has the format {form['type']!r} with {told}, which is not applied "
+            "here: declare a dtype in a StreamDef, and give dataset.with_format(None)"
+        )
+    return table if form["output_all_columns"] else table.select(form["columns"])
 
 
 def _order_of(source: Any) -> NDArray[np.int64] | None:

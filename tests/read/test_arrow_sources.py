@@ -1,0 +1,83 @@
+"""What ArrowDeserializer makes of Hugging Face data sets: all that they say, or an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+
+datasets = pytest.importorskip("datasets")
+
+STREAMS = sh.StreamDefs(a=sh.StreamDef())
+
+
+@pytest.fixture
+def dataset() -> Any:
+    return datasets.Dataset.from_dict({"a": [1, 2, 3], "b": [0.5, 1.5, 2.5]})
+
+
+def delivered(corpus: sh.Deserializer, name: str = "a") -> list[Any]:
+    with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
+        found: list[Any] = source.next_minibatch(9)[name].values.tolist()
+        return found
+
+
+def negative(rows: Any) -> Any:
+    return {"a": [-value for value in rows["a"]]}
+
+
+def set_transform(dataset: Any) -> Any:
+    dataset.set_transform(negative)
+    return dataset
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda dataset: dataset.with_transform(negative),
+        lambda dataset: dataset.with_transform(
+            negative, columns=["a"], output_all_columns=True
+        ),
+        set_transform,
+        lambda dataset: dataset.with_transform(negative).select([2, 0]),
+        lambda dataset: dataset.with_transform(negative).shuffle(seed=1),
+    ],
+)
+def test_a_transform_is_refused_and_not_forgotten(dataset: Any, transform: Any) -> None:
+    changed = transform(dataset)
+    with pytest.raises(ValueError, match=r"has a transform.* MapDeserializer"):
+        sh.ArrowDeserializer(changed, STREAMS)
+    by_items = delivered(sh.MapDeserializer(changed, STREAMS))
+    assert by_items == [changed[n]["a"] for n in range(len(changed))]
+    assert all(value < 0 for value in by_items)
+    assert min(delivered(sh.ArrowDeserializer(changed.with_format(None), STREAMS))) > 0
+
+
+@pytest.mark.parametrize("form", ["numpy", "torch", "arrow", "python", None])
+def test_a_format_that_is_only_a_container_changes_nothing(dataset: Any, form: Any) -> None:
+    assert delivered(sh.ArrowDeserializer(dataset.with_format(form), STREAMS)) == [1, 2, 3]
+
+
+def test_a_format_that_changes_values_is_refused(dataset: Any) -> None:
+    with pytest.raises(ValueError, match=r"format 'numpy' with dtype=.*declare a dtype"):
+        sh.ArrowDeserializer(dataset.with_format("numpy", dtype=np.int8), STREAMS)
+
+
+def test_only_the_columns_of_a_format_are_there(dataset: Any) -> None:
+    both = sh.StreamDefs(a=sh.StreamDef(), b=sh.StreamDef())
+    limited = dataset.with_format("numpy", columns=["a"])
+    assert delivered(sh.ArrowDeserializer(limited, STREAMS)) == [1, 2, 3]
+    with pytest.raises(sh.DataError, match="no field 'b', there are: a"):
+        delivered(sh.ArrowDeserializer(limited, both))
+    whole = dataset.with_format("numpy", columns=["a"], output_all_columns=True)
+    assert delivered(sh.ArrowDeserializer(whole, both), "b") == [0.5, 1.5, 2.5]
+
+
+def test_data_sets_without_rows_by_number_are_refused_by_name(dataset: Any) -> None:
+    with pytest.raises(TypeError, match="got IterableDataset"):
+        sh.ArrowDeserializer(dataset.to_iterable_dataset(), STREAMS)
+    with pytest.raises(TypeError, match="got DatasetDict"):
+        sh.ArrowDeserializer(datasets.DatasetDict(train=dataset), STREAMS)
