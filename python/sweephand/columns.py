@@ -14,6 +14,9 @@ from sweephand import _core
 from sweephand.casts import as_array, element_type, unmasked
 from sweephand.streams import StreamDef, StreamInfo
 
+_MOST_EMPTY = 2**32 - 1  # of samples that take no memory, so that nothing else bounds them
+
+
 @dataclass(frozen=True)
 class ColumnData:
     """One stream of one chunk.
@@ -260,6 +263,11 @@ def describe_stream(name: str, column: ColumnData, definition: StreamDef) -> Str
     wanted = definition.sample_shape
     if wanted is not None and wanted != column.shape:
         raise ValueError(f"stream {name!r} has samples of shape {column.shape}, not {wanted}")
+    if column.num_samples > _MOST_EMPTY and not column.is_bytes and column.sample_bytes == 0:
+        raise ValueError(
+            f"stream {name!r} has {column.num_samples} samples of shape {column.shape}: "
+            f"without elements there may be {_MOST_EMPTY} at most"
+        )
     if definition.is_sparse and not column.is_sparse:
         raise ValueError(f"stream {name!r} is declared sparse, but its data are dense")
     stored = np.dtype(object) if column.is_bytes else column.dtype

@@ -115,3 +115,24 @@ def test_an_array_with_gaps_between_its_elements_is_served_as_it_looks() -> None
         with sh.MinibatchSource(sh.ArrayDeserializer({"x": view}), randomize=False) as source:
             values = source.next_minibatch(len(view))["x"].values
         assert np.array_equal(values, view)
+
+
+@pytest.mark.parametrize("dtype", ["V0", "U0", "S0"])
+def test_elements_of_no_bytes_are_refused(dtype: str) -> None:
+    data = np.ndarray((3,), dtype, buffer=b"")
+    with pytest.raises(TypeError, match="'x' has elements of no bytes"):
+        sh.ArrayDeserializer({"x": data})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.empty((2**59, 0)),
+        (np.empty((2**59, 0)), np.arange(0, 2**59 + 1, 2**58)),
+        [np.empty((2**59, 0))],
+    ],
+    ids=["rows", "offsets", "a list"],
+)
+def test_samples_without_elements_are_bounded(data: Any) -> None:
+    with pytest.raises(ValueError, match=r"without elements|at most 2\^32"):
+        sh.ArrayDeserializer({"x": data})

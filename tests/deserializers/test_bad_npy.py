@@ -154,3 +154,66 @@ def test_a_file_that_is_another_by_now_is_an_error(path: Path) -> None:
         os.utime(path, ns=(1, 1))
         with pytest.raises(sh.StaleError, match="changed"):
             source.next_minibatch(4)
+
+
+def write_header(path: Path, descr: str, shape: tuple[int, ...], content: bytes = b"") -> Path:
+    """A file whose header says anything."""
+    header = io.BytesIO()
+    described = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, described)
+    path.write_bytes(header.getvalue() + content)
+    return path
+
+
+@pytest.mark.parametrize("descr", ["|S0", "|V0", "<U0"])
+@pytest.mark.parametrize("shape", [(3,), (2**62,), (2, 3)])
+def test_elements_of_no_bytes_are_refused(path: Path, descr: str, shape: Any) -> None:
+    with pytest.raises(sh.DataError, match="elements of no bytes") as caught:
+        source_of(write_header(path, descr, shape))
+    assert caught.value.file == str(path)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (2**63 - 1, 0),
+        (2**63, 0),
+        (2**70, 0),
+        (0, 2**63 - 1),
+        (0, 2**40, 2**40),
+        (5, 2**63 - 1, 0),
+        (5, 0, 2**40, 2**40),
+        (2**40, 0),
+        (2**59, 0),
+    ],
+)
+def test_extents_that_no_array_has_are_refused(path: Path, shape: tuple[int, ...]) -> None:
+    with pytest.raises((sh.DataError, ValueError), match=r"cannot be|without elements"):
+        source_of(write_header(path, "<f4", shape))
+    offsets = path.with_name("offsets.npy")
+    np.save(offsets, [0, shape[0]] if shape[0] < 2**63 else [0, 1])
+    with pytest.raises((sh.DataError, ValueError), match=r"cannot be|without elements|at most"):
+        sh.NpyDeserializer({"x": (path, offsets)})
+
+
+def test_a_few_samples_without_elements_are_served(path: Path) -> None:
+    with source_of(write_header(path, "<f4", (5, 0))) as source:
+        assert source.next_minibatch(5)["x"].values.shape == (5, 0)
+
+
+def test_a_file_without_sequences_is_an_empty_corpus(path: Path) -> None:
+    with pytest.raises(ValueError, match="the corpus is empty"):
+        source_of(write_header(path, "<f4", (0, 7)))
+
+
+@pytest.mark.parametrize("descr", [">f4", ">i8"])
+def test_the_other_byte_order_is_told(path: Path, descr: str) -> None:
+    content = np.arange(2).astype(descr).tobytes()
+    with pytest.raises(sh.DataError, match="big-endian"):
+        source_of(write_header(path, descr, (2,), content))
+    offsets = write_header(
+        path.with_name("o.npy"), ">i8", (2,), np.array([0, 2], ">i8").tobytes()
+    )
+    np.save(path, np.array([7, 8]))
+    source = sh.MinibatchSource(sh.NpyDeserializer({"x": (path, offsets)}), max_sweeps=1)
+    assert source.next_minibatch(2)["x"].values.tolist() == [7, 8]

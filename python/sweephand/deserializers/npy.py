@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -234,7 +235,11 @@ def read_header(file: SourceFile) -> NpyHeader:
         raise DataError(
             "the array is in Fortran order; save numpy.ascontiguousarray of it", name
         )
-    if any(n < 0 for n in shape):
+    if dtype.itemsize == 0:
+        raise DataError(f"the file holds elements of no bytes ({dtype.str})", name)
+    # As NumPy has it, no extent is so large that a place in the array has no number.
+    reach = math.prod(max(n, 1) for n in shape) * dtype.itemsize
+    if any(n < 0 for n in shape) or reach >= 2**63:
         raise DataError(f"the header says shape {shape}, which cannot be", name, offset)
     wanted = offset + int(np.prod(shape, dtype=object)) * dtype.itemsize
     if file.size != wanted:
