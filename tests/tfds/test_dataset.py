@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -397,3 +398,58 @@ def test_what_cannot_be_served_is_refused(tmp_path: Path, folder: Path) -> None:
     labels = sh.ArrayDeserializer({"y": np.arange(14)})
     with pytest.raises(ValueError, match="order of their own"):
         sh.MinibatchSource([sh.tfds.load(folder, "s"), labels])
+
+
+# -- splits without files, and types that are no names --
+@pytest.fixture
+def sparse_folder(tmp_path: Path) -> Path:
+    """A split, one without a shard, one of an empty shard, and one with such a shard."""
+    splits = {"s": numbered(3, 2), "none": [], "empty": [[]], "part": [[], [{"x": 7}]]}
+    return write_folder(tmp_path / "sparse", splits, NUMBERED)
+
+
+@pytest.mark.parametrize(
+    ("split", "wanted"),
+    [
+        ("s+none", [0, 1, 2, 100, 101]),
+        ("none+s", [0, 1, 2, 100, 101]),
+        ("s+empty", [0, 1, 2, 100, 101]),
+        ("part", [7]),
+        ("all", [0, 1, 2, 100, 101, 7]),
+        ("none+part[:50%]+s[-1:]", [101]),
+    ],
+)
+@pytest.mark.parametrize("randomize", [False, True])
+def test_a_split_without_files_adds_nothing(
+    sparse_folder: Path, split: str, wanted: list[int], randomize: bool
+) -> None:
+    dataset = sh.tfds.load(
+        sparse_folder, split, read_config=ReadConfig(interleave_block_length=9)
+    )
+    source = sh.MinibatchSource(dataset, randomize=randomize, max_sweeps=1)
+    assert sorted(values(source)) == sorted(wanted)
+    assert len(dataset) == len(wanted)
+    assert sh.tfds.builder_info(sparse_folder).splits[split].num_examples == len(wanted)
+
+
+@pytest.mark.parametrize(
+    "split", ["none", "empty", "none+empty", "none[:50%]", "none[:1shard]"]
+)
+def test_a_split_of_which_nothing_is_left_is_named(sparse_folder: Path, split: str) -> None:
+    with pytest.raises(ValueError, match=rf"split '{re.escape(split)}' selects no examples"):
+        sh.tfds.load(sparse_folder, split)
+    assert sh.tfds.builder_info(sparse_folder).splits[split].num_examples == 0
+
+
+@pytest.mark.parametrize("encoding", ["none", "bytes"])
+@pytest.mark.parametrize("dtype", [">i8", "<i8", "=i8", "|u1", "i8", "long", ">f4", ">u2"])
+def test_a_dtype_that_no_writer_names_is_refused(
+    tmp_path: Path, dtype: str, encoding: str
+) -> None:
+    value: Any = 1 if encoding == "none" else bytes(8)
+    features = tree(x=tensor(dtype, encoding=encoding), y=tensor("int64"))
+    write_folder(tmp_path, {"s": [[{"x": value, "y": 5}]]}, features)
+    with pytest.raises(ValueError, match=f"'x' has the dtype '{re.escape(dtype)}'"):
+        sh.tfds.load(tmp_path, "s")
+    only = sh.tfds.load(tmp_path, "s", streams=sh.StreamDefs(x=sh.StreamDef(field="y")))
+    assert values(serve(only)) == [5]

@@ -215,3 +215,26 @@ def test_any_text_is_a_split_or_a_value_error(spec: str) -> None:
             return
     for part in found:
         assert 0 <= part.begin <= part.end <= sum(LENGTHS[part.split])
+
+
+@pytest.mark.parametrize("rounding", ["closest", "pct1_dropremainder"])
+@pytest.mark.parametrize(("from_", "to"), [(None, 50), (50, None), (-10, None), (25, 75)])
+def test_the_text_of_an_instruction_selects_the_same(
+    rounding: str, from_: int | None, to: int | None
+) -> None:
+    split = ReadInstruction("g", from_, to, "%", rounding)  # type: ignore[arg-type]
+    assert as_split(str(split)) == split
+    both = split + "test[:3]"
+    assert as_split(str(both)).resolve(LENGTHS) == both.resolve(LENGTHS)
+
+
+def test_only_percentages_are_rounded_and_only_in_known_ways() -> None:
+    assert interval("g[-10%:](pct1_dropremainder)") == (140, 150)
+    assert interval("g[-10%:](closest)") == (135, 150)
+    for spec in ("g[:50](closest)", "g[1shard](closest)", "g[:1shard](pct1_dropremainder)"):
+        with pytest.raises(ValueError, match="only percentages are rounded"):
+            as_split(spec)
+    with pytest.raises(ValueError, match="rounding must be 'closest' or 'pct1_dropremainder'"):
+        as_split("g[:50%](down)")
+    with pytest.raises(ValueError, match="is no split"):
+        as_split("g(closest)")

@@ -88,8 +88,11 @@ class Builder:
             definitions = StreamDefs(**definitions, **{_ID_STREAM: StreamDef()})
 
         def select(one: SplitLike) -> Dataset:
+            selected = self.info.splits[one].file_instructions
+            if not selected:
+                raise ValueError(f"the split {str(one)!r} selects no examples")
             order = ReadOrder(
-                self.info.splits[one].file_instructions,
+                selected,
                 config,
                 shuffle_files=shuffle_files,
                 is_ordered=self.info.is_ordered,

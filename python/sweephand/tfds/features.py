@@ -234,7 +234,9 @@ def _dtype_of(name: str) -> np.dtype[Any] | None:
         dtype = np.dtype(name)
     except TypeError:
         return None
-    return dtype if dtype.kind in "biuf" and dtype.itemsize <= 8 else None
+    # The names that writers use; others have a byte order, or a size of this machine's.
+    is_known = dtype.name == name and dtype.kind in "biuf" and dtype.itemsize <= 8
+    return dtype if is_known else None
 
 
 def _refuse(name: str, reason: str) -> Feature:

@@ -43,6 +43,7 @@ class RecordFiles:
     """
 
     def __init__(self, splits: Sequence[StoredSplit], keep: Keep = "auto") -> None:
+        splits = [split for split in splits if split.files]  # one may have no shard
         self.paths = [str(path) for split in splits for path in split.files]
         self.files: list[SourceFile] = []
         self.index_path: Path | None = None

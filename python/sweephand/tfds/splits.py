@@ -8,7 +8,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast, get_args
 
 from sweephand.checks import check_int
 
@@ -17,6 +17,8 @@ ShardLengths = Mapping[str, Sequence[int]]
 
 Unit = Literal["abs", "%", "shard"]
 Rounding = Literal["closest", "pct1_dropremainder"]
+_ROUNDINGS = get_args(Rounding)
+_ROUNDINGS_TOLD = "rounding must be 'closest' or 'pct1_dropremainder'"
 
 
 class Interval(NamedTuple):
@@ -97,7 +99,8 @@ class ReadInstruction(Split):
         What ``from_`` and ``to`` count: examples, percent of the examples, or shards.
     rounding : {"closest", "pct1_dropremainder"}
         How percentages become examples: to the nearest, halves to the even one; or in equal
-        steps of one percent, what remains being left to the last open slice.
+        steps of one percent, what remains being left to the last open slice. In text it stands
+        behind the slice: ``"train[:50%](pct1_dropremainder)"``.
 
     Raises
     ------
@@ -119,10 +122,8 @@ class ReadInstruction(Split):
     def __post_init__(self) -> None:
         if self.unit not in ("abs", "%", "shard"):
             raise ValueError(f"unit must be 'abs', '%' or 'shard', got {self.unit!r}")
-        if self.rounding not in ("closest", "pct1_dropremainder"):
-            raise ValueError(
-                f"rounding must be 'closest' or 'pct1_dropremainder', got {self.rounding!r}"
-            )
+        if self.rounding not in _ROUNDINGS:
+            raise ValueError(f"{_ROUNDINGS_TOLD}, got {self.rounding!r}")
         for name, bound in (("from_", self.from_), ("to", self.to)):
             if bound is None:
                 continue
@@ -149,7 +150,9 @@ class ReadInstruction(Split):
             return self.split_name
         unit = "" if self.unit == "abs" else self.unit
         bounds = ["" if bound is None else f"{bound}{unit}" for bound in (self.from_, self.to)]
-        return f"{self.split_name}[{':'.join(bounds)}]"
+        is_usual = self.unit != "%" or self.rounding == "closest"
+        rounding = "" if is_usual else f"({self.rounding})"
+        return f"{self.split_name}[{':'.join(bounds)}]{rounding}"
 
     def resolve(self, lengths: ShardLengths) -> list[Interval]:
         """Return the slice as examples of the split."""
@@ -279,7 +282,7 @@ _PART = re.compile(
     rf"(?P<name>{_NAME})"
     rf"(\[((?P<shard>{_NUMBER})shard"
     rf"|(?P<from>{_NUMBER})?(?P<from_unit>%|shard)?:(?P<to>{_NUMBER})?(?P<to_unit>%|shard)?"
-    r")\])?"
+    r")\](\((?P<rounding>[a-z0-9_]+)\))?)?"
 )
 
 
@@ -305,6 +308,8 @@ def _parse_part(spec: str, text: str) -> Split:
                 f"split {spec!r}: 'all' cannot be sliced; slice each of its splits"
             )
         return _All()
+    if found["rounding"] is not None and "%" not in text:
+        raise ValueError(f"split {spec!r}: only percentages are rounded")
     if found["shard"] is not None:
         return _OneShard(name, int(_parse_number(spec, found["shard"], "shard")))
     if text == name:
@@ -323,7 +328,10 @@ def _parse_part(spec: str, text: str) -> Split:
         None if found[end] is None else _parse_number(spec, found[end], unit)
         for end in ("from", "to")
     )
-    return ReadInstruction(name, from_, to, unit)
+    rounding = found["rounding"] or "closest"
+    if rounding not in _ROUNDINGS:
+        raise ValueError(f"split {spec!r}: {_ROUNDINGS_TOLD}, got {rounding!r}")
+    return ReadInstruction(name, from_, to, unit, cast(Rounding, rounding))
 
 
 def as_split(split: SplitLike) -> Split:
