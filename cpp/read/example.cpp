@@ -208,8 +208,10 @@ void ExampleDecoder::reserve(double times) {
 }
 
 void ExampleDecoder::find_features(Bytes message) {
+  has_feature_lists_ = false;
   while (!message.empty()) {
     const Field features = take_field(message);
+    if (features.number == 2 && features.type == kBytesField) has_feature_lists_ = true;
     if (features.number != 1 || features.type != kBytesField) continue;
     Bytes rest = features.bytes;
     while (!rest.empty()) {
@@ -270,6 +272,11 @@ void ExampleDecoder::append(std::size_t number) {
   find_list(found);
   const std::int64_t first = column.sample_offsets.back();
   if (found.kind == FeatureKind::kNone) {
+    if (has_feature_lists_ && found.features.empty())
+      throw DataError(
+          "the record is a tf.train.SequenceExample without such a feature in its context; its "
+          "feature lists are not read: write them as features of a tf.train.Example, each one "
+          "flat list");
     if (stream.is_required) throw DataError("the record lacks the feature");
     column.sample_offsets.push_back(first);
     return;

@@ -87,8 +87,9 @@ class ExampleDecoder {
 
   std::vector<ExampleStream> streams_;
   std::vector<ExampleColumn> columns_;
-  std::vector<Found> found_;     // one per stream
-  std::size_t next_stream_ = 0;  // a guess
+  std::vector<Found> found_;        // one per stream
+  std::size_t next_stream_ = 0;     // a guess
+  bool has_feature_lists_ = false;  // of the message: it is a SequenceExample
 };
 
 }  // namespace sweephand

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.read.tfrecord_core import find_offsets
+from tests.tfds.folders import tensor, tree, write_folder
 
 import sweephand as sh
 from sweephand import inflate
@@ -254,3 +255,43 @@ def test_shuffled_chunks_of_large_records_are_read(
         ]
     assert len(found) == 120
     assert all(image == examples[n]["image"] for n, image in found)
+
+
+def sequence_example(context: dict[str, Any], **feature_lists: list[Any]) -> bytes:
+    """A tf.train.SequenceExample: a context, and lists of features."""
+
+    def field(number: int, content: bytes) -> bytes:
+        assert len(content) < 128
+        return bytes([number << 3 | 2, len(content)]) + content
+
+    lists = b""
+    for key, values in feature_lists.items():
+        features = b"".join(field(1, field(3, field(1, bytes([value])))) for value in values)
+        lists += field(1, field(1, key.encode()) + field(2, features))
+    return sh.tfrecord.encode_example(context) + field(2, lists)
+
+
+def test_a_sequence_example_is_called_one(path: Path) -> None:
+    record = sequence_example({"label": 3}, tokens=[1, 2])
+    sh.tfrecord.write(path, [record, record])
+    with pytest.raises(sh.DataError, match=r"tf.train.SequenceExample.*flat list") as caught:
+        open_all(path)
+    assert (caught.value.stream, caught.value.sequence) == ("tokens", 0)
+    context = open_all(path, sh.StreamDefs(label=sh.StreamDef()))
+    assert sequences(context, "label") == [[3], [3]]
+
+
+def test_a_sequence_example_among_others_is_skipped_in_the_budget(path: Path) -> None:
+    odd = sequence_example({"label": 3}, tokens=[1, 2])
+    sh.tfrecord.write(path, [EXAMPLES[0], odd, EXAMPLES[1]])
+    source = open_all(path, max_errors=1)
+    assert [0] in sequences(source)
+    assert "SequenceExample" in source.errors[0].reason
+
+
+def test_a_sequence_example_in_a_tfds_folder_is_called_one_too(tmp_path: Path) -> None:
+    record = sequence_example({"label": 3}, x=[1, 2])
+    write_folder(tmp_path, {"s": [[record]]}, tree(x=tensor("int64")))
+    source = sh.MinibatchSource(sh.tfds.load(tmp_path, "s"), randomize=False)
+    with pytest.raises(sh.DataError, match=r"tf.train.SequenceExample"):
+        source.next_minibatch(1)
