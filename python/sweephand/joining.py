@@ -209,8 +209,12 @@ def _match(
     """Return each deserializer's numbers of the joined sequences, and how many are dropped."""
     positional = [one.keys is None for one in opened]
     if any(positional) and not all(positional):
+        with_keys = [n for n, is_positional in enumerate(positional) if not is_positional]
+        without = [n for n, is_positional in enumerate(positional) if is_positional]
         raise ValueError(
-            "a deserializer with ids cannot be joined with one without: give ids to all or none"
+            "a deserializer with ids cannot be joined with one without: by ids are known those "
+            f"at {with_keys}, by the numbers of their sequences those at {without}; give ids= "
+            "to all or none, and skip_sequence_ids=True to CNTK's text to join it by number"
         )
     keys = [_keys_of(one, which) for which, one in enumerate(opened)]
     primary_keys = keys[0]
