@@ -75,7 +75,7 @@ std::string Digest::hex() const {
     absorb(lanes, stripe);
   }
   std::string text;
-  for (const std::uint64_t half : {0, 1}) {
+  for (const std::uint64_t half : {std::uint64_t{0}, std::uint64_t{1}}) {
     append_hex(text, derive_key({half, lanes[0], lanes[1], lanes[2], lanes[3], num_bytes_}));
   }
   return text;

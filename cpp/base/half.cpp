@@ -1,5 +1,7 @@
 #include "base/half.hpp"
 
+#include "base/cpu.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -36,10 +38,6 @@ namespace {
   return i;
 }
 
-bool has_f16c() noexcept {
-  return __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
-}
-
 #else
 
 std::size_t widen_eights(std::span<const std::uint16_t> /*halves*/,
@@ -51,8 +49,6 @@ std::size_t round_eights(std::span<const float> /*floats*/,
                          std::uint16_t* /*halves*/) noexcept {
   return 0;
 }
-
-bool has_f16c() noexcept { return false; }
 
 #endif
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <ranges>
 
 namespace sweephand {
 namespace {
@@ -30,9 +29,9 @@ class Boundaries {
   std::vector<std::uint32_t> walk_back() const {
     std::vector<std::uint32_t> ends;
     std::size_t j = sizes_.size();
-    for (const std::vector<std::uint32_t>& choice : std::views::reverse(choices_)) {
+    for (auto choice = choices_.rbegin(); choice != choices_.rend(); ++choice) {
       ends.push_back(sizes_[j - 1].size);
-      j = choice[j];
+      j = (*choice)[j];
     }
     std::ranges::reverse(ends);
     return ends;

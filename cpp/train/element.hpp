@@ -59,8 +59,8 @@ auto with_element(FloatType type, const Visit& visit) {
 
 // The bits of an element without its sign: their order is that of the magnitudes.
 template <class Element>
-Element::Bits magnitude(typename Element::Stored stored) noexcept {
-  using Bits = Element::Bits;
+typename Element::Bits magnitude(typename Element::Stored stored) noexcept {
+  using Bits = typename Element::Bits;
   constexpr auto kAllButSign = static_cast<Bits>(static_cast<Bits>(~Bits{0}) >> 1);
   return static_cast<Bits>(std::bit_cast<Bits>(stored) & kAllButSign);
 }

@@ -11,9 +11,9 @@ namespace sweephand {
 namespace {
 
 template <class Element>
-Element::Stored changed(typename Element::Stored stored, const ScanRule& rule) {
+typename Element::Stored changed(typename Element::Stored stored, const ScanRule& rule) {
   const auto value = Element::load(stored);
-  const auto operand = static_cast<Element::Value>(rule.operand);
+  const auto operand = static_cast<typename Element::Value>(rule.operand);
   return Element::store(rule.change == Change::kMultiply ? value * operand : value / operand);
 }
 
@@ -27,7 +27,7 @@ Scanned scan(typename Element::Stored* data, std::size_t size, const ScanRule& r
     const std::size_t end = std::min(begin + Rows::kRow, size);
     for (std::size_t i = begin; i < end; ++i) {
       const auto stored = data[i];
-      const auto value = static_cast<Rows::Square>(Element::load(stored));
+      const auto value = static_cast<typename Rows::Square>(Element::load(stored));
       squares[i % Rows::kLanes] += value * value;
       scanned.num_large += magnitude<Element>(stored) >= rule.limit ? 1 : 0;
       if (rule.change != Change::kNone) data[i] = changed<Element>(stored, rule);

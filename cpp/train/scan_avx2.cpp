@@ -1,5 +1,6 @@
 // The scan by AVX2, FMA and F16C. FMA changes no bit here: it is used only where the product
 // is exact.
+#include "base/cpu.hpp"
 #include "train/element.hpp"
 #include "train/scan.hpp"
 #include "train/tensor.hpp"
@@ -121,12 +122,12 @@ void add_squares(__m256d* sums, __m256d values) {
 template <class Element, Change How>
 class Rows {
  public:
-  using Stored = Element::Stored;
+  using Stored = typename Element::Stored;
   static constexpr std::size_t kRow = Layout<Element>::kRow;
 
   explicit Rows(const ScanRule& rule)
-      : last_small_(splat(static_cast<Element::Bits>(rule.limit - 1))) {
-    splat(static_cast<Element::Value>(rule.operand), operand_);
+      : last_small_(splat(static_cast<typename Element::Bits>(rule.limit - 1))) {
+    splat(static_cast<typename Element::Value>(rule.operand), operand_);
   }
 
   void add(Stored* row) {
@@ -241,8 +242,7 @@ namespace sweephand {
 
 Scan fastest_scan() noexcept {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c")) {
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) {
     return scan_avx2;
   }
 #endif

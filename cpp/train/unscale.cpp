@@ -28,9 +28,9 @@ ScanRule division_by(double scale) {
 }
 
 template <class Element>
-Element::Value quotient(typename Element::Stored stored, const ScanRule& division) {
+typename Element::Value quotient(typename Element::Stored stored, const ScanRule& division) {
   const auto value = Element::load(stored);
-  const auto operand = static_cast<Element::Value>(division.operand);
+  const auto operand = static_cast<typename Element::Value>(division.operand);
   return division.change == Change::kMultiply ? value * operand : value / operand;
 }
 
@@ -38,15 +38,15 @@ Element::Value quotient(typename Element::Stored stored, const ScanRule& divisio
 // the bits up to those of infinity.
 template <class Element>
 std::uint64_t first_large(const ScanRule& division, bool in_place) {
-  using Bits = Element::Bits;
-  using Stored = Element::Stored;
+  using Bits = typename Element::Bits;
+  using Stored = typename Element::Stored;
   const auto is_small = [&](std::uint64_t bits) {
     const auto stored = std::bit_cast<Stored>(static_cast<Bits>(bits));
     if (Element::load(stored) < kSmallestNormalFloat16) return true;
     return in_place &&
            magnitude<Element>(Element::store(quotient<Element>(stored, division))) == 0;
   };
-  using Value = Element::Value;
+  using Value = typename Element::Value;
   std::uint64_t small = 0;
   std::uint64_t large =
       magnitude<Element>(Element::store(std::numeric_limits<Value>::infinity()));

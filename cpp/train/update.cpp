@@ -71,7 +71,7 @@ void move(const Run<T>& run, const Step& step, const Formula& formula) {
 template <class T>
 const T* read(const Tensor& run, std::span<T> buffer) {
   return with_element(run.type, [&]<class Element>(Element /*element*/) -> const T* {
-    using Stored = Element::Stored;
+    using Stored = typename Element::Stored;
     const std::span<const Stored> elements(run.as<Stored>(), run.size);
     if constexpr (std::is_same_v<Stored, T>) return elements.data();
     if constexpr (std::is_same_v<Element, Float16> && std::is_same_v<T, float>) {
