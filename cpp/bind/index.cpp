@@ -4,13 +4,25 @@
 #include "index/fingerprint.hpp"
 #include "index/long_sequences.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sweephand {
 namespace {
+
+// As many numbers as were asked for.
+template <class T>
+void copy_all(const Array<T>& numbers, std::span<T> out) {
+  if (view(numbers).size() != out.size()) {
+    throw DataError("asked for " + std::to_string(out.size()) + " numbers, got " +
+                    std::to_string(view(numbers).size()));
+  }
+  std::ranges::copy(view(numbers), out.begin());
+}
 
 // Sizes that Python code tells, a run at a time.
 class CallbackSizes final : public Sizes {
@@ -21,8 +33,7 @@ class CallbackSizes final : public Sizes {
 
   void read(std::uint64_t first, std::span<std::uint32_t> out) const override {
     const py::gil_scoped_acquire gil;
-    const auto sizes = call(*read_, first, out.size()).cast<Array<std::uint32_t>>();
-    std::ranges::copy(view(sizes), out.begin());
+    copy_all(call(*read_, first, out.size()).cast<Array<std::uint32_t>>(), out);
   }
 
  private:
@@ -38,8 +49,7 @@ class CallbackOrder final : public GivenOrder {
   void fill(std::uint64_t sweep, std::uint64_t first,
             std::span<std::uint64_t> out) const override {
     const py::gil_scoped_acquire gil;
-    const auto numbers = call(*fill_, sweep, first, out.size()).cast<Array<std::uint64_t>>();
-    std::ranges::copy(view(numbers), out.begin());
+    copy_all(call(*fill_, sweep, first, out.size()).cast<Array<std::uint64_t>>(), out);
   }
 
   std::uint64_t place(std::uint64_t sweep, std::uint64_t sequence) const override {
@@ -88,8 +98,10 @@ void bind_index(py::module_& module) {
       .def(py::init([](const Array<std::uint64_t>& chunk_sequences,
                        const Array<std::uint64_t>& chunk_samples,
                        const std::shared_ptr<Sizes>& sizes) {
-             return std::make_shared<Corpus>(
+             auto corpus = std::make_shared<Corpus>(
                  Corpus{ChunkTable(view(chunk_sequences), view(chunk_samples)), sizes});
+             check(*corpus);
+             return corpus;
            }),
            "chunk_sequences"_a, "chunk_samples"_a, "sizes"_a)
       .def(

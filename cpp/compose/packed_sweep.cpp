@@ -1,5 +1,6 @@
 #include "compose/packed_sweep.hpp"
 
+#include "base/error.hpp"
 #include "base/mix.hpp"
 #include "order/search.hpp"
 
@@ -17,6 +18,11 @@ constexpr std::uint64_t kRowShuffle = 3;  // the purpose of a key: docs/layouts.
 constexpr std::uint64_t kOpenRows = std::uint64_t{1} << 14;  // over all lanes, but
 constexpr std::uint64_t kLeastRows = 512;                    // never fewer in a pack
 
+[[noreturn]] void refuse_sizes() {
+  throw StaleError(
+      "the sizes of sequences are not those that they were when they were planned");
+}
+
 // The pieces of a pack in the order of the list.
 class Pieces {
  public:
@@ -29,6 +35,10 @@ class Pieces {
                                   " samples, more than a row of " +
                                   std::to_string(packing_.row_length));
     }
+    const std::uint64_t count = (planned.size - 1) / packing_.row_length + std::uint64_t{1};
+    if (count >= std::numeric_limits<std::uint32_t>::max() - sizes_.size()) {
+      throw std::invalid_argument("a pack may have at most 2^32 - 2 pieces; take longer rows");
+    }
     for (std::uint32_t first = 0; first < planned.size;) {
       const std::uint32_t size = std::min(planned.size - first, packing_.row_length);
       pieces_.push_back({.sequence = planned.sequence & (~std::uint64_t{0} >> 1),
@@ -37,9 +47,6 @@ class Pieces {
                          .size = size});
       sizes_.push_back(size);
       first += size;
-    }
-    if (sizes_.size() >= std::numeric_limits<std::uint32_t>::max()) {
-      throw std::invalid_argument("a pack may have at most 2^32 - 2 pieces; take longer rows");
     }
   }
 
@@ -101,6 +108,13 @@ void check(const Packing& packing) {
   if (packing.look_ahead == 0) {
     throw std::invalid_argument("look_ahead must be at least 1, got 0");
   }
+}
+
+std::uint64_t Pack::row_at(std::uint64_t start) const {
+  const auto found = std::ranges::lower_bound(starts, start);
+  const auto row = static_cast<std::uint64_t>(found - starts.begin());
+  if (row >= num_rows() || *found != start) refuse_sizes();
+  return row;
 }
 
 PackedSweep::PackedSweep(const Timeline& timeline, const Packing& packing, std::uint64_t number)
@@ -171,6 +185,7 @@ PackRange PackedSweep::range_holding(std::uint32_t lane, std::uint64_t sample) {
   PackRange range = range_at(lane, std::min(sample, cut(lane + 1) - 1));
   // `sample` may lie behind the range of its pack, in the last sequence that starts there.
   while (sweep_.first_at_or_after(range.begin).start > sample) {
+    if (range.begin <= cut(lane)) refuse_sizes();
     range = range_at(lane, range.begin - 1);
   }
   return range;
@@ -188,7 +203,9 @@ std::uint64_t PackedSweep::row_start(std::uint32_t lane, std::uint64_t sample) {
   const PackRange range = range_holding(lane, sample);
   if (sweep_.first_at_or_after(range.begin).start == sample) return sample;
   const std::vector<std::uint64_t>& starts = pack(range).starts;
-  return *std::ranges::lower_bound(starts, sample);
+  const auto found = std::ranges::lower_bound(starts, sample);
+  if (found == starts.end()) refuse_sizes();
+  return *found;
 }
 
 std::uint64_t PackedSweep::samples_before(std::uint64_t offset, std::uint32_t lane) {
@@ -216,6 +233,7 @@ std::uint64_t PackedSweep::find(std::uint64_t sequence) {
   std::uint64_t column = 0;
   for (std::uint64_t i = 0; pack.pieces[i].sequence != sequence || pack.pieces[i].first != 0;) {
     column += pack.pieces[i].size;
+    if (i + 1 == pack.pieces.size()) refuse_sizes();
     if (++i == pack.ends[row + 1]) {
       ++row;
       column = 0;

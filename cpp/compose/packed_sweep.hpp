@@ -45,6 +45,10 @@ struct Pack {
     return std::span(pieces).subspan(ends[row], ends[row + 1] - ends[row]);
   }
 
+  // The row that starts at a sample of the list. Throws DataError if none does: sizes that are
+  // read again must be what they were. Logarithmic.
+  std::uint64_t row_at(std::uint64_t start) const;
+
   std::vector<Piece> pieces;        // row after row
   std::vector<std::uint64_t> ends;  // entry row + 1: where the row ends in `pieces`
   std::vector<std::uint64_t>

@@ -1,5 +1,6 @@
 #include "compose/part.hpp"
 
+#include "base/error.hpp"
 #include "base/mix.hpp"
 
 #include <algorithm>
@@ -8,8 +9,10 @@ namespace sweephand {
 
 std::uint32_t Part::place_of(std::uint64_t sequence) const {
   std::uint32_t place = 0;
-  while (sequences[place].sequence != sequence) ++place;
-  return place;
+  while (place < sequences.size() && sequences[place].sequence != sequence) ++place;
+  if (place < sequences.size()) return place;
+  throw DataError("the order that the data have of their own contradicts itself",
+                  {.sequence = sequence});
 }
 
 PartReader::PartReader(std::shared_ptr<const Timeline> timeline, std::uint64_t parts_per_sweep,
@@ -32,6 +35,7 @@ Part PartReader::at(std::uint64_t time) {
   cursor_ = std::make_unique<Cursor>(timeline_, sweep_begin + cut(number));
   // `time` may lie inside a sequence that begins in a part before.
   while (cursor_->time() > time) {
+    if (number == 0) throw StaleError("the sizes of sequences are not those that they were");
     number = part_of(cut(number) - 1);
     cursor_ = std::make_unique<Cursor>(timeline_, sweep_begin + cut(number));
   }

@@ -26,9 +26,7 @@ void RowCursor::open_sweep(std::uint64_t offset) {
     lanes_[l] = {};
     if (start >= sweep_.lane_end(l)) continue;
     lanes_[l].pack = sweep_.take_pack(l, start);
-    const std::vector<std::uint64_t>& starts = lanes_[l].pack->starts;
-    lanes_[l].row =
-        static_cast<std::uint64_t>(std::ranges::lower_bound(starts, start) - starts.begin());
+    lanes_[l].row = lanes_[l].pack->row_at(start);
     push_key(l, start);
   }
   sweep_.let_go();
@@ -61,7 +59,8 @@ void RowCursor::pop() {
     return;
   }
   if (++lane.row == lane.pack->num_rows()) {
-    lane = {.pack = sweep_.take_pack(number, start), .row = 0};
+    lane.pack = sweep_.take_pack(number, start);
+    lane.row = lane.pack->row_at(start);
     sweep_.let_go();
   } else {
     lane.pack->blocks.close_before(lane.row);

@@ -15,4 +15,8 @@ struct Corpus {
   std::shared_ptr<const GivenOrder> order;  // of sweeps that are not shuffled; null: as stored
 };
 
+// Throws std::invalid_argument when sizes are missing, or those that all sequences share do not
+// sum to the samples of every chunk. Sizes that differ are looked at where they are used.
+void check(const Corpus& corpus);
+
 }  // namespace sweephand

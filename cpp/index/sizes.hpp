@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,6 +20,9 @@ class Sizes {
 
   // The size that all sequences share, or 0 when they differ.
   virtual std::uint32_t common() const noexcept { return 0; }
+
+  // For how many sequences there is one; nothing where they are told for any.
+  virtual std::optional<std::uint64_t> count() const noexcept { return std::nullopt; }
 
   // Reading a size is a look into memory; if not, whoever needs one again remembers it.
   virtual bool in_memory() const noexcept { return true; }
@@ -49,6 +53,7 @@ class OffsetSizes final : public Sizes {
   // checked by check_offsets.
   OffsetSizes(std::span<const std::int64_t> offsets, std::shared_ptr<const void> owner)
       : offsets_(offsets), owner_(std::move(owner)) {}
+  std::optional<std::uint64_t> count() const noexcept override { return offsets_.size() - 1; }
   void read(std::uint64_t first, std::span<std::uint32_t> out) const override;
   void gather(std::span<const std::uint64_t> sequences,
               std::span<std::uint32_t> out) const override;
@@ -62,6 +67,7 @@ class OffsetSizes final : public Sizes {
 class StoredSizes final : public Sizes {
  public:
   explicit StoredSizes(std::vector<std::uint32_t> sizes) : sizes_(std::move(sizes)) {}
+  std::optional<std::uint64_t> count() const noexcept override { return sizes_.size(); }
   void read(std::uint64_t first, std::span<std::uint32_t> out) const override;
   void gather(std::span<const std::uint64_t> sequences,
               std::span<std::uint32_t> out) const override;

@@ -1,5 +1,6 @@
 #include "order/block.hpp"
 
+#include "base/error.hpp"
 #include "order/search.hpp"
 
 #include <algorithm>
@@ -15,12 +16,15 @@ Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> ch
       common_size_(corpus_->sizes->common()),
       sweep_(sweep),
       order_(key ? nullptr : corpus_->order.get()) {
+  std::uint64_t num_samples = 0;
   if (chunks_.empty()) {
     num_sequences_ = corpus_->chunks.num_sequences();
+    num_samples = corpus_->chunks.num_samples();
   }
   for (const std::uint64_t chunk : chunks_) {
     first_rank_.push_back(num_sequences_);
     num_sequences_ += corpus_->chunks.sequences_in(chunk);
+    num_samples += corpus_->chunks.samples_in(chunk);
   }
   if (key) permutation_.emplace(num_sequences_, *key);
   if (common_size_ == 0) {
@@ -28,6 +32,7 @@ Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> ch
       remember_sizes();
     }
     remember_starts();
+    check_samples(num_samples);
   }
 }
 
@@ -59,9 +64,28 @@ void Block::remember_starts() {
     starts_.push_back(start);
     const std::span part = std::span(sizes).first(std::min(kStride, num_sequences_ - place));
     sizes_at(place, part);
+    if (std::ranges::find(part, 0U) != part.end()) {
+      throw DataError("a sequence of chunk " + chunk_names() +
+                      " has no sample; every one has at least one");
+    }
     start = std::accumulate(part.begin(), part.end(), start);
   }
   starts_.push_back(start);
+}
+
+// Planners rely on it: a place that they look for is there.
+void Block::check_samples(std::uint64_t num_samples) const {
+  if (starts_.back() == num_samples) return;
+  throw DataError("the sequences of chunk " + chunk_names() + " have " +
+                  std::to_string(starts_.back()) + " samples, the index says " +
+                  std::to_string(num_samples));
+}
+
+std::string Block::chunk_names() const {
+  const std::uint64_t first = chunks_.empty() ? 0 : chunks_.front();
+  const std::uint64_t last =
+      chunks_.empty() ? corpus_->chunks.num_chunks() - 1 : chunks_.back();
+  return std::to_string(first) + (first == last ? "" : " to " + std::to_string(last));
 }
 
 std::uint64_t Block::to_sequence(std::uint64_t base_rank) const {
@@ -80,11 +104,19 @@ std::uint64_t Block::to_base_rank(std::uint64_t sequence) const {
   return first_rank_[c] + (sequence - corpus_->chunks.first_sequence(chunk));
 }
 
+// What an order of the data's own says.
+void Block::check_rank(std::uint64_t rank) const {
+  if (rank < num_sequences_) return;
+  throw DataError("the order of sweep " + std::to_string(sweep_) + " names sequence " +
+                  std::to_string(rank) + " of " + std::to_string(num_sequences_));
+}
+
 void Block::base_ranks_at(std::uint64_t first, std::span<std::uint64_t> out) const {
   if (permutation_) {
     permutation_->fill(first, out);
   } else if (order_ != nullptr) {
     order_->fill(sweep_, first, out);
+    for (const std::uint64_t rank : out) check_rank(rank);
   } else {
     std::iota(out.begin(), out.end(), first);
   }
@@ -149,7 +181,10 @@ BlockPlace Block::find(std::uint64_t sequence) const {
   const std::uint64_t base_rank = to_base_rank(sequence);
   std::uint64_t place = base_rank;
   if (permutation_) place = permutation_->place(base_rank);
-  if (order_ != nullptr) place = order_->place(sweep_, base_rank);
+  if (order_ != nullptr) {
+    place = order_->place(sweep_, base_rank);
+    check_rank(place);
+  }
   if (common_size_ != 0) return {.place = place, .start = place * common_size_};
   const std::uint64_t stride = place / kStride;
   std::array<std::uint32_t, kStride> sizes{};

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sweephand {
@@ -30,9 +31,10 @@ struct BlockPlace {
 class Block {
  public:
   // `chunks` is ascending; empty, it stands for all chunks of the corpus, as it must where the
-  // corpus gives the order. Without `key` the
-  // block keeps the storage order, or the one that the corpus gives to `sweep`. Linear in the
-  // number of sequences; with a common size it is constant, but for the table of a shuffle.
+  // corpus gives the order. Without `key` the block keeps the storage order, or the one that
+  // the corpus gives to `sweep`. Linear in the number of sequences; with a common size it is
+  // constant, but for the table of a shuffle. Throws DataError when sizes are 0 or do not sum
+  // to what the chunk table says.
   Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> chunks,
         std::optional<std::uint64_t> key, std::uint64_t sweep);
 
@@ -59,6 +61,9 @@ class Block {
 
   void remember_sizes();
   void remember_starts();
+  void check_samples(std::uint64_t num_samples) const;
+  void check_rank(std::uint64_t rank) const;
+  std::string chunk_names() const;
   std::uint64_t to_sequence(std::uint64_t base_rank) const;
   std::uint64_t to_base_rank(std::uint64_t sequence) const;
   // Both serve at most kStride places at once.

@@ -16,7 +16,7 @@ Cursor::Cursor(std::shared_ptr<const Timeline> timeline, std::uint64_t time)
   const std::uint64_t offset = sweep_.offset_at(time % timeline_->num_samples());
   open_sweep(offset);
   time_ += sweep_.samples_before(offset, 0);
-  while (time_ < time) pop();
+  while (time_ < time && !sweep_done()) pop();
 }
 
 // Fills the lanes from `offset` on; time_ is left at the beginning of the sweep.

@@ -16,6 +16,7 @@ Timeline::Timeline(std::shared_ptr<const Corpus> corpus, const OrderSettings& se
   if (settings.window_chunks != 0 && settings.window_samples != 0) {
     throw std::invalid_argument("a window is given in chunks or in samples, not in both");
   }
+  check(*corpus_);
   if (num_samples() > kMaxSamples) {
     throw std::invalid_argument("a sweep may have at most 2^47 - 1 samples, got " +
                                 std::to_string(num_samples()));

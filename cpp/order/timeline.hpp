@@ -12,8 +12,8 @@ namespace sweephand {
 
 class Timeline {
  public:
-  // Throws std::invalid_argument for no lanes, more than kMaxLanes, two windows, or more than
-  // kMaxSamples samples in a sweep.
+  // Throws std::invalid_argument for no lanes, more than kMaxLanes, two windows, more than
+  // kMaxSamples samples in a sweep, or a corpus that contradicts itself.
   Timeline(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings);
 
   static constexpr std::uint32_t kMaxLanes = (1U << 16) - 1;
