@@ -9,6 +9,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 namespace sweephand {
@@ -41,8 +43,13 @@ struct EngineDeleter {
     const py::gil_scoped_release nogil;
     if (dropped->close(kPatience) && !dropped->runs_here()) {
       dropped.reset();
-    } else {
-      std::thread([late = std::move(dropped)] {}).detach();
+      return;
+    }
+    Engine* const late = dropped.release();
+    try {
+      std::thread([late] { const std::unique_ptr<Engine> last(late); }).detach();
+    } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch)
+      // Without another thread it stays: whoever waits here could wait forever.
     }
   }
 };

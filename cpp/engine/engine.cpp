@@ -143,8 +143,8 @@ void Engine::start(Lock& lock, const Request& request, const Poll& poll) {
   if (stale_ || planning_ || !slots_.empty()) move_planner(lock, positions_[current_], poll);
   request_ = request;
   resting_ = false;
-  while (threads_.size() < std::min(options_.num_threads, options_.prefetch + 1)) {
-    threads_.start([this] { work(); });
+  const std::size_t wanted = std::min(options_.num_threads, options_.prefetch + 1);
+  while (threads_.size() < wanted && threads_.start([this] { work(); })) {
   }
 }
 

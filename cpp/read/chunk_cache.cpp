@@ -49,7 +49,9 @@ void ChunkCache::load_ahead(std::span<const std::uint64_t> chunks) {
     if (!known) ahead_.push_back(chunk);
   }
   if (ahead_.empty()) return;
-  while (threads_.size() < num_threads_) threads_.start([this] { work(); });
+  while (threads_.size() < num_threads_ && threads_.start([this] { work(); })) {
+  }
+  if (threads_.size() == 0) ahead_.clear();  // get() loads them
   changed_.notify_all();
 }
 

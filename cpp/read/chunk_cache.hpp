@@ -29,7 +29,8 @@ struct ChunkCacheStats {
 // Safe for several threads; one that wants a chunk which another one is loading waits for it.
 class ChunkCache {
  public:
-  // `num_threads` load ahead; they start when there is something to load.
+  // `num_threads` load ahead, or as many as the system has; they start when there is something
+  // to load.
   ChunkCache(std::shared_ptr<Deserializer> deserializer, std::uint32_t num_threads)
       : deserializer_(std::move(deserializer)), num_threads_(num_threads) {}
   ChunkCache(const ChunkCache&) = delete;

@@ -1,19 +1,25 @@
 #include "read/thread_group.hpp"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace sweephand {
 
-void ThreadGroup::start(std::function<void()> work) {
+bool ThreadGroup::start(std::function<void()> work) {
   const std::scoped_lock lock(mutex_);
-  threads_.emplace_back([this, work = std::move(work)] {
-    work();
-    const std::scoped_lock ending(mutex_);
-    --running_;
-    ended_.notify_all();
-  });
+  try {
+    threads_.emplace_back([this, work = std::move(work)] {
+      work();
+      const std::scoped_lock ending(mutex_);
+      --running_;
+      ended_.notify_all();
+    });
+  } catch (const std::system_error&) {
+    return false;
+  }
   ++running_;
+  return true;
 }
 
 std::size_t ThreadGroup::size() const {

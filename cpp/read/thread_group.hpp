@@ -15,7 +15,8 @@ namespace sweephand {
 // a limit, and must not be one of them.
 class ThreadGroup {
  public:
-  void start(std::function<void()> work);
+  // Starts one more, and returns whether the system had one.
+  bool start(std::function<void()> work);
   std::size_t size() const;
 
   // The caller is one of the threads.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -69,8 +70,8 @@ inline std::vector<TensorPiece> cut(std::span<const Tensor> tensors) {
   return pieces;
 }
 
-// Calls work(i) for every i below `count`, on `num_threads` threads of which the caller is one.
-// REQUIRES: work does not throw
+// Calls work(i) for every i below `count`, on `num_threads` threads of which the caller is one,
+// or on fewer if the system has no more. REQUIRES: work does not throw
 template <class Work>
 void share_out(std::size_t count, std::size_t num_threads, const Work& work) {
   std::atomic<std::size_t> next = 0;
@@ -78,8 +79,12 @@ void share_out(std::size_t count, std::size_t num_threads, const Work& work) {
     for (std::size_t i = next++; i < count; i = next++) work(i);
   };
   std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < std::min(num_threads, count); ++i)
-    others.emplace_back(take_turns);
+  try {
+    for (std::size_t i = 1; i < std::min(num_threads, count); ++i)
+      others.emplace_back(take_turns);
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch)
+    // Those that have started, and the caller, take the turns of all.
+  }
   take_turns();
 }
 

@@ -5,6 +5,7 @@
 #include "check.hpp"
 #include "compose/fit.hpp"
 #include "engine/engine.hpp"
+#include "no_threads.hpp"
 #include "order/timeline.hpp"
 #include "read/waiting.hpp"
 
@@ -231,6 +232,22 @@ void closing_ends_callers_and_threads(std::uint32_t num_threads) {
   CHECK(engine->close(std::chrono::seconds(0)));
 }
 
+void without_threads_the_callers_do_everything() {
+  const auto wanted = rest_of(*make_engine({}));
+  const auto engine = make_engine({.num_threads = 3, .prefetch = 4, .load_threads = 2});
+  std::vector<std::vector<std::uint64_t>> found;
+  {
+    const NoThreads none;
+    found.push_back(values_of(*engine->next({.num_samples = 20}, kPatient)));
+    engine->seek(0, kPatient);
+    found = rest_of(*engine);
+  }
+  CHECK(found == wanted);
+  engine->seek(0, kPatient);  // there are threads again
+  CHECK(rest_of(*engine) == wanted);
+  CHECK(engine->close(std::chrono::seconds(10)));
+}
+
 void dropping_it_with_work_on_the_way_is_clean() {
   for (int i = 0; i < 20; ++i) {
     const auto engine = make_engine({.num_threads = 3, .prefetch = 5, .load_threads = 2});
@@ -249,5 +266,6 @@ int main() {
   for (const std::uint32_t num_threads : {0U, 2U}) {
     sweephand::closing_ends_callers_and_threads(num_threads);
   }
+  sweephand::without_threads_the_callers_do_everything();
   sweephand::dropping_it_with_work_on_the_way_is_clean();
 }

@@ -2,6 +2,7 @@
 #include "base/half.hpp"
 #include "base/mix.hpp"
 #include "check.hpp"
+#include "no_threads.hpp"
 #include "train/tensor.hpp"
 #include "train/unscale.hpp"
 #include "train/update.hpp"
@@ -129,6 +130,8 @@ std::vector<float> updated(std::size_t size, std::size_t num_threads) {
 void an_update_does_not_depend_on_the_number_of_threads() {
   const std::size_t size = 3 * kPieceElements + 5;
   CHECK(updated(size, 1) == updated(size, 2));
+  CHECK(updated(size, 1) == updated(size, 5));
+  const NoThreads none;
   CHECK(updated(size, 1) == updated(size, 5));
 }
 

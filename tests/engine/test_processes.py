@@ -271,3 +271,49 @@ def test_a_source_moves_to_a_spawned_process_with_its_place(tmp_path: Path) -> N
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.stdout == "done\n", done.stderr
+
+
+# As under a limit of processes: every further thread would get a stack that fits nowhere.
+NO_THREADS = """
+import ctypes
+libc, attributes = ctypes.CDLL(None), ctypes.create_string_buffer(256)
+libc.pthread_attr_init(attributes)
+assert libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(1 << 46)) == 0
+assert libc.pthread_setattr_default_np(attributes) == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "confstr"), reason="the default of threads is glibc's")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_process_that_may_start_no_threads_gets_the_same_minibatches(
+    engine: str, tmp_path: Path
+) -> None:
+    npy, ctf = tmp_path / "x.npy", tmp_path / "train.ctf"
+    code = f"""
+    np.save({str(npy)!r}, np.arange(1000))
+    with open({str(ctf)!r}, "w") as file:
+        file.writelines(f"{{n}} |x {{n}}\\n" for n in range(1000))
+    made = [
+        lambda: sh.ArrayDeserializer({{"x": np.arange(1000)}}),
+        lambda: sh.NpyDeserializer({{"x": {str(npy)!r}}}),
+        lambda: sh.CTFDeserializer({str(ctf)!r}, sh.StreamDefs(x=sh.StreamDef("x", shape=1))),
+        Chunks,
+    ]
+    wanted = []
+    for make in made:
+        with sh.MinibatchSource(make(), max_sweeps=1, num_threads=0) as source:
+            wanted.append([mb["x"].values.tolist() for mb in source.minibatches(100)])
+    {textwrap.indent(NO_THREADS, "    ").strip()}
+    try:
+        threading.Thread(target=print).start()
+    except RuntimeError:
+        print("no threads")
+    for make, values in zip(made, wanted):
+        with sh.MinibatchSource(make(), max_sweeps=1, {engine}) as source:
+            assert [mb["x"].values.tolist() for mb in source.minibatches(100)] == values
+    source = sh.MinibatchSource(Chunks(), {engine})
+    source.next_minibatch(4)
+    del source
+    print("done")
+    """
+    assert output(code) == "no threads\ndone\n"
