@@ -60,7 +60,26 @@ Engine::~Engine() { close(std::chrono::seconds::zero()); }
 
 bool Engine::forked() const noexcept { return forks_ != fork_count(); }
 
-bool Engine::runs_here() const { return threads_.holds_caller() || assembler_->runs_here(); }
+bool Engine::serves_caller(const Lock& /*lock*/) const {
+  return serving_ && server_ == std::this_thread::get_id();
+}
+
+bool Engine::runs_here() const {
+  if (threads_.holds_caller() || assembler_->runs_here()) return true;
+  return serves_caller(Lock(mutex_));
+}
+
+// Takes the engine for the caller, who gives it back.
+void Engine::take(Lock& lock, const Poll& poll) {
+  check_open();
+  if (serves_caller(lock) || threads_.holds_caller() || assembler_->runs_here()) {
+    throw std::runtime_error(
+        "the source is asked by code that it calls itself, such as get_chunk: it would wait "
+        "for itself");
+  }
+  wait(lock, poll, [&] { return !serving_; });
+  server_ = std::this_thread::get_id();
+}
 
 bool Engine::close(std::chrono::duration<double> limit) {
   {
@@ -70,7 +89,9 @@ bool Engine::close(std::chrono::duration<double> limit) {
     progress_.notify_all();
     room_.notify_all();
   }
-  return threads_.end(limit) && assembler_->close(limit);
+  if (runs_here()) return true;
+  const auto end = std::chrono::steady_clock::now() + limit;
+  return threads_.end(limit) && assembler_->close(end - std::chrono::steady_clock::now());
 }
 
 void Engine::check_open() const {
@@ -213,8 +234,7 @@ void Engine::work() {
 
 std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& poll) {
   Lock lock(mutex_);
-  check_open();
-  wait(lock, poll, [&] { return !serving_; });
+  take(lock, poll);
   const Turn turn(serving_, progress_);
   if (request != request_ || (resting_ && slots_.empty())) start(lock, request, poll);
   if (!front_done()) {
@@ -254,8 +274,7 @@ void Engine::seek(std::uint64_t time, const Poll& poll) { resume({.time = time},
 
 void Engine::resume(const Position& position, const Poll& poll) {
   Lock lock(mutex_);
-  check_open();
-  wait(lock, poll, [&] { return !serving_; });
+  take(lock, poll);
   const Turn turn(serving_, progress_);
   move_planner(lock, position, poll);
   set_position({.time = planner_->time(), .progress = position.progress});

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 namespace sweephand {
 
@@ -45,7 +46,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
   ~Engine();
 
-  // The next minibatch. When it throws, the place stays, and the next call tries again.
+  // The next minibatch. When it throws, the place stays, and the next call tries again. Throws
+  // std::runtime_error, as seek and resume do, when it is called by what it calls itself.
   std::shared_ptr<const Batch> next(const Request& request, const Poll& poll);
 
   // Where the next minibatch begins. A forked child may ask too. Who asks for the position must
@@ -60,11 +62,11 @@ class Engine {
   void resume(const Position& position, const Poll& poll);
 
   // Drops what was made ahead, and waits so long for the threads to end; next and seek then
-  // throw. Returns whether the threads have ended, but for the caller itself; they do when what
-  // they make is done. May be called again.
+  // throw. Returns whether the threads have ended; they do when what they make is done. Who is
+  // called by the engine does not wait for those who may wait for it. May be called again.
   bool close(std::chrono::duration<double> limit);
 
-  // The caller is one of the threads, so the engine must outlive it.
+  // The caller is one of the threads, or called by the engine, which must outlive it.
   bool runs_here() const;
 
   // This process is a child of the one that made the engine: the threads are not here, and
@@ -84,6 +86,8 @@ class Engine {
   using Lock = std::unique_lock<std::mutex>;
 
   void work();
+  bool serves_caller(const Lock& lock) const;
+  void take(Lock& lock, const Poll& poll);
   bool may_begin() const;
   bool front_done() const;
   void drop_slots();
@@ -107,9 +111,10 @@ class Engine {
   std::condition_variable progress_;  // something that a caller may wait for has changed
   std::condition_variable room_;      // a thread may begin another minibatch
   bool closed_ = false;
-  bool serving_ = false;   // a caller is inside next or seek: others queue up
-  bool planning_ = false;  // a thread has the planner
-  bool stale_ = false;     // the planner does not stand behind the last slot
+  bool serving_ = false;    // a caller is inside next or seek: others queue up
+  std::thread::id server_;  // that caller, or the last one
+  bool planning_ = false;   // a thread has the planner
+  bool stale_ = false;      // the planner does not stand behind the last slot
   bool resting_ =
       true;  // nobody begins another: none asked for yet, the data ended, or an error
   Request request_;

@@ -8,12 +8,14 @@ import time
 import weakref
 from typing import Protocol
 
+_EXIT_SECONDS = 1.0
+
 
 class ClosedAtExit(Protocol):
     """Something with threads."""
 
-    def close_for_exit(self) -> None:
-        """Close without waiting long; the process ends anyway."""
+    def close_within(self, seconds: float) -> bool:
+        """Close, wait so long for the threads, and return whether they have ended."""
 
 
 _open: weakref.WeakSet[ClosedAtExit] = weakref.WeakSet()
@@ -28,7 +30,12 @@ def close_at_exit(one: ClosedAtExit) -> None:
 
 
 def _close_all() -> None:
-    for one in list(_open):
-        one.close_for_exit()
+    """Ask all to end, then wait for all together: the process ends anyway."""
+    closing = list(_open)
+    for one in closing:
+        one.close_within(0.0)
+    end = time.monotonic() + _EXIT_SECONDS
+    for one in closing:
+        one.close_within(max(0.0, end - time.monotonic()))
     if threading.active_count() > 1:
         time.sleep(0.05)  # daemon threads that were in a call leave it while they can

@@ -16,6 +16,7 @@ from sweephand.frames import as_frames
 from sweephand.ids import KeptIds, SequenceIds
 from sweephand.ledger import Ledger
 from sweephand.streams import StreamInfo
+from sweephand.turns import Turn
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ class Joined:
     order: SweepOrder | None = None
     stored_loads: int = 0
     open_chunks: int = 1
+
+    @property
+    def turns(self) -> list[Turn]:
+        """Turns of the user's objects that are called."""
+        return [turn for one in self.opened for turn in one.turns]
 
     def measure(self, stream: str | None) -> tuple[Sizing, _core.Corpus]:
         """Return the sizes of sequences, by one stream or by the longest, and the corpus."""

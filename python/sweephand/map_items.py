@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -14,6 +13,7 @@ from sweephand.columns import ColumnData, make_column, offsets_of
 from sweephand.errors import DataError
 from sweephand.index_file import show_progress
 from sweephand.streams import StreamDefs
+from sweephand.turns import turn_of
 
 _MEASURED_AT_ONCE = 64
 
@@ -32,7 +32,7 @@ class MapDataset(Protocol):
 
 
 class MapItems:
-    """Items got one call at a time, whichever thread asks.
+    """Items got one call at a time, whichever thread asks, of whichever source.
 
     Attributes
     ----------
@@ -43,12 +43,14 @@ class MapItems:
         Whether item 0 has a stream that is not one sample.
     size_stream : str or None
         The stream that defines the size of an item; None: the longest.
+    turn : Turn
+        Whose call it is.
     """
 
     def __init__(self, dataset: MapDataset, streams: StreamDefs, name: str) -> None:
         self._dataset = dataset
         self._streams = streams
-        self._lock = threading.Lock()
+        self.turn = turn_of(dataset)
         self._fields = {stream: one.field or stream for stream, one in streams.items()}
         self._shapes = {stream: one.sample_shape for stream, one in streams.items()}
         self._like: dict[str, Any] = {}  # per stream what the other items must be like
@@ -101,7 +103,7 @@ class MapItems:
         }
 
     def _get(self, numbers: list[int]) -> list[Any]:
-        with self._lock:
+        with self.turn.take(f"the dataset of {self.name}"):
             get_several = getattr(self._dataset, "__getitems__", None)
             if get_several is None or len(numbers) == 1:
                 return [self._get_one(number) for number in numbers]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -39,7 +41,7 @@ from sweephand.streams import StreamInfo, Streams, name_of
 from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS, Window
 
 DEFAULT_NUM_LANES = 48
-_EXIT_SECONDS = 1.0
+_CLOSE_SECONDS = 10.0
 
 
 class SizeSchedule(Protocol):
@@ -218,6 +220,7 @@ class MinibatchSource:
         self._last_request: tuple[tuple[int, int, int], _core.Request] | None = None
         self._state = self._state_at_start()
         self._closed = False
+        self._turns = self._opened.turns
         self._engine = self._make_engine()
         close_at_exit(self)
 
@@ -261,7 +264,7 @@ class MinibatchSource:
         request = self._request(minibatch_size_in_samples, num_data_partitions, partition_index)
         keys = self._keys if input_map is None else self._map_inputs(input_map)
         engine = self._engine
-        if self._closed or engine.forked:
+        if self._turns or self._closed or engine.forked:
             engine = self._live_engine()
         batch = engine.next(request)
         return Minibatch(batch, keys, self._layout, self._opened.ids, device)
@@ -529,16 +532,29 @@ class MinibatchSource:
         return _remake, (type(self), self._arguments, position.time, position.progress)
 
     def close(self) -> None:
-        """End the threads and give back memory; arrays that were handed out stay valid."""
-        self._closed = True
-        while not (self._engine.forked or self._engine.close(0.1)):
-            pass  # a chunk is being made; here Ctrl-C is heard
+        """End the threads and give back memory; arrays that were handed out stay valid.
 
-    def close_for_exit(self) -> None:
-        """Close without waiting long for code that makes a chunk; the process ends anyway."""
+        Whoever waits for a minibatch is told that the source is closed. Code that makes a chunk
+        is waited for, but no more than 10 seconds: then a RuntimeWarning names it, the source
+        counts as closed, and its threads end when that code does.
+        """
+        end = time.monotonic() + _CLOSE_SECONDS
+        while not self.close_within(0.1):  # here Ctrl-C is heard
+            if time.monotonic() < end:
+                continue
+            calls = sorted({call for turn in self._turns for call in turn.calls})
+            warnings.warn(
+                f"the source is closed, but after {_CLOSE_SECONDS:g} s a thread is still in "
+                f"{', '.join(calls) or 'the reading of data'}; it ends when that returns",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return
+
+    def close_within(self, seconds: float) -> bool:
+        """Close, wait so long for the threads, and return whether they have ended."""
         self._closed = True
-        if not self._engine.forked:
-            self._engine.close(_EXIT_SECONDS)
+        return self._engine.forked or self._engine.close(seconds)
 
     def __enter__(self) -> Self:
         """Return the source."""
@@ -557,6 +573,8 @@ class MinibatchSource:
         """Return the engine; in a forked child a new one, as its threads are not there."""
         if self._closed:
             raise RuntimeError("the source is closed")
+        for turn in self._turns:
+            turn.check_not_mine()
         if self._engine.forked:
             position = self._engine.position
             self._engine = self._make_engine()

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -91,11 +92,13 @@ struct Options {
   std::uint64_t limit = 12'000;
 };
 
-std::unique_ptr<Engine> make_engine(const Options& options) {
+std::unique_ptr<Engine> make_engine(const Options& options,
+                                    std::shared_ptr<Deserializer> deserializer = nullptr) {
+  if (!deserializer) deserializer = std::make_shared<Numbers>(options.failures);
   const auto corpus = make_corpus();
   const auto timeline = std::make_shared<const Timeline>(
       corpus, OrderSettings{.seed = 7, .num_lanes = 4, .window_chunks = 8});
-  Member member{.deserializer = std::make_shared<Numbers>(options.failures),
+  Member member{.deserializer = std::move(deserializer),
                 .chunks = std::make_shared<const ChunkTable>(corpus->chunks),
                 .load_threads = options.load_threads};
   StreamSpec stream{.name = "x",
@@ -248,6 +251,38 @@ void without_threads_the_callers_do_everything() {
   CHECK(engine->close(std::chrono::seconds(10)));
 }
 
+// Asks the engine that has a chunk loaded.
+class Asking final : public Deserializer {
+ public:
+  explicit Asking(std::function<void()> ask) : ask_(std::move(ask)) {}
+  std::shared_ptr<const Chunk> load(std::uint64_t number) override {
+    ask_();
+    return numbers_.load(number);
+  }
+
+ private:
+  std::function<void()> ask_;
+  Numbers numbers_;
+};
+
+void who_is_called_by_an_engine_may_not_wait_for_it(const Options& options) {
+  Engine* own = nullptr;
+  std::atomic<int> refused = 0;
+  const auto engine =
+      make_engine(options, std::make_shared<Asking>([&] {
+                    CHECK(own->runs_here());
+                    static_cast<void>(own->time());
+                    static_cast<void>(own->stats());
+                    CHECK_THROWS(std::runtime_error, own->next({.num_samples = 1}, kPatient));
+                    CHECK_THROWS(std::runtime_error, own->seek(0, kPatient));
+                    ++refused;
+                  }));
+  own = engine.get();
+  for (int i = 0; i < 5; ++i) engine->next({.num_samples = 20}, kPatient);
+  CHECK(refused > 0);
+  CHECK(!engine->runs_here());
+}
+
 void dropping_it_with_work_on_the_way_is_clean() {
   for (int i = 0; i < 20; ++i) {
     const auto engine = make_engine({.num_threads = 3, .prefetch = 5, .load_threads = 2});
@@ -267,5 +302,11 @@ int main() {
     sweephand::closing_ends_callers_and_threads(num_threads);
   }
   sweephand::without_threads_the_callers_do_everything();
+  for (const std::uint32_t num_threads : {0U, 2U}) {
+    for (const std::uint32_t load_threads : {0U, 2U}) {
+      sweephand::who_is_called_by_an_engine_may_not_wait_for_it(
+          {.num_threads = num_threads, .prefetch = 2, .load_threads = load_threads});
+    }
+  }
   sweephand::dropping_it_with_work_on_the_way_is_clean();
 }

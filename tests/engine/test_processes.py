@@ -25,6 +25,8 @@ warnings.filterwarnings("ignore", message=".*multi-threaded.*", category=Depreca
 class Chunks(sh.UserDeserializer):
     '''Rows in chunks of four; from chunk `stuck` on, making one takes `seconds`.'''
 
+    thread_safe = True  # so that a stuck one holds up no other
+
     def __init__(self, stuck=1000, seconds=0):
         self.stuck, self.seconds = stuck, seconds
 

@@ -37,6 +37,8 @@ def in_threads(work: Callable[[int], Any], count: int = 4) -> list[Any]:
 class Gated(sh.UserDeserializer):
     """Rows in chunks of four; a chunk that is closed waits until its gate is opened."""
 
+    thread_safe = True
+
     def __init__(self, num_chunks: int = 8, closed: tuple[int, ...] = ()) -> None:
         self._num_chunks = num_chunks
         self.gates = {chunk: threading.Event() for chunk in closed}

@@ -16,6 +16,7 @@ from sweephand.columns import ColumnData
 from sweephand.ids import SequenceIds
 from sweephand.ledger import Ledger
 from sweephand.streams import StreamInfo
+from sweephand.turns import Turn
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ class Opened:
         How many chunks an unshuffled sweep has open at a time.
     chunked : core object or None
         Loads chunks although all is resident: what is faster where there is a window.
+    turns : sequence of Turn
+        Of the user's objects that are called to read it.
     """
 
     core: _core.Deserializer
@@ -128,6 +131,7 @@ class Opened:
     order: SweepOrder | None = None
     open_chunks: int = 1
     chunked: _core.Deserializer | None = None
+    turns: Sequence[Turn] = ()
 
     def in_window(self) -> Opened:
         """Return the corpus as it is read where the user has given a window."""

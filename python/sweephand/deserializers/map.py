@@ -28,8 +28,8 @@ class MapDeserializer(Deserializer):
     """Serve the items of a map-style dataset; they are read when they are delivered.
 
     Only item 0 is read before, to know its streams, and all of them if their lengths must be
-    measured. Items are got on other threads, one call at a time; by ``__getitems__`` for all
-    that a minibatch needs at once, if the dataset has it.
+    measured. Items are got on other threads, one call at a time over all sources that read the
+    dataset; by ``__getitems__`` for all that a minibatch needs at once, if the dataset has it.
 
     Parameters
     ----------
@@ -103,6 +103,7 @@ class MapDeserializer(Deserializer):
             names=[items.name],
             resident=True,
             sample_bytes=num_bytes / items.size(items.first),
+            turns=(items.turn,),
         )
 
     def _size_by(

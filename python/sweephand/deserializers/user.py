@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +21,24 @@ from sweephand.errors import DataError, StaleError
 from sweephand.ids import SequenceIds, ShardIds
 from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs, StreamInfo, definitions_of, name_of
+from sweephand.turns import Turn, turn_of
 
 
 class UserDeserializer(Deserializer):
     """Serve chunks that your code makes; subclass it.
 
     Implement `stream_infos`, `num_chunks` and `get_chunk`. A chunk must be the same whenever it
-    is asked for, and may be asked for from another thread. With `chunk_infos` one chunk is
-    loaded to learn what its streams are like, and no other before it is needed; without it, all
-    are loaded once to learn how long their sequences are. `sequence_lengths` saves loading a
-    chunk only to plan it.
+    is asked for, and its arrays must stay as they are: they are not copied. With `chunk_infos`
+    one chunk is loaded to learn what its streams are like, and no other before it is needed;
+    without it, all are loaded once to learn how long their sequences are. `sequence_lengths`
+    saves loading a chunk only to plan it.
+
+    The methods are called from other threads than yours, but one call at a time, over all
+    sources that read the object. Code that several threads may run at once says so by
+    ``thread_safe = True`` in the class, and its chunks are made side by side.
+
+    A method must not ask a source for a minibatch that needs the object itself, which would
+    wait for itself: that is a RuntimeError.
 
     Chunks are loaded when the first of their sequences is delivered and dropped when the window
     has passed them.
@@ -46,7 +56,15 @@ class UserDeserializer(Deserializer):
     >>> source = sh.MinibatchSource(Squares(), randomize=False, max_sweeps=1)
     >>> source.next_minibatch(6)["x"].values
     array([  0,   1,   4,   9, 100, 101])
+
+    Attributes
+    ----------
+    thread_safe : bool
+        Whether several threads may call the methods at once; False unless a class says
+        otherwise.
     """
+
+    thread_safe: bool = False
 
     @abstractmethod
     def stream_infos(self) -> StreamDefs | list[StreamInfo]:
@@ -97,7 +115,8 @@ class _Chunks:
     def __init__(self, user: UserDeserializer) -> None:
         self._user = user
         self.name = type(user).__name__
-        streams = user.stream_infos()
+        self.turn = Turn(several=True) if user.thread_safe else turn_of(user)
+        streams = self.call("stream_infos")
         self._definitions = definitions_of(streams) if isinstance(streams, list) else streams
         if not isinstance(self._definitions, Mapping):
             raise TypeError(
@@ -109,16 +128,26 @@ class _Chunks:
             (name for name, stream in self._definitions.items() if stream.defines_mb_size), None
         )
 
+    def call(self, method: str, *arguments: int) -> Any:
+        """Call a method of the user's object when it is our turn."""
+        with self._turn(method, *arguments):
+            return getattr(self._user, method)(*arguments)
+
+    def _turn(self, method: str, *arguments: int) -> AbstractContextManager[None]:
+        return self.turn.take(f"{self.name}.{method}({', '.join(map(str, arguments))})")
+
     def read(self, chunk: int) -> _ChunkData:
-        data = self._get(chunk)
-        try:
-            columns = {
-                name: make_column(name, data[definition.field or name])
-                for name, definition in self._definitions.items()
-            }
-            check_same_sequences(columns)
-        except (TypeError, ValueError) as error:
-            raise DataError(str(error), self.name, chunk=chunk) from error
+        # What is returned may read only when it is looked at.
+        with self._turn("get_chunk", chunk):
+            data = self._get(chunk)
+            try:
+                columns = {
+                    name: make_column(name, data[definition.field or name])
+                    for name, definition in self._definitions.items()
+                }
+                check_same_sequences(columns)
+            except (TypeError, ValueError) as error:
+                raise DataError(str(error), self.name, chunk=chunk) from error
         return _ChunkData(columns, self._sizes(columns, chunk))
 
     def describe(self, chunk: int, data: _ChunkData) -> list[StreamInfo]:
@@ -172,11 +201,10 @@ class _Opening:
     """What is told or measured of all chunks, and what is held against it later."""
 
     def __init__(self, user: UserDeserializer, ledger: Ledger) -> None:
-        self._user = user
         self._ledger = ledger
         self._chunks = _Chunks(user)
         self._name = self._chunks.name
-        num_chunks = user.num_chunks()
+        num_chunks = self._chunks.call("num_chunks")
         check_int(f"{self._name}.num_chunks()", num_chunks, 1, 2**63)
         self._seen = np.zeros(num_chunks, np.int64)  # a mark of the sizes that a chunk had
         self._infos: list[StreamInfo] = []
@@ -204,6 +232,7 @@ class _Opening:
             resident=False,
             sample_bytes=self._sample_bytes,
             load_threads=0,
+            turns=(self._chunks.turn,),
         )
 
     def _bytes_of(self, data: _ChunkData) -> int:
@@ -213,7 +242,7 @@ class _Opening:
         )
 
     def _told(self, num_chunks: int) -> NDArray[np.int64] | None:
-        told = self._user.chunk_infos()
+        told = self._chunks.call("chunk_infos")
         if told is None:
             return None
         table = np.asarray(unmasked(f"{self._name}.chunk_infos()", told))
@@ -267,7 +296,7 @@ class _Opening:
         return np.concatenate(parts).astype(np.uint32) if parts else np.empty(0, np.uint32)
 
     def _chunk_sizes(self, chunk: int) -> NDArray[np.int64]:
-        told = self._user.sequence_lengths(chunk)
+        told = self._chunks.call("sequence_lengths", chunk)
         if told is None:
             sizes = self._chunks.read(chunk).sizes
         else:

@@ -1,0 +1,78 @@
+"""Turns in the user's code: who is in it, and one thread at a time where it asks for that."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+
+class Turn:
+    """What is called at a time of one object of the user.
+
+    A thread that is in may come in again: the code may call itself in ways of its own.
+    """
+
+    def __init__(self, *, several: bool = False) -> None:
+        self._several = several
+        self._lock = threading.RLock()
+        self._calls: list[tuple[int, str]] = []  # thread, and what it called
+
+    @contextmanager
+    def take(self, call: str) -> Iterator[None]:
+        """Wait for the turn, and keep it for one call, which `call` names."""
+        entry = threading.get_ident(), call
+        with nullcontext() if self._several else self._lock:
+            self._calls.append(entry)
+            try:
+                yield
+            finally:
+                self._calls.remove(entry)
+
+    @property
+    def calls(self) -> list[str]:
+        """What is called now, by name."""
+        return [call for _, call in self._calls]
+
+    def check_not_mine(self) -> None:
+        """Raise RuntimeError if others would wait for a call that waits for them."""
+        for thread, call in self._calls:
+            if thread == threading.get_ident() and not self._several:
+                raise RuntimeError(
+                    f"{call} asks a source that needs the same object, which serves one call "
+                    "at a time: it would wait for itself"
+                )
+
+    def _forget_other_threads(self) -> None:
+        self._lock = threading.RLock()  # one that has it gives back the old one
+        self._calls = [entry for entry in self._calls if entry[0] == threading.get_ident()]
+
+
+_turns: weakref.WeakValueDictionary[int, Turn] = weakref.WeakValueDictionary()
+_making = threading.RLock()
+_started: list[bool] = []
+
+
+def turn_of(one: object) -> Turn:
+    """Return the turn of an object, which whoever calls it holds on to: one for all of them."""
+    with _making:
+        if not _started:
+            _started.append(True)
+            os.register_at_fork(
+                before=_making.acquire,
+                after_in_parent=_making.release,
+                after_in_child=_forget_other_threads,
+            )
+        turn = _turns.get(id(one))
+        if turn is None:
+            turn = _turns[id(one)] = Turn()
+        return turn
+
+
+def _forget_other_threads() -> None:
+    """Let a forked child go on: threads that were in the user's code are not there."""
+    _making.release()
+    for turn in list(_turns.values()):
+        turn._forget_other_threads()

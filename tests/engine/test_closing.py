@@ -1,0 +1,184 @@
+"""What holds up the end of a source: it is bounded, and says what it waits for."""
+
+import gc
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+import sweephand.source
+
+TIMEOUT = 60
+
+
+class Gated(sh.UserDeserializer):
+    """Rows in chunks of four; chunks from `closed` on wait until the gate is opened."""
+
+    thread_safe = True  # so that a closed one holds up no other
+
+    def __init__(self, closed: int) -> None:
+        self._closed = closed
+        self.gate = threading.Event()
+        self.entered = threading.Event()
+
+    def stream_infos(self) -> sh.StreamDefs:
+        return sh.StreamDefs(x=sh.StreamDef())
+
+    def num_chunks(self) -> int:
+        return 8
+
+    def chunk_infos(self) -> object:
+        return [(4, 4)] * 8
+
+    def get_chunk(self, chunk_id: int) -> dict[str, object]:
+        if chunk_id >= self._closed:
+            self.entered.set()
+            assert self.gate.wait(TIMEOUT)
+        return {"x": np.arange(4) + 4 * chunk_id}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweephand.source, "_CLOSE_SECONDS", 0.3)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_closing_does_not_wait_forever_and_names_the_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deserializer = Gated(closed=1)
+    source = sh.MinibatchSource(deserializer, randomize=False, num_threads=2, prefetch=3)
+    held = source.next_minibatch(4)["x"].values
+    assert deserializer.entered.wait(TIMEOUT)
+    begin = time.monotonic()
+    with pytest.warns(RuntimeWarning, match=r"still in Gated\.get_chunk\(1\)"):
+        source.close()
+    assert time.monotonic() - begin < TIMEOUT / 4
+    state = source.get_checkpoint_state()
+    assert state["position"] == source.current_position == 4
+    with pytest.raises(RuntimeError, match="the source is closed"):
+        source.next_minibatch(4)
+    assert held.tolist() == [0, 1, 2, 3]
+
+    deserializer.gate.set()
+    monkeypatch.setattr(sweephand.source, "_CLOSE_SECONDS", TIMEOUT)
+    source.close()  # it ends now, so nothing is said
+    with sh.MinibatchSource(deserializer, randomize=False) as again:
+        again.restore_from_checkpoint(state)
+        assert again.next_minibatch(4)["x"].values.tolist() == [4, 5, 6, 7]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_error_in_a_with_block_is_not_replaced_by_the_warning() -> None:
+    deserializer = Gated(closed=1)
+
+    def fail() -> None:
+        with sh.MinibatchSource(deserializer, randomize=False, num_threads=1) as source:
+            source.next_minibatch(4)
+            assert deserializer.entered.wait(TIMEOUT)
+            raise KeyError("mine")
+
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            with pytest.raises(KeyError, match="mine"):
+                fail()
+        assert [one.category for one in told] == [RuntimeWarning]
+        assert "Gated.get_chunk(1)" in str(told[0].message)
+    finally:
+        deserializer.gate.set()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_callers_that_wait_are_told_that_the_source_is_closed() -> None:
+    deserializer = Gated(closed=1)
+    source = sh.MinibatchSource(deserializer, randomize=False, num_threads=1)
+    source.next_minibatch(4)
+    assert deserializer.entered.wait(TIMEOUT)  # by the source's thread
+    errors: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            source.next_minibatch(4)
+        except RuntimeError as error:
+            errors.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    try:
+        with pytest.warns(RuntimeWarning, match="get_chunk"):
+            source.close()
+    finally:
+        deserializer.gate.set()
+    waiting.join(TIMEOUT)
+    assert not waiting.is_alive()
+    assert [str(error) for error in errors] == ["the source is closed"]
+
+
+@pytest.mark.parametrize("engine", [{"num_threads": 0}, {"num_threads": 1}, {"num_threads": 3}])
+def test_code_that_makes_a_chunk_may_close_its_source(engine: dict[str, int]) -> None:
+    class Closing(Gated):
+        source: sh.MinibatchSource
+
+        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+            if chunk_id == 2:
+                self.source.close()
+            return super().get_chunk(chunk_id)
+
+    begin = time.monotonic()
+    deserializer = Closing(closed=8)
+    source = sh.MinibatchSource(deserializer, randomize=False, **engine)
+    deserializer.source = source
+    with pytest.raises(RuntimeError, match="the source is closed"):
+        list(source.minibatches(4))
+    source.close()
+    assert time.monotonic() - begin < 5
+    del source, deserializer
+    gc.collect()
+
+
+def test_a_process_with_many_blocked_sources_ends_within_seconds() -> None:
+    code = """
+    import sys, time
+    import numpy as np
+    import sweephand as sh
+
+    class Stuck(sh.UserDeserializer):
+        thread_safe = True
+        def stream_infos(self):
+            return sh.StreamDefs(x=sh.StreamDef())
+        def num_chunks(self):
+            return 8
+        def chunk_infos(self):
+            return [(4, 4)] * 8
+        def get_chunk(self, chunk_id):
+            if chunk_id:
+                time.sleep(3600)
+            return {"x": np.arange(4)}
+
+    sources = [
+        sh.MinibatchSource(Stuck(), randomize=False, num_threads=2, prefetch=4)
+        for _ in range(20)
+    ]
+    for source in sources:
+        source.next_minibatch(4)
+    print("asked", flush=True)
+    """
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "asked\n"
+        begin = time.monotonic()
+        assert process.wait(TIMEOUT) == 0, process.stderr.read()
+        assert time.monotonic() - begin < 15
