@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -129,8 +130,8 @@ int fuzz(int argc, char** argv, const std::function<void(Input)>& target) {
     return 0;
   }
   if (argc < 3) {
-    std::fprintf(stderr, "usage: %s CORPUS_FOLDER SECONDS [SEED], or %s INPUT\n", argv[0],
-                 argv[0]);
+    std::fprintf(stderr, "usage: %s CORPUS_FOLDER SECONDS [SEED [INPUTS]], or %s INPUT\n",
+                 argv[0], argv[0]);
     return 2;
   }
   const std::vector<Bytes> corpus = read_corpus(argv[1]);
@@ -140,6 +141,8 @@ int fuzz(int argc, char** argv, const std::function<void(Input)>& target) {
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(std::stoi(argv[2]));
   Random random(argc > 3 ? std::stoull(argv[3]) : 0);
+  const std::uint64_t most =
+      argc > 4 ? std::stoull(argv[4]) : std::numeric_limits<std::uint64_t>::max();
   const std::string program = argv[0];
   LastInput last(program + ".input");
   std::uint64_t count = 0;
@@ -147,7 +150,7 @@ int fuzz(int argc, char** argv, const std::function<void(Input)>& target) {
     last.keep(bytes);
     run(bytes);
   }
-  for (; std::chrono::steady_clock::now() < end; ++count) {
+  for (; count < most && std::chrono::steady_clock::now() < end; ++count) {
     Bytes bytes = corpus[random.below(corpus.size())];
     const std::uint64_t num_changes = 1 + random.below(8);
     for (std::uint64_t i = 0; i < num_changes; ++i)

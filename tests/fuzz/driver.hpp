@@ -1,7 +1,7 @@
-// A small fuzz driver: mutates the inputs of a corpus, for a bounded time, and the same for the
-// same seed.
+// A small fuzz driver: mutates the inputs of a corpus, for a bounded time and number of them,
+// and the same for the same seed.
 //
-//   fuzz_ctf CORPUS_FOLDER SECONDS [SEED]
+//   fuzz_ctf CORPUS_FOLDER SECONDS [SEED [INPUTS]]
 //
 // The input of the moment is kept in the file <program>.input, also when the program dies of
 // it. Give it to the program as the only argument to run it once more.

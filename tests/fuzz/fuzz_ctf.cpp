@@ -1,7 +1,10 @@
 // CNTK's text format: no input makes the scanner do anything but report; the pass without
-// values and the pass over any cut into chunks see the same.
+// values and the pass over any cut into chunks see the same, and so does an index made in
+// parts.
 #include "../cpp/check.hpp"
+#include "base/error.hpp"
 #include "driver.hpp"
+#include "read/byte_source.hpp"
 #include "read/ctf_index.hpp"
 #include "read/ctf_scanner.hpp"
 #include "read/ledger.hpp"
@@ -71,6 +74,34 @@ CtfFormat make_format(std::uint64_t choice) {
           .allow_nonfinite = choice % 17 < 3};
 }
 
+// The index of a file cut into parts near `cut`, which is that of the file as a whole.
+void check_index(const CtfFormat& format, Input input, std::uint64_t cut) {
+  const HeldBytes file("fuzz", 0, input);
+  try {
+    const CtfStart start = find_start(file, format);
+    CtfIndex whole{.ledger = Ledger(kNoLimit)};
+    whole.append(index_part(file, format, start, start.offset, file.size(), kNoLimit), start);
+    CtfIndex joined{.ledger = Ledger(kNoLimit)};
+    std::uint64_t begin = start.offset;
+    for (std::uint64_t near = cut; begin < file.size(); near += cut) {
+      const std::uint64_t end = find_part(file, format, start, near);
+      CHECK(begin <= end && end <= file.size());
+      joined.append(index_part(file, format, start, begin, end, kNoLimit), start);
+      begin = end;
+    }
+    CHECK(joined.sequences.keys == whole.sequences.keys);
+    CHECK(joined.sequences.offsets == whole.sequences.offsets);
+    CHECK(joined.sequences.lines == whole.sequences.lines);
+    CHECK(joined.sequences.sizes == whole.sequences.sizes);
+    CHECK(joined.sequences.skipped == whole.sequences.skipped);
+    CHECK(joined.num_lines == whole.num_lines);
+    CHECK(joined.num_samples == whole.num_samples);
+    CHECK(joined.ledger.num_items() == whole.ledger.num_items());
+  } catch (const DataError&) {  // NOLINT(bugprone-empty-catch)
+    // What no budget allows.
+  }
+}
+
 void run(Input input) {
   std::uint64_t choice = input.size();
   for (const std::byte byte : input)
@@ -78,6 +109,7 @@ void run(Input input) {
   const CtfFormat format = make_format(choice);
   const std::string text(reinterpret_cast<const char*>(input.data()), input.size());
   const bool ignore_ids = format.skip_sequence_ids || text.starts_with('|');
+  check_index(format, input, 1 + input.size() / (1 + choice % 4));
 
   Ledger ledger(kNoLimit);
   CtfScanner index(format, ledger, {.ignore_ids = ignore_ids, .keep_values = false});
