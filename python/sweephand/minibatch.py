@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand import _core
+from sweephand.carried import AnyBatch, CarriedBatch, CarriedIds
 from sweephand.ids import SequenceIds
 from sweephand.layouts import Bucketed, Layout
 from sweephand.minibatch_data import MinibatchData, pieces_of, segments_of
 from sweephand.streams import StreamInfo, name_of
 
 LABELS = "labels"
+
+_Parts = tuple[AnyBatch, Mapping[Any, tuple[int, StreamInfo]], Layout, SequenceIds, object]
 
 
 class Minibatch(Mapping[Any, MinibatchData]):
@@ -23,19 +25,22 @@ class Minibatch(Mapping[Any, MinibatchData]):
     A stream is also found by its `StreamInfo`, whatever its key is.
 
     It is falsy only at the end of the data; a worker whose share is empty gets a truthy one
-    with 0 sequences.
+    with 0 sequences. It pickles by value. Loaders that make mappings anew, as
+    ``type(mapping)({key: mapping[key], ...})``, get the same minibatch.
     """
 
     __slots__ = ("_batch", "_cache", "_device", "_ids", "_keys", "_layout")
 
     def __init__(
         self,
-        batch: _core.Batch,
-        keys: Mapping[Any, tuple[int, StreamInfo]],
-        layout: Layout,
-        ids: SequenceIds,
+        batch: AnyBatch | Mapping[Any, MinibatchData],
+        keys: Mapping[Any, tuple[int, StreamInfo]] | None = None,
+        layout: Layout | None = None,
+        ids: SequenceIds | None = None,
         device: object = None,
     ) -> None:
+        if isinstance(batch, Mapping) or keys is None or layout is None or ids is None:
+            batch, keys, layout, ids, device = _parts_of(batch)
         self._batch = batch
         self._keys = {} if batch.end_of_data else keys
         self._layout = layout
@@ -59,7 +64,9 @@ class Minibatch(Mapping[Any, MinibatchData]):
                     return self[other]
         index, info = self._keys[key]
         stream = self._batch.stream(index)
-        return MinibatchData(info, self._batch, stream, self._layout, self._device)
+        found = MinibatchData(info, self._batch, stream, self._layout, self._device)
+        found._minibatch_parts = self._parts
+        return found
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._keys)
@@ -75,6 +82,16 @@ class Minibatch(Mapping[Any, MinibatchData]):
             f"Minibatch(nominal_time={self.nominal_time}, num_sequences={self.num_sequences}, "
             f"num_samples={self.num_samples}, streams=[{streams}])"
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        streams = dict(self._keys.values())
+        batch = CarriedBatch.of(self._batch, streams)
+        ids = CarriedIds(batch.sequences(), self.ids)
+        return Minibatch, (batch, dict(self._keys), self._layout, ids, self._device)
+
+    @property
+    def _parts(self) -> _Parts:
+        return self._batch, self._keys, self._layout, self._ids, self._device
 
     @property
     def nominal_time(self) -> int:
@@ -170,3 +187,13 @@ class Minibatch(Mapping[Any, MinibatchData]):
     def row_costs(self) -> NDArray[np.int64]:
         """What attention costs in each row, the sum of squared lengths: int64, (rows,)."""
         return pieces_of(self._batch, self._layout).costs()
+
+
+def _parts_of(mapping: object) -> _Parts:
+    """Return what the minibatch is made of whose data a mapping holds."""
+    data = list(mapping.values()) if isinstance(mapping, Mapping) else []
+    found = [one._minibatch_parts for one in data if isinstance(one, MinibatchData)]
+    if not found or len(found) < len(data) or any(one[0] is not found[0][0] for one in found):
+        raise TypeError("a minibatch comes from a source, or is made of all data of another")
+    parts: _Parts = found[0]
+    return parts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from sweephand import _core
+from sweephand.carried import AnyBatch, AnyStream, CarriedBatch, CarriedStream
 from sweephand.cells import GAP, START, VALID, Pieces, next_tokens, same_tokens
 from sweephand.layouts import Layout, Packed, pad_element
 from sweephand.lazy import lazy
@@ -24,8 +24,8 @@ class MinibatchData:
     def __init__(
         self,
         info: StreamInfo,
-        batch: _core.Batch,
-        stream: _core.StreamBatch,
+        batch: AnyBatch,
+        stream: AnyStream,
         layout: Layout,
         device: object = None,
     ) -> None:
@@ -34,6 +34,7 @@ class MinibatchData:
         self._stream = stream
         self._layout = layout
         self._device = device
+        self._minibatch_parts: Any = None  # of the minibatch that hands it out
 
     @property
     def num_sequences(self) -> int:
@@ -321,6 +322,11 @@ class MinibatchData:
     def __len__(self) -> int:
         return self.num_sequences
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        batch = CarriedBatch.of(self._batch, {})
+        stream = CarriedStream.of(self._stream, self.info, self.num_sequences)
+        return MinibatchData, (self.info, batch, stream, self._layout, self._device)
+
     def __repr__(self) -> str:
         return f"MinibatchData({self.info.name!r}, {self.shape}, {self.info.dtype})"
 
@@ -420,7 +426,7 @@ class MinibatchData:
         return dense
 
 
-def pieces_of(batch: _core.Batch, layout: Layout) -> Pieces:
+def pieces_of(batch: AnyBatch, layout: Layout) -> Pieces:
     """Return where pieces stand in a layout of rows; AttributeError in another one."""
     if not layout.has_rows:
         raise AttributeError(f"rows come with Packed or TruncatedBPTT, this is {layout!r}")
