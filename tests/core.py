@@ -24,7 +24,7 @@ def core_corpus(corpus: ModelCorpus, *, offsets: bool = False) -> _core.Corpus:
 
 
 def core_request(num_samples: int, num_workers: int = 1, rank: int = 0) -> _core.Request:
-    return _core.Request(num_samples, num_workers, rank, 0)
+    return _core.Request(num_samples, num_workers, rank, 0, True)
 
 
 def core_timeline(

@@ -61,13 +61,14 @@ void bind_kernels(py::module_& module) {
 void bind_plan(py::module_& module) {
   py::class_<Request>(module, "Request")
       .def(py::init([](std::uint64_t num_samples, std::uint32_t num_workers, std::uint32_t rank,
-                       std::uint32_t num_skipped) {
+                       std::uint32_t num_skipped, bool crosses_sweeps) {
              return Request{.num_samples = num_samples,
                             .num_workers = num_workers,
                             .rank = rank,
-                            .num_skipped = num_skipped};
+                            .num_skipped = num_skipped,
+                            .crosses_sweeps = crosses_sweeps};
            }),
-           "num_samples"_a, "num_workers"_a, "rank"_a, "num_skipped"_a);
+           "num_samples"_a, "num_workers"_a, "rank"_a, "num_skipped"_a, "crosses_sweeps"_a);
   py::class_<Position>(module, "Position")
       .def(py::init([](std::uint64_t time, std::vector<std::uint64_t> progress) {
              return Position{.time = time, .progress = std::move(progress)};

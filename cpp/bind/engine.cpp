@@ -105,6 +105,7 @@ void bind_batch(py::module_& module) {
 
   py::class_<Batch, std::shared_ptr<Batch>>(module, "Batch")
       .def_property_readonly("nominal_time", [](const Batch& b) { return b.plan.nominal_time; })
+      .def_property_readonly("next_position", [](const Batch& b) { return b.plan.next; })
       .def_property_readonly("num_samples", [](const Batch& b) { return b.plan.num_samples; })
       .def_property_readonly("num_sequences",
                              [](const Batch& b) { return b.plan.share.size(); })

@@ -46,7 +46,8 @@ void FitPlanner::take(const Request& request, Plan& plan) {
     cursor_->pop();
     if (cursor_->sweep_done()) {
       ++plan.sweeps_ended;
-      if (request.num_samples == Request::kToSweepEnd || !options_.cross_sweeps) return;
+      const bool crosses = request.crosses_sweeps && options_.cross_sweeps;
+      if (!crosses || request.num_samples == Request::kToSweepEnd) return;
     }
     if (room == 0) return;
   }

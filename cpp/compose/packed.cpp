@@ -74,7 +74,7 @@ Plan PackedPlanner::next(const Request& request) {
     cursor_->pop();
     if (!cursor_->sweep_done()) continue;
     ++plan.sweeps_ended;
-    if (wanted == Request::kToSweepEnd) break;
+    if (!request.crosses_sweeps || wanted == Request::kToSweepEnd) break;
   }
   cursor_->open_blocks(plan.blocks);
   plan.next.time = time();

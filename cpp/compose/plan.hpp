@@ -19,6 +19,7 @@ struct Request {
   std::uint32_t num_workers = 1;
   std::uint32_t rank = 0;
   std::uint32_t num_skipped = 0;  // minibatches that are left out after the one that is wanted
+  bool crosses_sweeps = true;     // else none reaches over the end of a sweep
 
   bool operator==(const Request&) const = default;
 };

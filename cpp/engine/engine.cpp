@@ -177,14 +177,14 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
   try {
     const Unlocked unlocked(lock);
     plan = planner_->next(request);
+    slot.next = plan->next;
     for (std::uint32_t i = 0; i < request.num_skipped; ++i) {
-      plan->next = planner_->next(request).next;
+      slot.next = planner_->next(request).next;
     }
   } catch (...) {
     slot.error = std::current_exception();
     plan.reset();
   }
-  if (plan) slot.next = plan->next;
   if (plan && !plan->end_of_data) return plan;
   resting_ = true;
   if (plan) {

@@ -108,7 +108,7 @@ class SizeCount:
     def size(self) -> int:
         ...
 class Request:
-    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex, num_skipped: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex, num_skipped: typing.SupportsInt | typing.SupportsIndex, crosses_sweeps: bool) -> None:
         ...
 class Position:
     def __init__(self, time: typing.SupportsInt | typing.SupportsIndex, progress: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None:
@@ -561,6 +561,9 @@ class Batch:
         ...
     @property
     def end_of_data(self) -> bool:
+        ...
+    @property
+    def next_position(self) -> Position:
         ...
     @property
     def nominal_time(self) -> int:

@@ -51,6 +51,25 @@ class SizeSchedule(Protocol):
         """Return the size of the minibatch that begins there."""
 
 
+class Elsewhere(Protocol):
+    """What knows of other processes that deliver a source's minibatches."""
+
+    def position(self) -> _core.Position | None:
+        """Return where the next minibatch begins, or None if the source itself knows.
+
+        Raises
+        ------
+        RuntimeError
+            If nobody can know.
+        """
+
+    def come_back(self) -> _core.Position | None:
+        """Return the same, and leave it to the source from now on."""
+
+    def move(self, position: _core.Position) -> None:
+        """Begin at another place."""
+
+
 class MinibatchSource:
     """Deliver minibatches in an order that is a pure function of corpus, seed and nominal time.
 
@@ -264,7 +283,7 @@ class MinibatchSource:
         request = self._request(minibatch_size_in_samples, num_data_partitions, partition_index)
         keys = self._keys if input_map is None else self._map_inputs(input_map)
         engine = self._engine
-        if self._turns or self._closed or engine.forked:
+        if self._turns or self._closed or engine.forked or self._elsewhere is not None:
             engine = self._live_engine()
         batch = engine.next(request)
         return Minibatch(batch, keys, self._layout, self._opened.ids, device)
@@ -296,15 +315,31 @@ class MinibatchSource:
                 return
             yield minibatch
 
-    def _next_of(self, size: int, workers: int, rank: int, num_skipped: int) -> Minibatch:
-        """Return the next minibatch, and leave out the `num_skipped` minibatches after it."""
-        request = self._check_request(size, workers, rank, num_skipped)
+    def _next_of(self, request: _core.Request) -> tuple[Minibatch, _core.Position]:
+        """Return the next minibatch, and where the one after it begins."""
         batch = self._live_engine().next(request)
-        return Minibatch(batch, self._keys, self._layout, self._opened.ids)
+        minibatch = Minibatch(batch, self._keys, self._layout, self._opened.ids)
+        return minibatch, batch.next_position
 
-    def _go_behind(self, planned: PlannedMinibatch) -> None:
-        """Go to where the minibatch after a planned one begins."""
-        self._live_engine().resume(planned.next_position)
+    def _go_to(self, position: _core.Position) -> None:
+        """Go to where a plan said that a minibatch begins."""
+        engine = self._own_engine()
+        engine.resume(position)
+        if self._elsewhere is not None:
+            self._elsewhere.move(engine.position)
+
+    def _state_at(self, position: _core.Position) -> dict[str, Any]:
+        return replace(
+            self._state, position=position.time, progress=position.progress
+        ).to_dict()
+
+    def _position(self) -> _core.Position:
+        """Return where the next minibatch begins."""
+        told = None if self._elsewhere is None else self._elsewhere.position()
+        return self._engine.position if told is None else told
+
+    # Set by a loader whose processes deliver.
+    _elsewhere: Elsewhere | None = None
 
     @property
     def current_position(self) -> int:
@@ -312,19 +347,16 @@ class MinibatchSource:
 
         It can be set; a place inside a sequence moves at once to the start of the next one.
         """
-        return self._engine.time
+        return self._engine.time if self._elsewhere is None else self._position().time
 
     @current_position.setter
     def current_position(self, time: int) -> None:
         check_int("current_position", time, 0, MAX_TIME)
-        self._live_engine().seek(time)
+        self._go_to(_core.Position(time, []))
 
     def get_checkpoint_state(self) -> dict[str, Any]:
         """Return where the source stands: JSON of under 1 kB, for any number of workers."""
-        position = self._engine.position
-        return replace(
-            self._state, position=position.time, progress=position.progress
-        ).to_dict()
+        return self._state_at(self._position())
 
     def restore_from_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Go to where a state was taken, in this or in another process.
@@ -338,7 +370,7 @@ class MinibatchSource:
         found = State.from_dict(state)
         found.check_same_order(self._state)
         try:
-            self._live_engine().resume(_core.Position(found.position, found.progress))
+            self._go_to(_core.Position(found.position, found.progress))
         except ValueError as error:
             raise StateError(f"the state is of no place in this order: {error}") from None
 
@@ -464,15 +496,26 @@ class MinibatchSource:
         num_data_partitions, partition_index : int
             As in `next_minibatch`.
         """
+        return self._plan(size, start, num_data_partitions, partition_index)
+
+    def _plan(
+        self,
+        size: int | SizeSchedule,
+        start: int | None = None,
+        workers: int = 1,
+        rank: int = 0,
+        *,
+        crosses_sweeps: bool = True,
+    ) -> Iterator[PlannedMinibatch]:
         planner = self._make_planner()
         if start is None:
-            planner.resume(self._engine.position)
+            planner.resume(self._position())
         else:
             check_int("start", start, 0, MAX_TIME)
             planner.seek(start)
         while True:
             wanted = _size_at(size, planner.time)
-            request = self._check_request(wanted, num_data_partitions, partition_index)
+            request = self._check_request(wanted, workers, rank, crosses_sweeps=crosses_sweeps)
             plan = planner.next(request)
             if plan.end_of_data:
                 return
@@ -496,7 +539,7 @@ class MinibatchSource:
             ``dropped_sequences`` by a join or the layout, ``dropped_samples`` of those that are
             too long for the layout, and ``split_sequences`` with ``split_samples``.
         """
-        found = self._live_engine().stats()
+        found = self._own_engine().stats()
         return {
             "minibatches": found.minibatches,
             "samples": found.samples,
@@ -528,7 +571,7 @@ class MinibatchSource:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as what makes the same source again, at the same place."""
-        position = self._engine.position
+        position = self._position()
         return _remake, (type(self), self._arguments, position.time, position.progress)
 
     def close(self) -> None:
@@ -570,6 +613,14 @@ class MinibatchSource:
         self.close()
 
     def _live_engine(self) -> _core.Engine:
+        """Return the engine, standing behind what other processes have delivered."""
+        engine = self._own_engine()
+        told = None if self._elsewhere is None else self._elsewhere.come_back()
+        if told is not None:
+            engine.resume(told)
+        return engine
+
+    def _own_engine(self) -> _core.Engine:
         """Return the engine; in a forked child a new one, as its threads are not there."""
         if self._closed:
             raise RuntimeError("the source is closed")
@@ -633,7 +684,12 @@ class MinibatchSource:
         return last[1]
 
     def _check_request(
-        self, size: int, workers: int, rank: int, num_skipped: int = 0
+        self,
+        size: int,
+        workers: int,
+        rank: int,
+        num_skipped: int = 0,
+        crosses_sweeps: bool = True,
     ) -> _core.Request:
         check_int("num_data_partitions", workers, 1, 2**31)
         check_int("partition_index", rank, 0, workers)
@@ -653,7 +709,7 @@ class MinibatchSource:
                     f"{self._memory_limit}; lower the size, window or prefetch"
                 )
         samples = 2**64 - 1 if size == FULL_DATA_SWEEP else size
-        return _core.Request(samples, workers, rank, num_skipped)
+        return _core.Request(samples, workers, rank, num_skipped, crosses_sweeps)
 
     def _last_size(self) -> int:
         """Return the size that was asked for last; 1 where it does not matter."""

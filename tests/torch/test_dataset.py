@@ -24,6 +24,13 @@ def source(**options: Any) -> sh.MinibatchSource:
     return sh.MinibatchSource(corpus, **({"max_sweeps": 3} | options))
 
 
+def everything(
+    served: sh.MinibatchSource, size: int = 16, **options: Any
+) -> sh.torch.IterableDataset:
+    """Iterate to the end of the data at once."""
+    return sh.torch.IterableDataset(served, size, samples_per_iteration=None, **options)
+
+
 def expected(size: int, **options: Any) -> list[list[int]]:
     return [minibatch["x"].values.tolist() for minibatch in source(**options).minibatches(size)]
 
@@ -36,7 +43,7 @@ def values(item: dict[str, torch.Tensor]) -> list[int]:
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
 def test_a_loader_delivers_every_minibatch_in_order(num_workers: int, context: str) -> None:
     loader = DataLoader(
-        sh.torch.IterableDataset(source(), 16),
+        everything(source()),
         batch_size=None,
         num_workers=num_workers,
         multiprocessing_context=context if num_workers else None,
@@ -47,7 +54,7 @@ def test_a_loader_delivers_every_minibatch_in_order(num_workers: int, context: s
 def test_a_loader_that_forks_a_source_in_use_goes_on_from_there() -> None:
     used = source()
     first = [used.next_minibatch(16)["x"].values.tolist() for _ in range(3)]
-    dataset = sh.torch.IterableDataset(used, 16)
+    dataset = everything(used)
     loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
     assert first + [values(item) for item in loader] == expected(16)
 
@@ -58,7 +65,7 @@ def test_a_loader_that_forks_a_source_in_use_goes_on_from_there() -> None:
 def test_a_stateful_loader_resumes_exactly(num_workers: int, stop: int) -> None:
     def loader() -> StatefulDataLoader:
         return StatefulDataLoader(
-            sh.torch.IterableDataset(source(), 16), batch_size=None, num_workers=num_workers
+            everything(source()), batch_size=None, num_workers=num_workers
         )
 
     first = loader()
@@ -74,9 +81,7 @@ def test_ranks_share_every_minibatch() -> None:
         [
             values(item)
             for item in DataLoader(
-                sh.torch.IterableDataset(
-                    source(), 16, num_data_partitions=2, partition_index=rank
-                ),
+                everything(source(), num_data_partitions=2, partition_index=rank),
                 batch_size=None,
             )
         ]
@@ -147,9 +152,7 @@ def test_half_of_a_partition_is_refused() -> None:
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_packed_rows_come_with_segments_and_positions(num_workers: int) -> None:
     made = source(layout=sh.Packed(12), num_lanes=2, max_sweeps=2)
-    loader = DataLoader(
-        sh.torch.IterableDataset(made, 24), batch_size=None, num_workers=num_workers
-    )
+    loader = DataLoader(everything(made, 24), batch_size=None, num_workers=num_workers)
     again = source(layout=sh.Packed(12), num_lanes=2, max_sweeps=2)
     for item, minibatch in zip(loader, again.minibatches(24), strict=True):
         assert np.array_equal(item["x"], minibatch["x"].asarray())
@@ -159,9 +162,7 @@ def test_packed_rows_come_with_segments_and_positions(num_workers: int) -> None:
 
 @pytest.mark.parametrize("layout", [sh.Bucketed([4, 9]), sh.TruncatedBPTT(4)])
 def test_layouts_with_progress_go_through_worker_processes(layout: sh.Layout) -> None:
-    loader = DataLoader(
-        sh.torch.IterableDataset(source(layout=layout), 16), batch_size=None, num_workers=2
-    )
+    loader = DataLoader(everything(source(layout=layout)), batch_size=None, num_workers=2)
     wanted = [minibatch["x"].asarray() for minibatch in source(layout=layout).minibatches(16)]
     found = [item["x"].numpy() for item in loader]
     assert len(found) == len(wanted)

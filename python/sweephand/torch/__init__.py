@@ -14,10 +14,12 @@ from sweephand.torch.attention import attention_mask, block_mask, nested
 from sweephand.torch.bucketing import BucketingModule
 from sweephand.torch.dataset import IterableDataset, tensors_of
 from sweephand.torch.learner import Learner
+from sweephand.torch.loader import DataLoader
 from sweephand.torch.tensors import to_tensor
 
 __all__ = [
     "BucketingModule",
+    "DataLoader",
     "IterableDataset",
     "Learner",
     "attention_mask",

@@ -1,5 +1,6 @@
 """The processes of torch.distributed."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,9 +12,41 @@ from sweephand.train.workers import OneWorker, Workers
 
 def find_workers() -> Workers:
     """Return the processes of ``torch.distributed``, or the only one if there are no others."""
-    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+    if has_group() and dist.get_world_size() > 1:
         return ProcessGroup()
     return OneWorker()
+
+
+def has_group() -> bool:
+    """Return whether ``torch.distributed`` is initialised here."""
+    return dist.is_available() and dist.is_initialized()
+
+
+def num_processes() -> int:
+    """Return how many processes train together, as the group or else the launcher says."""
+    if has_group():
+        return dist.get_world_size()
+    launched = os.environ.get("WORLD_SIZE", "")
+    return int(launched) if launched.isdecimal() else 1
+
+
+def find_share() -> tuple[int, int]:
+    """Return how many ranks share every minibatch, and which of them this is.
+
+    Raises
+    ------
+    RuntimeError
+        If several processes were launched and no process group tells them apart.
+    """
+    if has_group():
+        return dist.get_world_size(), dist.get_rank()
+    if num_processes() > 1:
+        raise RuntimeError(
+            f"WORLD_SIZE is {num_processes()}, but torch.distributed is not initialised, so "
+            "that every process would get all rows. Call torch.distributed.init_process_group "
+            "before the first iteration, or give num_data_partitions and partition_index"
+        )
+    return 1, 0
 
 
 class ProcessGroup:

@@ -1,0 +1,136 @@
+"""Where a source stands whose minibatches the processes of a loader deliver."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from torch.utils.data import get_worker_info
+
+from sweephand import _core
+
+_PLACINGS, _LAST_BEGUN, _TIME, _COUNT, _PROGRESS = range(5)
+_MOST_PROGRESS = 2**16
+_MOST_PROCESSES = 1024
+_UNKNOWN = (
+    "worker processes of a DataLoader have delivered minibatches of this source, and this "
+    "process cannot know how many of them were consumed. Iterate with sh.torch.DataLoader, "
+    "which counts them, or without worker processes; or say where to go on: set "
+    "source.current_position, or restore a state of the source"
+)
+
+
+class Place:
+    """What a dataset and its copies in a loader's processes share.
+
+    A loader of ours tells here what was consumed. Other loaders say nothing: then all that is
+    known is whether processes of theirs have begun to deliver since the source was placed.
+    """
+
+    def __init__(self) -> None:
+        self._told: _core.Position | None = None
+        self._has_begun = False  # this process, to deliver
+        self._share_anew()
+
+    def _share_anew(self) -> None:
+        self._owner = os.getpid()
+        self._placings = 0  # that this copy knows of
+        # Memory that forked and spawned processes share. How often the source was placed; where
+        # that was; by process, and of whichever was last, the placing that it has begun from.
+        self._shared = torch.zeros(
+            _PROGRESS + _MOST_PROGRESS + _MOST_PROCESSES, dtype=torch.int64
+        )
+        self._shared.share_memory_()  # type: ignore[no-untyped-call]
+
+    def _own(self) -> None:
+        """Share nothing with the process that a copy came from, unless it is of its loader."""
+        if self._owner == os.getpid() or get_worker_info() is not None:
+            return
+        is_known = self._is_known()
+        self._share_anew()
+        self._shared[_LAST_BEGUN] = 0 if is_known else 1
+
+    def _is_known(self) -> bool:
+        return self._told is not None or int(self._shared[_LAST_BEGUN]) != 1 + self._placings
+
+    def position(self) -> _core.Position | None:
+        """Return where the next minibatch begins, or None if the source itself knows.
+
+        Raises
+        ------
+        RuntimeError
+            If nobody can know.
+        """
+        self._own()
+        if not self._is_known():
+            raise RuntimeError(_UNKNOWN)
+        return self._told
+
+    def come_back(self) -> _core.Position | None:
+        """Return the same, and leave it to the source from now on."""
+        position = self.position()
+        self._told = None
+        return position
+
+    def move(self, position: _core.Position) -> None:
+        """Begin at another place, also where processes deliver that were started before."""
+        count = len(position.progress)
+        if count > _MOST_PROGRESS:
+            raise ValueError(f"a place of {count} numbers cannot be told to other processes")
+        self._own()
+        self._told = None
+        self._placings += 1
+        self._shared[_TIME] = position.time
+        self._shared[_COUNT] = count
+        progress = torch.tensor(position.progress, dtype=torch.int64)
+        self._shared[_PROGRESS : _PROGRESS + count] = progress
+        self._shared[_PLACINGS] = self._placings
+
+    def tell(self, position: _core.Position) -> None:
+        """Say that what is before `position` was consumed."""
+        self._told = position
+
+    def is_told(self, position: _core.Position) -> bool:
+        """Whether it was this object that was told last."""
+        return self._told is position
+
+    def begin(self, process: int, *, counted: bool, restored: bool) -> _core.Position | None:
+        """Return where a process begins to deliver, or None: where its copy of the source is.
+
+        Parameters
+        ----------
+        process : int
+            Which of the loader's.
+        counted : bool
+            The loader tells what was consumed.
+        restored : bool
+            The process was given a state of its own.
+
+        Raises
+        ------
+        RuntimeError
+            If nobody can know.
+        """
+        told, self._told = self._told, None
+        persists, self._has_begun = self._has_begun, True
+        if counted or (persists and int(self._shared[_PLACINGS]) != self._placings):
+            self._placings = int(self._shared[_PLACINGS])
+            told = self._placed()
+        elif not restored and int(self._begun[process]) == 1 + self._placings:
+            raise RuntimeError(_UNKNOWN)
+        if not counted:
+            self._begun[process] = 1 + self._placings
+            self._shared[_LAST_BEGUN].clamp_(min=1 + self._placings)
+        return told
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_told": None}  # the source that goes with it stands there
+
+    def _placed(self) -> _core.Position:
+        count = int(self._shared[_COUNT])
+        progress = self._shared[_PROGRESS : _PROGRESS + count].tolist()
+        return _core.Position(int(self._shared[_TIME]), progress)
+
+    @property
+    def _begun(self) -> torch.Tensor:
+        return self._shared[_PROGRESS + _MOST_PROGRESS :]

@@ -1,0 +1,303 @@
+"""Loops over a source: every sweep once, whatever was read ahead and wherever a loop ends."""
+
+import json
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+import sweephand as sh
+import sweephand.torch
+
+pytestmark = pytest.mark.filterwarnings(  # torchdata warns
+    "ignore:'set_vital' is deprecated:UserWarning"
+)
+
+LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4]
+SWEEP = sum(LENGTHS)
+# (num_workers, persistent, how they start)
+PROCESSES = [(0, False, None), (1, False, "fork"), (2, False, "fork"), (2, True, "fork")]
+LAYOUTS = [sh.Ragged(), sh.Packed(12), sh.Bucketed([4, 9]), sh.TruncatedBPTT(4)]
+
+
+def make_source(**options: Any) -> sh.MinibatchSource:
+    offsets = np.concatenate([[0], np.cumsum(LENGTHS)])
+    return sh.MinibatchSource(
+        sh.ArrayDeserializer({"x": (np.arange(SWEEP), offsets)}), **options
+    )
+
+
+def make_loader(
+    source: sh.MinibatchSource,
+    processes: tuple[int, bool, str | None] = (0, False, None),
+    read_ahead: int = 0,
+    **options: Any,
+) -> sh.torch.DataLoader:
+    num_workers, persistent, start = processes
+    return sh.torch.DataLoader(
+        sh.torch.IterableDataset(source, 16, to_item=values_of, **options),
+        read_ahead=read_ahead,
+        num_workers=num_workers,
+        persistent_workers=persistent,
+        multiprocessing_context=start,
+    )
+
+
+def values_of(minibatch: sh.Minibatch) -> list[int]:
+    values: list[int] = minibatch["x"].values.tolist()
+    return values
+
+
+def sweeps_of(source: sh.MinibatchSource) -> list[list[int]]:
+    """Return three sweeps, as an unbroken loop without processes gives them."""
+    loader = make_loader(source)
+    return [item for _ in range(3) for item in loader]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("processes", PROCESSES)
+def test_each_loop_is_the_next_sweep(
+    processes: tuple[int, bool, str | None], layout: sh.Layout
+) -> None:
+    loader = make_loader(make_source(layout=layout), processes)
+    orders = []
+    for _ in range(3):
+        seen = [value for item in loader for value in item]
+        assert sorted(seen) == list(range(SWEEP))
+        orders.append(seen)
+    assert orders[0] != orders[1] != orders[2]
+
+
+@pytest.mark.parametrize("stop", [1, 3, 7])
+@pytest.mark.parametrize("processes", PROCESSES)
+def test_a_loop_goes_on_behind_what_a_break_left(
+    processes: tuple[int, bool, str | None], stop: int
+) -> None:
+    source = make_source()
+    loader = make_loader(source, processes)
+    seen = list(islice(loader, stop))
+    seen += list(islice(loader, 1))
+    assert source.current_position == sum(map(len, seen))
+    while source.current_position < 3 * SWEEP:
+        seen += loader
+    assert seen == sweeps_of(make_source())
+
+
+def test_spawned_processes_that_persist_go_on_behind_a_break() -> None:
+    loader = make_loader(make_source(), (2, True, "spawn"))
+    seen = list(islice(loader, 3))
+    seen += loader
+    seen += loader
+    assert seen == sweeps_of(make_source())[: len(seen)]
+
+
+@pytest.mark.parametrize("processes", PROCESSES)
+def test_a_state_beside_processes_is_of_what_was_handed_out(
+    processes: tuple[int, bool, str | None],
+) -> None:
+    source = make_source()
+    loader = make_loader(source, processes)
+    seen = []
+    for item in loader:
+        seen.append(item)
+        of_source, of_loader = source.state_dict(), json.dumps(loader.state_dict())
+        assert of_source == json.loads(of_loader)
+        if len(seen) == 4:
+            break
+    again = make_source()
+    resumed = make_loader(again, processes)
+    resumed.load_state_dict(json.loads(of_loader))
+    for _ in range(3):
+        seen += resumed
+    assert seen == sweeps_of(make_source())
+    assert again.current_position == 3 * SWEEP
+
+
+@pytest.mark.parametrize("processes", PROCESSES)
+def test_what_was_read_ahead_is_in_no_state_and_comes_again(
+    processes: tuple[int, bool, str | None],
+) -> None:
+    loader = make_loader(make_source(), processes, read_ahead=1)
+    assert loader.state_dict()["position"] == 0
+    items = iter(loader)
+    first, second = next(items), next(items)
+    assert loader.state_dict()["position"] == len(first)
+    third = next(items)
+    assert loader.state_dict()["position"] == len(first + second)
+    items.close()
+    again = list(loader)
+    assert again[0] == third
+    assert loader.state_dict()["position"] == SWEEP  # who saw the end has trained everything
+    assert [first, second, *again] == list(islice(sweeps_of(make_source()), 2 + len(again)))
+
+
+@pytest.mark.parametrize("processes", PROCESSES)
+def test_an_iteration_of_so_many_samples_ends_with_the_minibatch_that_reaches_them(
+    processes: tuple[int, bool, str | None],
+) -> None:
+    source = make_source()
+    loader = make_loader(source, processes, samples_per_iteration=40)
+    seen = []
+    for end in (40, 80, 120):
+        seen += loader
+        last = len(seen[-1])
+        assert end <= source.current_position < end + last
+    plain = [values_of(minibatch) for minibatch in islice(make_source().minibatches(16), 99)]
+    assert seen == plain[: len(seen)]
+
+
+@pytest.mark.parametrize("processes", PROCESSES[:3])
+def test_a_loop_over_a_source_that_has_ended_says_so(
+    processes: tuple[int, bool, str | None],
+) -> None:
+    source = make_source(max_sweeps=1)
+    loader = make_loader(source, processes)
+    sweep = list(loader)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="the source has ended, at nominal time 97"):
+            next(iter(loader))
+    source.current_position = 0
+    assert list(loader) == sweep
+    assert list(make_loader(source, processes, samples_per_iteration=None)) == []
+
+
+def test_who_moves_the_source_meanwhile_is_told() -> None:
+    source = make_source()
+    loader = make_loader(source, (1, False, "fork"))
+    items = iter(loader)
+    seen = [next(items), values_of(source.next_minibatch(16))]
+    with pytest.raises(RuntimeError, match="moved, or iterated over otherwise"):
+        next(items)
+    assert [*seen, *loader] == list(make_loader(make_source()))
+
+
+@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_processes_of_loaders_that_do_not_count_iterate_once(
+    kind: type[DataLoader[Any]], persistent: bool
+) -> None:
+    source = make_source()
+    dataset = sh.torch.IterableDataset(source, 16, to_item=values_of)
+    loader = kind(dataset, batch_size=None, num_workers=2, persistent_workers=persistent)
+    assert next(iter(loader)) == sweeps_of(make_source())[0]
+    for refused in (
+        lambda: list(loader),
+        source.state_dict,
+        source.get_checkpoint_state,
+        lambda: source.current_position,
+        lambda: source.next_minibatch(16),
+        lambda: next(source.plan(16)),
+        lambda: list(make_loader(source)),
+    ):
+        with pytest.raises(RuntimeError, match=r"Iterate with sh\.torch\.DataLoader"):
+            refused()
+    source.current_position = SWEEP
+    assert sorted(value for item in loader for value in item) == list(range(SWEEP))
+
+
+@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
+def test_any_loader_without_processes_goes_on(kind: type[DataLoader[Any]]) -> None:
+    source = make_source()
+    dataset = sh.torch.IterableDataset(source, 16, to_item=values_of)
+    loader = kind(dataset, batch_size=None)
+    seen = list(islice(loader, 3))
+    assert source.state_dict()["position"] == sum(map(len, seen))
+    for _ in range(3):
+        seen += loader
+    assert seen == sweeps_of(make_source())
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_a_stateful_loader_resumes_the_rest_of_a_sweep(num_workers: int) -> None:
+    def loader() -> StatefulDataLoader:
+        dataset = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
+        return StatefulDataLoader(dataset, batch_size=None, num_workers=num_workers)
+
+    sweep = list(make_loader(make_source()))
+    for stop in range(len(sweep) + 1):
+        first = loader()
+        seen = list(islice(iter(first), stop))
+        second = loader()
+        second.load_state_dict(first.state_dict())
+        assert seen + list(second) == sweep
+
+
+def test_a_stateful_loader_that_had_finished_never_starts_over() -> None:
+    def loader(num_workers: int) -> StatefulDataLoader:
+        dataset = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
+        return StatefulDataLoader(dataset, batch_size=None, num_workers=num_workers)
+
+    for num_workers in (0, 2):
+        first = loader(num_workers)
+        seen = list(first)
+        second = loader(num_workers)
+        second.load_state_dict(first.state_dict())
+        if num_workers:
+            with pytest.raises(RuntimeError, match=r"Iterate with sh\.torch\.DataLoader"):
+                list(second)
+        else:
+            seen += second
+            assert seen == sweeps_of(make_source())[: len(seen)]
+
+
+def test_the_length_is_known_where_sequences_have_one_sample() -> None:
+    def length(source: sh.MinibatchSource, size: int, **options: Any) -> int:
+        return len(sh.torch.DataLoader(sh.torch.IterableDataset(source, size, **options)))
+
+    rows = sh.ArrayDeserializer({"x": np.arange(25)})
+    source = sh.MinibatchSource(rows)
+    assert length(source, 4) == 7
+    assert length(source, 25) == length(source, sh.FULL_DATA_SWEEP) == 1
+    assert length(source, 4, samples_per_iteration=40) == 10
+    finite = sh.MinibatchSource(rows, max_sweeps=3)
+    assert length(finite, 4, samples_per_iteration=None) == 19
+    for unknown, samples in ((source, 42), (source, None), (make_source(), "sweep")):
+        with pytest.raises(TypeError, match="how many minibatches"):
+            length(unknown, 4, samples_per_iteration=samples)
+
+
+def test_the_length_is_that_of_the_whole_iteration_in_its_middle_too() -> None:
+    source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(25)}))
+    loader = sh.torch.DataLoader(sh.torch.IterableDataset(source, 4))
+    next(iter(loader))
+    assert len(loader) == 7
+    assert len(list(loader)) == 6
+
+
+def test_options_that_make_minibatches_are_refused() -> None:
+    dataset = sh.torch.IterableDataset(make_source(), 16)
+    with pytest.raises(
+        TypeError, match="batch_size, shuffle: minibatches are made by the source"
+    ):
+        sh.torch.DataLoader(dataset, batch_size=3, shuffle=True)
+    with pytest.raises(ValueError, match="in_order=False hands out minibatches in an order"):
+        sh.torch.DataLoader(dataset, num_workers=2, in_order=False)
+    with pytest.raises(TypeError, match=r"must be a sh\.torch\.IterableDataset"):
+        sh.torch.DataLoader([1, 2])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="samples_per_iteration"):
+        sh.torch.IterableDataset(make_source(), 16, samples_per_iteration=0)
+
+
+def as_it_is(minibatch: sh.Minibatch) -> sh.Minibatch:
+    return minibatch
+
+
+@pytest.mark.parametrize("kind", ["ours", "torch's"])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_minibatch_goes_through_a_loader_with_its_ids(num_workers: int, kind: str) -> None:
+    dataset = sh.torch.IterableDataset(make_source(), 16, to_item=as_it_is)
+    loader = (
+        sh.torch.DataLoader(dataset, num_workers=num_workers)
+        if kind == "ours"
+        else DataLoader(dataset, batch_size=None, num_workers=num_workers)
+    )
+    one_by_one = sh.torch.IterableDataset(make_source(), 16, to_item=as_it_is)
+    for found, wanted in zip(loader, one_by_one, strict=True):
+        assert isinstance(found, sh.Minibatch)
+        assert found.ids == wanted.ids
+        assert found.nominal_time == wanted.nominal_time
+        assert torch.equal(found["x"].torch(), wanted["x"].torch())
