@@ -4,6 +4,8 @@
 #   ./check.sh                 formats, lint, types, tests, cpp
 #   ./check.sh all             the same, then tidy, asan, tsan, pyasan
 #   ./check.sh STEP...         only these steps
+#   ./check.sh clients         accelerate, transformers and Lightning in two processes; needs the
+#                              extra `clients`
 #   ./check.sh fix             write the formats instead of checking them
 #   ./check.sh stub            write python/sweephand/_core.pyi again
 set -euo pipefail
@@ -20,6 +22,8 @@ lint() { ruff check .; }
 types() { mypy; }
 tests() { python -m pytest; }
 cpp() { cmake --workflow --preset dev; }
+
+clients() { SWEEPHAND_CLIENTS=1 python -m pytest tests/clients; }
 
 tidy() {
   pybind11_ROOT="$(python -m pybind11 --cmakedir)" cmake --workflow --preset tidy
@@ -60,7 +64,7 @@ case "${1-}" in
 esac
 for step in "${steps[@]}"; do
   case "$step" in
-    formats | lint | types | tests | cpp | tidy | asan | tsan | pyasan | fix | stub) ;;
+    formats | lint | types | tests | cpp | clients | tidy | asan | tsan | pyasan | fix | stub) ;;
     *) echo "check.sh: unknown step '$step'" >&2; exit 2 ;;
   esac
   echo "== $step"

@@ -1,4 +1,4 @@
-"""A Lightning loop over our source: its DataLoader keeps the place, and resumes exactly.
+"""A Lightning loop over our source: its checkpoints hold the place, and resume exactly.
 
     python examples/lightning_loop.py
 
@@ -10,14 +10,13 @@ import logging
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
 
 import sweephand as sh
+import sweephand.torch
 
 try:
     import lightning
@@ -37,57 +36,35 @@ def make_source() -> sh.MinibatchSource:
 
 
 class Classifier(lightning.LightningModule):
-    """A small network that keeps its source's place in its own checkpoint."""
+    """A small network."""
 
-    def __init__(self, source: sh.MinibatchSource) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.source = source
         self.net = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 1))
         self.losses: list[float] = []
-        self._place = source.current_position
 
-    def train_dataloader(self) -> DataLoader:
-        """Return the rest of the timeline."""
-        data = sh.torch.IterableDataset(self.source, SIZE, to_item=self.to_item)
-        return DataLoader(data, batch_size=None)
-
-    @staticmethod
-    def to_item(minibatch: sh.Minibatch) -> dict[str, Any]:
-        """Return the tensors of a minibatch, and where the next one begins."""
-        end = minibatch.nominal_time + minibatch.global_num_samples
-        return sh.torch.tensors_of(minibatch) | {"end": end}
-
-    def training_step(self, item: dict[str, Any], index: int) -> torch.Tensor:
+    def training_step(self, item: dict[str, torch.Tensor], index: int) -> torch.Tensor:
         """Return the loss of a minibatch."""
         logits = self.net(item["x"]).squeeze(-1)
         loss = nn.functional.binary_cross_entropy_with_logits(logits, item["labels"])
         self.losses.append(loss.item())
-        self._place = item["end"]
         return loss
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return Adam."""
         return torch.optim.Adam(self.parameters(), 0.01)
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Save the place behind the last minibatch that was trained."""
-        # Lightning reads one minibatch ahead: where the source stands is too far.
-        checkpoint["place"] = int(self._place)
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Go on from there."""
-        self.source.current_position = checkpoint["place"]
-
 
 def fit(steps: int, path: Path, checkpoint: Path | None = None) -> list[float]:
     """Train up to so many steps, save, and return the losses."""
     torch.manual_seed(0)
-    module = Classifier(make_source())
+    module = Classifier()
+    loader = sh.torch.DataLoader(sh.torch.IterableDataset(make_source(), SIZE))
     trainer = lightning.Trainer(
         max_steps=steps, max_epochs=-1, logger=False, enable_checkpointing=False,
         enable_progress_bar=False, enable_model_summary=False, accelerator="cpu",
     )  # fmt: skip
-    trainer.fit(module, ckpt_path=checkpoint)
+    trainer.fit(module, loader, ckpt_path=checkpoint)
     trainer.save_checkpoint(path)
     return module.losses
 

@@ -62,6 +62,9 @@ class Minibatch(Mapping[Any, MinibatchData]):
             for other, (_, info) in self._keys.items():
                 if info.name == key.name:
                     return self[other]
+        return self._make(key)
+
+    def _make(self, key: Any) -> MinibatchData:
         index, info = self._keys[key]
         stream = self._batch.stream(index)
         found = MinibatchData(info, self._batch, stream, self._layout, self._device)

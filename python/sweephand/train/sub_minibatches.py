@@ -79,7 +79,7 @@ class Part(Minibatch):
         self._rows = rows
         self._whole = whole
 
-    def _find(self, key: Any) -> MinibatchData:
+    def _make(self, key: Any) -> MinibatchData:
         return PartData(self._whole[key], self._sequences, self._rows)
 
     @property

@@ -1,0 +1,101 @@
+"""Two real processes under accelerate, transformers.Trainer and Lightning.
+
+Not part of the plain run: SWEEPHAND_CLIENTS=1 python -m pytest tests/clients, in an environment
+with the extra `clients`.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.clients.corpus import LENGTHS, NUM_SWEEPS, STEPS_BEFORE_STOP
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("SWEEPHAND_CLIENTS"),
+    reason="set SWEEPHAND_CLIENTS=1, with the extra `clients`, to train with other libraries",
+)
+ROOT = Path(__file__).parents[2]
+CASES = [
+    (client, kind, num_workers)
+    for client in ("accelerate", "transformers", "lightning")
+    for kind, num_workers in (("rows", 0), ("rows", 2), ("sequences", 0), ("sequences", 2))
+]
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def train(client: str, folder: Path, *options: str) -> list[list[list[int]]]:
+    """Run two ranks, and return the rows of every step of each."""
+    for code, said in launch(client, folder, *options):
+        assert code == 0, said[-6000:]
+    return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
+
+
+def launch(client: str, folder: Path, *options: str) -> list[tuple[int, str]]:
+    """Run two ranks as torchrun does, and return how each ended and what it said."""
+    folder.mkdir()
+    shared = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "2",
+        "TORCHELASTIC_RUN_ID": "none",
+        "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    ranks = []
+    for rank in ("0", "1"):
+        said = (folder / f"rank{rank}.txt").open("w+")
+        command = [sys.executable, "-m", f"tests.clients.{client}_loop", str(folder), *options]
+        env = os.environ | shared | {"RANK": rank, "LOCAL_RANK": rank}
+        run = subprocess.Popen(command, cwd=ROOT, env=env, stdout=said, stderr=said)
+        ranks.append((run, said))
+    ended = []
+    for run, said in ranks:
+        with said:
+            code = run.wait(timeout=300)
+            said.seek(0)
+            ended.append((code, said.read()))
+    return ended
+
+
+def rows_of(ranks: list[list[list[int]]]) -> list[list[int]]:
+    """Return the rows of every step, over both ranks."""
+    assert len(ranks[0]) == len(ranks[1])
+    return [sorted(one + other) for one, other in zip(*ranks, strict=True)]
+
+
+@pytest.mark.parametrize(("client", "kind", "num_workers"), CASES)
+def test_every_row_comes_once_in_a_sweep_and_a_resume_is_exact(
+    client: str, kind: str, num_workers: int, tmp_path: Path
+) -> None:
+    options = ("--kind", kind, "--num-workers", str(num_workers))
+    whole = rows_of(train(client, tmp_path / "whole", *options))
+    rows = [row for step in whole for row in step]
+    num_rows = sum(LENGTHS[kind])
+    num_sweeps = len(rows) // num_rows
+    assert num_sweeps == NUM_SWEEPS or (client, kind) == ("transformers", "sequences")
+    for sweep in range(num_sweeps):
+        part = rows[sweep * num_rows : (sweep + 1) * num_rows]
+        assert sorted(part) == list(range(num_rows))
+    first = rows_of(train(client, tmp_path / "first", *options, "--stop"))
+    rest = rows_of(
+        train(client, tmp_path / "rest", *options, "--resume", str(tmp_path / "first"))
+    )
+    assert len(first) == STEPS_BEFORE_STOP
+    assert first + rest == whole
+
+
+def test_accelerate_cannot_deal_minibatches_that_ranks_share_already(tmp_path: Path) -> None:
+    for code, said in launch("accelerate", tmp_path / "run", "--torchs"):
+        assert code != 0
+        assert "would split minibatches that the ranks share already" in said
