@@ -262,7 +262,7 @@ def stat_file(path: PathLike) -> LocalFile:
     return _describe_local(os.fspath(path), os.stat(path))  # noqa: PTH116 - thousands of them
 
 
-def open_regular(path: PathLike) -> BufferedReader:
+def open_regular(path: PathLike, *, follow_links: bool = True) -> BufferedReader:
     """Open a local file to be read, at once: a pipe waits for nobody, a device is not read.
 
     Raises
@@ -270,10 +270,16 @@ def open_regular(path: PathLike) -> BufferedReader:
     FileNotFoundError
         If it is absent.
     DataError
-        If it is no regular file.
+        If it is no regular file, or a link that is not to be followed.
     """
     name = os.fspath(path)
-    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(name, flags if follow_links else flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise DataError("this is a link or a socket, not a regular file", name) from error
+        raise
     try:
         _refuse_irregular(name, os.fstat(descriptor))
         return os.fdopen(descriptor, "rb")

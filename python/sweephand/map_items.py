@@ -12,6 +12,7 @@ from sweephand.casts import as_array, cast
 from sweephand.columns import ColumnData, make_column, offsets_of
 from sweephand.errors import DataError
 from sweephand.index_file import show_progress
+from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
 from sweephand.turns import turn_of
 
@@ -82,16 +83,17 @@ class MapItems:
             return _count(samples[self.size_stream])
         return max(_count(one) for one in samples.values())
 
-    def measure(self) -> NDArray[np.uint32]:
-        """Return the size of every item, by reading all of them."""
-        sizes = np.empty(self.count, np.uint32)
+    def measure(self, ledger: Ledger) -> NDArray[np.uint32]:
+        """Return the size of every item, by reading all; 1 of those that are damaged."""
+        sizes = np.ones(self.count, np.uint32)
         with show_progress("measuring the items", self.count) as advance:
             for begin in range(0, self.count, _MEASURED_AT_ONCE):
                 numbers = list(range(begin, min(begin + _MEASURED_AT_ONCE, self.count)))
                 for number, samples in zip(numbers, self.read(numbers), strict=True):
                     if isinstance(samples, DataError):
-                        raise samples
-                    sizes[number] = self.size(samples)
+                        ledger.add(samples)
+                    else:
+                        sizes[number] = self.size(samples)
                 advance(len(numbers))
         return sizes
 
@@ -143,6 +145,9 @@ class MapItems:
                 samples[stream] = self._samples(stream, item[field])
             except (TypeError, ValueError) as error:
                 return DataError(str(error), self.name, stream=stream, sequence=number)
+        if not self.size(samples):
+            where = f"stream {self.size_stream!r}" if self.size_stream else "any stream"
+            return DataError(f"the item has no sample in {where}", self.name, sequence=number)
         return samples
 
     def _samples(self, stream: str, value: Any) -> Any:

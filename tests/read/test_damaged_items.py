@@ -111,6 +111,10 @@ def map_items(folder: Path, bad: int | None) -> sh.Deserializer:
     return sh.MapDeserializer(Items(bad), TOKENS, lengths=SIZES)
 
 
+def measured_items(folder: Path, bad: int | None) -> sh.Deserializer:
+    return sh.MapDeserializer(Items(bad), TOKENS)
+
+
 class Chunks(sh.UserDeserializer):
     """Chunks of three sequences; the one that holds the damaged one lies about its lengths."""
 
@@ -153,7 +157,9 @@ OPEN: dict[Damage, Callable[[Path], sh.Deserializer]] = {
     ),
 }
 LOST: dict[Damage, list[int]] = {user: [12, 13, 14]}  # what goes with a damaged item
-FORMATS: list[Damage] = [jsonl, tfrecord, ctf, parquet, arrow, megatron, map_items, user]
+FORMATS: list[Damage] = [
+    *(jsonl, tfrecord, ctf, parquet, arrow, megatron, map_items, measured_items, user),
+]
 
 
 def open_source(
@@ -183,7 +189,9 @@ def without(found: list[tuple[str, list[int]]], lost: list[int]) -> list[Any]:
 
 
 def frames_of(make: Damage, layout: sh.Layout) -> bool:
-    return make is map_items and isinstance(layout, sh.Frames)  # which are read in chunks
+    return make in (map_items, measured_items) and isinstance(
+        layout, sh.Frames
+    )  # which are read in chunks
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)

@@ -28,6 +28,7 @@ from tests.read.format_corpora import (
 
 import sweephand as sh
 from sweephand.cli import main
+from sweephand.ledger import Ledger
 from sweephand.printable import printable
 
 ESCAPE = "\x1b]0;owned\x07\x1b[31m"
@@ -96,7 +97,7 @@ def test_an_index_of_any_name_is_kept(
     path = place(make, tmp_path)
     _, open_it = OPEN[make]
     for _ in range(2):
-        opened = open_it(path, index=keep).open()
+        opened = open_it(path, index=keep).open(Ledger())
         assert opened.index is None or opened.index.is_file()
         assert (opened.index is None) == (keep is None)
 

@@ -87,7 +87,7 @@ class MapDeserializer(Deserializer):
         """Return the corpus, ready to be planned and read."""
         items = self._items
         first = items.to_columns([items.first])
-        sizes = self._sizes()
+        sizes = self._sizes(ledger)
         num_bytes = max(1, sum(column.num_bytes for column in first.values()))
         starts = chunk_starts(items.count, max(1, _CHUNK_BYTES // num_bytes))
         fetcher = _Fetcher(items, sizes, ledger)
@@ -119,18 +119,18 @@ class MapDeserializer(Deserializer):
         samples = np.diff(offsets_of(sizes)[starts]).astype(np.uint64)
         return Sizing(_core.StoredSizes(sizes), samples)
 
-    def _sizes(self) -> NDArray[np.uint32] | None:
+    def _sizes(self, ledger: Ledger) -> NDArray[np.uint32] | None:
         """Return the size of every item; None: one sample each."""
         given = self._given
         if isinstance(given, str | os.PathLike):
-            return self._kept_sizes(Path(given))
+            return self._kept_sizes(Path(given), ledger)
         if given is not None:
             return self._check(np.asarray(unmasked("lengths", given)), "lengths")
         if self._items.is_ragged:
-            return self._check(self._items.measure(), "the measured lengths")
+            return self._check(self._items.measure(ledger), "the measured lengths")
         return None
 
-    def _kept_sizes(self, path: Path) -> NDArray[np.uint32]:
+    def _kept_sizes(self, path: Path, ledger: Ledger) -> NDArray[np.uint32]:
         if path.exists():
             try:
                 with open_regular(path) as file:
@@ -138,11 +138,13 @@ class MapDeserializer(Deserializer):
             except (ValueError, EOFError) as error:
                 raise DataError(f"no file of lengths: {error}", str(path)) from None
             return self._check(kept, str(path))
-        sizes = self._items.measure()
-        unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-        with unfinished.open("xb") as out:
-            np.save(out, sizes)
-        unfinished.replace(path)
+        num_left = ledger.num_left
+        sizes = self._items.measure(ledger)
+        if ledger.num_left == num_left:  # what is damaged may be mended
+            unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+            with unfinished.open("xb") as out:
+                np.save(out, sizes)
+            unfinished.replace(path)
         return self._check(sizes, str(path))
 
     def _check(self, lengths: NDArray[np.generic], name: str) -> NDArray[np.uint32]:
@@ -175,23 +177,23 @@ class _Fetcher:
         skipped = []
         usable: list[Samples] = []
         for place, (number, item) in enumerate(zip(numbers.tolist(), found, strict=True)):
-            if isinstance(item, DataError):
-                self._ledger.add(item)
+            wrong = item if isinstance(item, DataError) else self._compare(number, item)
+            if wrong is not None:
+                self._ledger.add(wrong)
                 skipped.append(place)
-                usable.append(self._items.first)  # in its place, and never delivered
-            else:
-                self._check(number, item)
-                usable.append(item)
+            # In place of one that is skipped another, which is never delivered.
+            usable.append(self._items.first if isinstance(item, DataError) else item)
         columns: list[ColumnData] = list(self._items.to_columns(usable).values())
         return make_chunk(columns, owned=False, skipped=skipped)
 
-    def _check(self, number: int, samples: Samples) -> None:
+    def _compare(self, number: int, samples: Samples) -> DataError | None:
         wanted = 1 if self._sizes is None else int(self._sizes[number])
         size = self._items.size(samples)
-        if size != wanted:
-            raise StaleError(
-                f"the item has {size} samples, {wanted} were expected; give the lengths of all "
-                "items, or measure them again",
-                self._items.name,
-                sequence=number,
-            )
+        if size == wanted:
+            return None
+        return StaleError(
+            f"the item has {size} samples, {wanted} were expected; give the lengths of all "
+            "items, or measure them again",
+            self._items.name,
+            sequence=number,
+        )
