@@ -29,6 +29,7 @@ class Boundaries {
   std::vector<std::uint32_t> walk_back() const {
     std::vector<std::uint32_t> ends;
     std::size_t j = sizes_.size();
+    // NOLINTNEXTLINE(modernize-loop-convert): clang 14 does not compile a reversed view
     for (auto choice = choices_.rbegin(); choice != choices_.rend(); ++choice) {
       ends.push_back(sizes_[j - 1].size);
       j = (*choice)[j];

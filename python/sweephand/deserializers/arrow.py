@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sweephand.deserializers.arrow_files import ArrowFiles
 from sweephand.deserializers.arrow_table import ArrowTable
 from sweephand.deserializers.base import Deserializer, Opened
+from sweephand.deserializers.row_ids import RowIds
 from sweephand.errors import DataError
 from sweephand.files import is_url, open_regular
 from sweephand.index_file import Keep, check_keep
@@ -41,6 +42,9 @@ class ArrowDeserializer(Deserializer):
         As in `ParquetDeserializer`.
     index : {"auto", "cache", None}
         Where the index of files is kept; as in `ParquetDeserializer`.
+    ids : str, or sequence of str or int, optional
+        Ids of the sequences, by which they are joined: a field with one integer or text in
+        every row, which is read whenever the corpus is opened, or one id for each sequence.
 
     Raises
     ------
@@ -65,23 +69,31 @@ class ArrowDeserializer(Deserializer):
     array([b'a'], dtype=object)
     """
 
-    def __init__(self, source: Any, streams: StreamDefs, *, index: Keep = "auto") -> None:
-        self._made_of = source, streams, check_keep(index)
+    def __init__(
+        self,
+        source: Any,
+        streams: StreamDefs,
+        *,
+        index: Keep = "auto",
+        ids: RowIds | None = None,
+    ) -> None:
+        options: dict[str, Any] = {"index": check_keep(index), "ids": ids}
+        self._made_of = source, streams, options
         self._inner: Deserializer
         if isinstance(source, str | os.PathLike):
-            self._inner = ArrowFiles(_files_of(os.fspath(source)), streams, index)
+            self._inner = ArrowFiles(_files_of(os.fspath(source)), streams, index, ids)
         elif isinstance(source, Sequence):
-            self._inner = ArrowFiles(source, streams, index)
+            self._inner = ArrowFiles(source, streams, index, ids)
         else:
             if not isinstance(source, pa.Table) and not _is_dataset(source):
                 source = _read_stream(source)
-                self._made_of = source, streams, index  # a stream is read only once
-            self._inner = ArrowTable(_table_of(source), streams, _order_of(source))
+                self._made_of = source, streams, options  # a stream is read only once
+            self._inner = ArrowTable(_table_of(source), streams, _order_of(source), ids)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as what it was made of: a dataset knows its files."""
-        source, streams, index = self._made_of
-        return partial(type(self), index=index), (source, streams)
+        source, streams, options = self._made_of
+        return partial(type(self), **options), (source, streams)
 
     def open(self, ledger: Ledger) -> Opened:
         """Return the corpus, ready to be planned and read."""

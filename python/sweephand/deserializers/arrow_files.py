@@ -26,6 +26,7 @@ from sweephand.columns import ColumnData
 from sweephand.deserializers.arrow_units import MAX_UNIT_BYTES, ArrowUnits, data_errors
 from sweephand.deserializers.indexed import UnitScan
 from sweephand.deserializers.kept_scans import check_runs, require
+from sweephand.deserializers.row_ids import RowIds
 from sweephand.errors import DataError
 from sweephand.files import Files, SourceFile, find_files
 from sweephand.index_file import Advance, Keep, Scan
@@ -51,8 +52,14 @@ class ArrowFiles(ArrowUnits):
 
     format = "arrow 1"
 
-    def __init__(self, files: Files, streams: StreamDefs, index: Keep = "auto") -> None:
-        super().__init__(find_files(files), streams, index)
+    def __init__(
+        self,
+        files: Files,
+        streams: StreamDefs,
+        index: Keep = "auto",
+        ids: RowIds | None = None,
+    ) -> None:
+        super().__init__(find_files(files), streams, index, ids)
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Read every record batch once."""

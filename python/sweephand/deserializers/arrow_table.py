@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sweephand.columns import ColumnData
 from sweephand.deserializers.arrow_units import ArrowUnits
 from sweephand.deserializers.indexed import UnitScan
+from sweephand.deserializers.row_ids import RowIds
 from sweephand.errors import DataError
 from sweephand.files import FileList, SourceFile
 from sweephand.index_file import Advance, Index, join_scans
@@ -32,10 +33,14 @@ class ArrowTable(ArrowUnits):
     format = "table"
 
     def __init__(
-        self, table: Any, streams: StreamDefs, order: NDArray[np.int64] | None = None
+        self,
+        table: Any,
+        streams: StreamDefs,
+        order: NDArray[np.int64] | None = None,
+        ids: RowIds | None = None,
     ) -> None:
         memory = _Memory("table", "table", table.nbytes, "")
-        super().__init__(FileList([memory], []), streams)
+        super().__init__(FileList([memory], []), streams, ids=ids)
         self._batches = table.to_batches()
         self._schema = table.schema
         reach = np.zeros(1, np.int64) if order is None or not order.size else order

@@ -22,9 +22,11 @@ from sweephand.columns import (
 )
 from sweephand.deserializers.base import Deserializer, Opened, make_chunk
 from sweephand.deserializers.kept_scans import check_scan
+from sweephand.deserializers.row_ids import RowIds, names_of_rows
 from sweephand.deserializers.rows import Rows
 from sweephand.errors import DataError, StaleError
 from sweephand.files import REMOTE_LOAD_THREADS, FileList, SourceFile, are_local
+from sweephand.ids import GivenIds
 from sweephand.index_file import Advance, Index, Keep, Scan, check_keep, load_index
 from sweephand.ledger import Ledger
 from sweephand.streams import StreamDefs
@@ -113,6 +115,9 @@ class IndexedDeserializer(Deserializer):
         What is wanted of every row.
     index : {"auto", "cache", None}
         Where the index is kept; see `load_index`.
+    ids : str, or sequence of str or int, optional
+        Ids of the sequences, by which they are joined: a field, which is read whenever the
+        corpus is opened, or one for each of them.
 
     Attributes
     ----------
@@ -130,10 +135,17 @@ class IndexedDeserializer(Deserializer):
     is_resident: bool = False
     options: Mapping[str, Any] = MappingProxyType({})
 
-    def __init__(self, files: FileList, streams: StreamDefs, index: Keep = "auto") -> None:
+    def __init__(
+        self,
+        files: FileList,
+        streams: StreamDefs,
+        index: Keep = "auto",
+        ids: RowIds | None = None,
+    ) -> None:
         if not streams:
             raise ValueError("give at least one stream")
         self.keep = check_keep(index)
+        self.ids = ids
         self.definitions = streams
         self.fields = {name: one.field or name for name, one in streams.items()}
         self.kinds: Mapping[str, Kind] = {}  # known when it is opened
@@ -181,12 +193,14 @@ class IndexedDeserializer(Deserializer):
             chunk_per_unit=self.is_resident,
         )
         loader = _Loader(self, rows, kinds, ledger)
+        names = None if self.ids is None else names_of_rows(self, self.ids, rows)
         return Opened(
             core=_core.CallbackDeserializer(loader.load),
             streams=infos,
             chunk_sequences=rows.chunk_sequences,
             size_by=rows.size_by,
-            ids=rows.ids,
+            ids=rows.ids if names is None else GivenIds(names),
+            keys=None if names is None else lambda: names,
             names=[file.name for file in self.files],
             resident=self.is_resident,
             sample_bytes=rows.sample_bytes,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sweephand.columns import ColumnData, offsets_of
 from sweephand.deserializers.indexed import IndexedDeserializer, Kind, UnitScan
 from sweephand.deserializers.kept_scans import check_runs, require
+from sweephand.deserializers.row_ids import RowIds
 from sweephand.errors import DataError
 from sweephand.files import Files, SourceFile, find_files
 from sweephand.index_file import Advance, Keep, Scan
@@ -51,6 +52,9 @@ class JSONLDeserializer(IndexedDeserializer):
     index : {"auto", "cache", None}
         Where the index is kept: beside the files, or in a cache folder where they cannot be
         written; only there; nowhere, so that it is built again each time.
+    ids : str, or sequence of str or int, optional
+        Ids of the sequences, by which they are joined: a field with one integer or text in
+        every line, which is read whenever the corpus is opened, or one id for each sequence.
 
     Raises
     ------
@@ -76,8 +80,15 @@ class JSONLDeserializer(IndexedDeserializer):
 
     format = "jsonl 1"
 
-    def __init__(self, files: Files, streams: StreamDefs, *, index: Keep = "auto") -> None:
-        super().__init__(find_files(files), streams, index)
+    def __init__(
+        self,
+        files: Files,
+        streams: StreamDefs,
+        *,
+        index: Keep = "auto",
+        ids: RowIds | None = None,
+    ) -> None:
+        super().__init__(find_files(files), streams, index, ids)
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Parse every line once."""

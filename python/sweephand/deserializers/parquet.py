@@ -18,6 +18,7 @@ from sweephand.deserializers.arrow_units import (
 )
 from sweephand.deserializers.indexed import UnitScan
 from sweephand.deserializers.parquet_footer import RowGroup, read_row_groups
+from sweephand.deserializers.row_ids import RowIds
 from sweephand.errors import DataError
 from sweephand.files import Files, SourceFile, find_files
 from sweephand.index_file import Advance, Keep
@@ -46,6 +47,9 @@ class ParquetDeserializer(ArrowUnits):
     index : {"auto", "cache", None}
         Where the index is kept: beside the files, or in a cache folder where they cannot be
         written; only there; nowhere, so that it is built again each time.
+    ids : str, or sequence of str or int, optional
+        Ids of the sequences, by which they are joined: a field with one integer or text in
+        every row, which is read whenever the corpus is opened, or one id for each sequence.
 
     Raises
     ------
@@ -71,8 +75,15 @@ class ParquetDeserializer(ArrowUnits):
 
     format = "parquet 1"
 
-    def __init__(self, files: Files, streams: StreamDefs, *, index: Keep = "auto") -> None:
-        super().__init__(find_files(files), streams, index)
+    def __init__(
+        self,
+        files: Files,
+        streams: StreamDefs,
+        *,
+        index: Keep = "auto",
+        ids: RowIds | None = None,
+    ) -> None:
+        super().__init__(find_files(files), streams, index, ids)
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Learn the row groups; read the columns of lists, and those that may have nulls."""

@@ -114,9 +114,10 @@ class Rows:
 
     def row_in_file(self, row: int) -> int:
         """Return the number of a row among those of its file."""
-        return row - int(self._file_rows[self._file_of(row)])
+        return row - int(self._file_rows[self.file_of(row)])
 
-    def _file_of(self, row: int) -> int:
+    def file_of(self, row: int) -> int:
+        """Return the number of the file that a row lies in."""
         return int(np.searchsorted(self._file_rows, row, side="right")) - 1
 
     def _damaged(self) -> NDArray[np.int64]:
@@ -147,7 +148,7 @@ class Rows:
             ledger.add(
                 DataError(
                     f"the sequence has no sample in {where}",
-                    self.index.files[self._file_of(row)].path,
+                    self.index.files[self.file_of(row)].path,
                     sequence=self.row_in_file(row),
                 )
             )

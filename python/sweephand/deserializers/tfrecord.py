@@ -13,6 +13,7 @@ from sweephand.checks import check_int
 from sweephand.columns import ColumnData, offsets_of
 from sweephand.deserializers.indexed import IndexedDeserializer, Kind, UnitScan
 from sweephand.deserializers.kept_scans import check_runs, require
+from sweephand.deserializers.row_ids import RowIds
 from sweephand.errors import DataError, StaleError
 from sweephand.examples import KINDS, PADDING, ExampleField, decode_examples
 from sweephand.files import Files, SourceFile, find_files
@@ -52,6 +53,9 @@ class TFRecordDeserializer(IndexedDeserializer):
     index : {"auto", "cache", None}
         Where the index is kept: beside the files, or in a cache folder where they cannot be
         written; only there; nowhere, so that it is built again each time.
+    ids : str, or sequence of str or int, optional
+        Ids of the sequences, by which they are joined: a field with one integer or text in
+        every record, which is read whenever the corpus is opened, or one id for each sequence.
 
     Raises
     ------
@@ -92,13 +96,14 @@ class TFRecordDeserializer(IndexedDeserializer):
         *,
         max_expansion: int = 200,
         index: Keep = "auto",
+        ids: RowIds | None = None,
     ) -> None:
         if compression not in ("auto", "gzip", "zlib", None):
             raise ValueError(
                 f"compression must be 'auto', 'gzip', 'zlib' or None, got {compression!r}"
             )
         check_int("max_expansion", max_expansion, 1, 2**31)
-        super().__init__(find_files(files), streams, index)
+        super().__init__(find_files(files), streams, index, ids)
         self._compression = compression
         self._verify = verify_checksums
         self._max_expansion = max_expansion
