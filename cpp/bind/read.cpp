@@ -39,9 +39,7 @@ Column make_column(const std::optional<py::array>& values, const Integers& sampl
                    std::uint64_t element_bytes, std::uint64_t sample_elements, ElementType type,
                    const std::optional<std::shared_ptr<Extents>>& extents,
                    std::uint64_t num_samples) {
-  const std::uint64_t bytes = extents
-                                  ? (*extents)->num_bytes()
-                                  : static_cast<std::uint64_t>(values ? values->nbytes() : 0);
+  const auto held = static_cast<std::uint64_t>(values ? values->nbytes() : 0);
   return bounded({.values = values ? static_cast<const std::byte*>(values->data()) : nullptr,
                   .sample_offsets = data_or_null(sample_offsets),
                   .element_offsets = data_or_null(element_offsets),
@@ -51,7 +49,7 @@ Column make_column(const std::optional<py::array>& values, const Integers& sampl
                   .type = type,
                   .extents = extents ? extents->get() : nullptr},
                  num_samples,
-                 {.value_bytes = bytes,
+                 {.value_bytes = extents ? (*extents)->num_bytes() : held,
                   .sample_offsets = size_or_none(sample_offsets),
                   .element_offsets = size_or_none(element_offsets),
                   .indices = size_or_none(indices)});

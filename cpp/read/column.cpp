@@ -3,12 +3,13 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace sweephand {
 namespace {
 
 bool ascends_within(std::int64_t begin, std::int64_t end, std::uint64_t count) noexcept {
-  return 0 <= begin && begin <= end && static_cast<std::uint64_t>(end) <= count;
+  return 0 <= begin && begin <= end && std::cmp_less_equal(end, count);
 }
 
 void require(bool fits, const char* array, std::uint64_t num_samples) {

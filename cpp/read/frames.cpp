@@ -17,6 +17,12 @@ bool has_samples(const Column& column, std::uint64_t sequence, std::uint32_t siz
          column.end(sequence) - column.begin(sequence) == std::int64_t{size};
 }
 
+// Whether the sequence has the `size` samples that were planned, in every stream.
+bool is_as_planned(const Chunk& chunk, std::uint64_t sequence, std::uint32_t size) {
+  return std::ranges::all_of(
+      chunk.columns, [&](const Column& column) { return has_samples(column, sequence, size); });
+}
+
 // The offsets of frames where some sequences do not have the samples that were planned: the
 // frames of such a sequence are skipped, and the last of them stands for all its samples.
 //
@@ -99,13 +105,6 @@ void FrameDeserializer::refuse_unequal(const Chunk& chunk, std::uint64_t sequenc
   }
 }
 
-// Whether the sequence has the `size` samples that were planned, in every stream.
-bool FrameDeserializer::is_as_planned(const Chunk& chunk, std::uint64_t sequence,
-                                      std::uint32_t size) const {
-  return std::ranges::all_of(
-      chunk.columns, [&](const Column& column) { return has_samples(column, sequence, size); });
-}
-
 void FrameDeserializer::report(const Chunk& chunk, std::uint64_t sequence, std::uint32_t size,
                                const Place& place) const {
   if (std::ranges::any_of(chunk.columns, [&](const Column& column) {
@@ -117,51 +116,65 @@ void FrameDeserializer::report(const Chunk& chunk, std::uint64_t sequence, std::
                      place));
 }
 
-std::shared_ptr<const Chunk> FrameDeserializer::load(std::uint64_t number) {
-  const std::shared_ptr<const Chunk> sequences = sequences_->load(number);
-  const Chunk& chunk = *sequences;
-  const Range range = planned(number);
-  auto frames = std::make_shared<Chunk>(chunk);
-  frames->skipped.clear();
-  frames->num_sequences = 0;
-  // Which sample is which cannot be told: whoever compares finds no frames.
-  if (!is_whole(chunk, range.count)) return frames;
+// Adds the frames of one sequence, and returns whether it is as it was planned.
+bool FrameDeserializer::add_frames(const Chunk& chunk, std::uint64_t sequence,
+                                   std::uint32_t size, const Place& place,
+                                   Chunk& frames) const {
+  const bool is_skipped = std::ranges::binary_search(chunk.skipped, sequence);
+  const bool as_planned = is_as_planned(chunk, sequence, size);
+  if (!as_planned && !is_skipped) report(chunk, sequence, size, place);
+  const std::uint64_t first = frames.num_sequences;
+  frames.num_sequences += size;
+  if (is_skipped || !as_planned) {
+    for (std::uint64_t f = first; f < frames.num_sequences; ++f) frames.skipped.push_back(f);
+  }
+  return as_planned;
+}
+
+// Adds the frames of all sequences, and returns whether all are as they were planned.
+bool FrameDeserializer::add_frames(const Chunk& chunk, std::uint64_t number, const Range& range,
+                                   Chunk& frames) const {
   bool as_planned = std::ranges::all_of(chunk.columns, [&](const Column& column) {
     return range.count == 0 || column.begin(0) == 0;
   });
-  auto skipped = chunk.skipped.begin();
   std::vector<std::uint32_t> sizes(std::min(kRun, range.count));
   for (std::uint64_t from = 0; from < range.count; from += kRun) {
     const std::span run = std::span(sizes).first(std::min(kRun, range.count - from));
     read_sizes(chunk, range, from, run);
     for (std::uint64_t i = 0; i < run.size(); ++i) {
-      const std::uint64_t s = from + i;
-      const bool is_skipped = skipped != chunk.skipped.end() && *skipped == s;
-      if (is_skipped) ++skipped;
-      const bool is_usable = is_as_planned(chunk, s, run[i]);
-      if (!is_usable && !is_skipped)
-        report(chunk, s, run[i], {.chunk = number, .sequence = range.first + s});
-      as_planned = as_planned && is_usable;
-      const std::uint64_t first =
-          std::exchange(frames->num_sequences, frames->num_sequences + run[i]);
-      if (is_skipped || !is_usable) {
-        for (std::uint64_t f = first; f < frames->num_sequences; ++f)
-          frames->skipped.push_back(f);
-      }
+      const Place place{.chunk = number, .sequence = range.first + from + i};
+      as_planned = add_frames(chunk, from + i, run[i], place, frames) && as_planned;
     }
   }
-  auto offsets = std::make_shared<std::vector<std::vector<std::int64_t>>>();
-  if (!as_planned) {
-    sizes.resize(range.count);
-    read_sizes(chunk, range, 0, sizes);
+  return as_planned;
+}
+
+std::shared_ptr<const Chunk> FrameDeserializer::load(std::uint64_t chunk) {
+  const std::shared_ptr<const Chunk> sequences = sequences_->load(chunk);
+  const Range range = planned(chunk);
+  auto frames = std::make_shared<Chunk>(*sequences);
+  frames->skipped.clear();
+  frames->num_sequences = 0;
+  // Which sample is which cannot be told: whoever compares finds no frames.
+  if (!is_whole(*sequences, range.count)) return frames;
+  if (add_frames(*sequences, chunk, range, *frames)) {
+    for (Column& column : frames->columns) {
+      column.sample_offsets = nullptr;
+      column.num_sequences = column.num_samples;
+    }
+    return frames;  // which holds what owns the sequences
   }
+  std::vector<std::uint32_t> sizes(range.count);
+  read_sizes(*sequences, range, 0, sizes);
+  using Offsets = std::vector<std::vector<std::int64_t>>;
+  const auto owner = std::make_shared<std::pair<std::shared_ptr<const Chunk>, Offsets>>();
+  owner->first = sequences;
   for (Column& column : frames->columns) {
-    if (!as_planned) offsets->push_back(frame_offsets(column, sizes));
-    column.sample_offsets = as_planned ? nullptr : offsets->back().data();
-    column.num_sequences = as_planned ? column.num_samples : frames->num_sequences;
+    owner->second.push_back(frame_offsets(column, sizes));
+    column.sample_offsets = owner->second.back().data();
+    column.num_sequences = frames->num_sequences;
   }
-  frames->owner = std::make_shared<std::pair<std::shared_ptr<const Chunk>, decltype(offsets)>>(
-      sequences, offsets);
+  frames->owner = owner;
   return frames;
 }
 

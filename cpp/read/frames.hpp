@@ -37,9 +37,12 @@ class FrameDeserializer final : public Deserializer {
   Range planned(std::uint64_t chunk) const;
   void read_sizes(const Chunk& chunk, const Range& range, std::uint64_t from,
                   std::span<std::uint32_t> out) const;
-  bool is_as_planned(const Chunk& chunk, std::uint64_t sequence, std::uint32_t size) const;
   void report(const Chunk& chunk, std::uint64_t sequence, std::uint32_t size,
               const Place& place) const;
+  bool add_frames(const Chunk& chunk, std::uint64_t sequence, std::uint32_t size,
+                  const Place& place, Chunk& frames) const;
+  bool add_frames(const Chunk& chunk, std::uint64_t number, const Range& range,
+                  Chunk& frames) const;
   void refuse_unequal(const Chunk& chunk, std::uint64_t sequence) const;
 
   std::shared_ptr<Deserializer> sequences_;

@@ -61,7 +61,8 @@ struct Lion {
                T gradient, T& mean, T&) __attribute__((always_inline)) {
       const T toward = beta_1 * mean + gain_1 * gradient;
       mean = beta_2 * mean + gain_2 * gradient;
-      return toward > 0 ? T{1} : toward < 0 ? T{-1} : toward;  // 0 and NaN stay what they are
+      if (toward > 0) return T{1};
+      return toward < 0 ? T{-1} : toward;  // 0 and NaN stay what they are
     };
   }
 };

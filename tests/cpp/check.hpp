@@ -12,13 +12,15 @@
     }                                                                                \
   } while (false)
 
+template <class Exception, class Action>
+bool throws(const Action& action) {
+  try {
+    action();
+  } catch (const Exception&) {
+    return true;
+  }
+  return false;
+}
+
 #define CHECK_THROWS(Exception, expression) \
-  do {                                      \
-    bool thrown = false;                    \
-    try {                                   \
-      static_cast<void>(expression);        \
-    } catch (const Exception&) {            \
-      thrown = true;                        \
-    }                                       \
-    CHECK(thrown && #expression);           \
-  } while (false)
+  CHECK(throws<Exception>([&] { static_cast<void>(expression); }))

@@ -34,9 +34,9 @@ constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
 using Lie = std::function<void(std::vector<std::uint32_t>&)>;
 
 std::vector<std::uint32_t> honest_sizes() {
-  std::vector<std::uint32_t> sizes;
+  std::vector<std::uint32_t> sizes(kSequences);
   for (std::uint64_t s = 0; s < kSequences; ++s)
-    sizes.push_back(1 + static_cast<std::uint32_t>(mix64(s) % 9));
+    sizes[s] = 1 + static_cast<std::uint32_t>(mix64(s) % 9);
   return sizes;
 }
 
@@ -46,7 +46,7 @@ ChunkTable table_of(std::span<const std::uint32_t> sizes) {
     const auto part = sizes.subspan(c * kPerChunk, kPerChunk);
     samples.push_back(std::accumulate(part.begin(), part.end(), std::uint64_t{0}));
   }
-  return ChunkTable(std::vector<std::uint64_t>(kChunks, kPerChunk), samples);
+  return {std::vector<std::uint64_t>(kChunks, kPerChunk), samples};
 }
 
 // Says another thing after `honest` looks.
@@ -80,7 +80,8 @@ class LyingOrder final : public GivenOrder {
   void fill(std::uint64_t /*sweep*/, std::uint64_t first,
             std::span<std::uint64_t> out) const override {
     for (std::uint64_t i = 0; i < out.size(); ++i) {
-      out[i] = kind_ == 0 ? 0 : kind_ == 1 ? kSequences + i : kSequences - 1 - (first + i);
+      const std::uint64_t outside = kind_ == 0 ? 0 : kSequences + i;
+      out[i] = kind_ == 2 ? kSequences - 1 - (first + i) : outside;
     }
   }
   std::uint64_t place(std::uint64_t /*sweep*/, std::uint64_t sequence) const override {
@@ -211,7 +212,7 @@ void an_order_that_is_none_ends_in_a_plan_or_an_error() {
   for (std::uint64_t kind = 0; kind < 3; ++kind) {
     const auto order = std::make_shared<LyingOrder>(kind);
     const int errors = use_all({table, std::make_shared<StoredSizes>(sizes), order});
-    CHECK(kind == 2 || errors > 0);
+    if (kind != 2) CHECK(errors > 0);
     use_all({ChunkTable(ones, ones), std::make_shared<CommonSize>(1), order});
   }
 }
