@@ -19,13 +19,8 @@ def as_frames(sequences: Opened, ledger: Ledger) -> Opened:
     """Return the corpus with every sample as its own sequence.
 
     Sequences that do not have the samples that they had when they were measured go into the
-    ledger.
-
-    Raises
-    ------
-    DataError
-        If the streams of a sequence differ in length: at once if the data are resident, else
-        when the chunk is loaded.
+    ledger. Streams of a sequence that differ in length are a DataError when the chunk is
+    loaded: where the data are resident, when the engine is made.
     """
     sizing = sequences.size_by(_size_stream(sequences))
     core = _core.FrameDeserializer(
@@ -34,8 +29,6 @@ def as_frames(sequences: Opened, ledger: Ledger) -> Opened:
         _stored_corpus(sequences, sizing),
         ledger.add,
     )
-    if sequences.resident:
-        core.load(0)
     return replace(
         sequences,
         stored=None if sequences.stored is None else _frames_of(sequences.stored),
