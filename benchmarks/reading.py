@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from sweephand import _core, tfrecord
-from sweephand.examples import PADDING, ExampleField, decode_examples
-from sweephand.files import stat_file
-from sweephand.json_columns import PADDING as JSON_PADDING
-from sweephand.json_columns import JsonField, read_ordinary
+from sweephand.deserializers.jsonl_columns import PADDING as JSON_PADDING
+from sweephand.deserializers.jsonl_columns import JsonField, read_ordinary
+from sweephand.deserializers.units.tf_examples import PADDING, ExampleField, decode_examples
+from sweephand.files.source_file import stat_file
 
 Work = Callable[[], object]
 

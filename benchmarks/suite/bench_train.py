@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import sweephand as sh
-from sweephand.train.findings import look
+from sweephand.train.learners.gradient_findings import look
 
 SCALE = 1.0  # the values stay what they are, however often a pass is repeated
 

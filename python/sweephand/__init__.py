@@ -5,7 +5,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from sweephand import mxnet, numpy, tfds, tfrecord
-from sweephand.ctf_text import sequence_to_cntk_text_format
+from sweephand.corpus.streams import StreamDef, StreamDefs, StreamInfo, Streams
 from sweephand.deserializers import (
     ArrayDeserializer,
     CTFDeserializer,
@@ -18,6 +18,7 @@ from sweephand.deserializers import (
     TFRecordDeserializer,
     UserDeserializer,
 )
+from sweephand.deserializers.ctf_text import sequence_to_cntk_text_format
 from sweephand.errors import DataError, LossScaleError, StaleError, StateError
 from sweephand.layouts import (
     Bucketed,
@@ -28,24 +29,22 @@ from sweephand.layouts import (
     Ragged,
     TruncatedBPTT,
 )
-from sweephand.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
-from sweephand.minibatch import Minibatch
-from sweephand.minibatch_data import MinibatchData
-from sweephand.old_names import ELSEWHERE
-from sweephand.source import MinibatchSource
-from sweephand.source_from_data import MinibatchSourceFromData
-from sweephand.streams import StreamDef, StreamDefs, StreamInfo, Streams
-from sweephand.train.learning_rate_control import LearningRateControl
-from sweephand.train.loss_scale import LossScaleOptimizer
-from sweephand.train.minibatch_scaling import MinibatchScaling
-from sweephand.train.preemption import PREEMPTED_EXIT_CODE
-from sweephand.train.printer import ProgressBar, ProgressPrinter
-from sweephand.train.progress import PeriodicWriter, ProgressWriter, Record, Step
-from sweephand.train.progress_files import (
+from sweephand.minibatch.data import MinibatchData
+from sweephand.minibatch.minibatch import Minibatch
+from sweephand.source.from_data import MinibatchSourceFromData
+from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
+from sweephand.source.old_names import ELSEWHERE
+from sweephand.source.source import MinibatchSource
+from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
+from sweephand.train.loss_scale.step_result import StepResult
+from sweephand.train.progress.files import (
     CSVProgressWriter,
     JSONLProgressWriter,
     TensorBoardProgressWriter,
 )
+from sweephand.train.progress.printer import ProgressBar, ProgressPrinter
+from sweephand.train.progress.progress import PeriodicWriter, ProgressWriter, Record, Step
 from sweephand.train.schedules import (
     UnitType,
     learning_parameter_schedule,
@@ -57,15 +56,16 @@ from sweephand.train.schedules import (
     momentum_schedule_per_sample,
     training_parameter_schedule,
 )
-from sweephand.train.session import TrainingSession
-from sweephand.train.session_configs import (
+from sweephand.train.session.configs import (
     CheckpointConfig,
     CrossValidationConfig,
     TestConfig,
 )
-from sweephand.train.step_result import StepResult
-from sweephand.train.trainer import Trainer
-from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+from sweephand.train.session.learning_rate_control import LearningRateControl
+from sweephand.train.session.minibatch_scaling import MinibatchScaling
+from sweephand.train.session.preemption import PREEMPTED_EXIT_CODE
+from sweephand.train.session.session import TrainingSession
+from sweephand.train.trainer.trainer import Trainer
 
 if TYPE_CHECKING:
     from sweephand import torch as torch

@@ -1,6 +1,6 @@
 """Learners for models whose parameters are NumPy arrays."""
 
-from sweephand.train.adaptive_learners import (
+from sweephand.train.learners.adaptive import (
     AdaDelta,
     AdaGrad,
     Adam,
@@ -8,8 +8,8 @@ from sweephand.train.adaptive_learners import (
     AdamW,
     RMSProp,
 )
-from sweephand.train.learner import Learner
-from sweephand.train.learners import SGD, Lion, MomentumSGD, Nesterov
+from sweephand.train.learners.learner import Learner
+from sweephand.train.learners.momentum import SGD, Lion, MomentumSGD, Nesterov
 
 __all__ = [
     "SGD",

@@ -7,9 +7,9 @@ import pytest
 from tests.cli.conftest import LENGTHS, OFFSETS, Call
 
 import sweephand as sh
-from sweephand.cli.open_path import open_path
-from sweephand.digest import digest_of
-from sweephand.shuffle_quality import shuffle_report
+from sweephand.minibatch.content_digest import digest_of
+from sweephand.open_path import open_path
+from sweephand.shuffle.quality import shuffle_report
 
 
 def is_png(path: Path) -> bool:
@@ -314,7 +314,7 @@ def test_verify_notices_a_sequence_that_comes_twice(
     tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "sweephand.planned.PlannedMinibatch.sequences",
+        "sweephand.minibatch.planned.PlannedMinibatch.sequences",
         property(lambda plan: np.minimum(plan._plan.sequences(), 298)),
     )
     facts = call("verify", tokens, "--size", 300, "--json").facts

@@ -189,7 +189,7 @@ def test_without_pyarrow_the_error_says_how_to_get_it(
     format_corpora.parquet(tmp_path, corpus_for(format_corpora.parquet))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "sweephand.deserializers.parquet", raising=False)
-    monkeypatch.delitem(sys.modules, "sweephand.deserializers.arrow_units", raising=False)
+    monkeypatch.delitem(sys.modules, "sweephand.deserializers.units.arrow_units", raising=False)
     monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
     outcome = call("info", tmp_path / "a.parquet")
     assert outcome.code == 1

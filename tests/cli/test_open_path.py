@@ -7,7 +7,7 @@ import pytest
 from tests.cli.conftest import OFFSETS, Call
 
 import sweephand as sh
-from sweephand.cli.open_path import Wanted, open_path
+from sweephand.open_path import Wanted, open_path
 
 
 def lengths_at(path: Path, wanted: Wanted | None = None) -> list[int]:

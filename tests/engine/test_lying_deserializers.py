@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 import sweephand as sh
 from sweephand import _core
-from sweephand.columns import ColumnData, describe_stream, offsets_of
-from sweephand.deserializers.base import Deserializer, Opened, Sizing, make_chunk
-from sweephand.ids import ShardIds
-from sweephand.ledger import Ledger
+from sweephand.corpus.columns import ColumnData, describe_stream, offsets_of
+from sweephand.corpus.ids import ShardIds
+from sweephand.corpus.ledger import Ledger
+from sweephand.deserializers.deserializer import Deserializer, Opened, Sizing, make_chunk
 
 SIZES = [2, 1, 3, 4, 1, 2, 5, 1, 3, 2, 1, 4]
 PER_CHUNK = 3

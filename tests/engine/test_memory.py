@@ -14,7 +14,7 @@ from tests.sanitized import unmeasured
 from tests.sources import Chunks
 
 import sweephand as sh
-from sweephand.joining import open_all
+from sweephand.corpus.join import open_all
 
 PRELUDE = """
 import numpy as np
@@ -76,7 +76,8 @@ STORE = """
 import tempfile
 import threading
 import fsspec
-from sweephand.deserializers import rows, tfrecord
+from sweephand.deserializers import tfrecord_files
+from sweephand.deserializers.units import rows
 
 class Slow(fsspec.AbstractFileSystem):  # one object of 500 records of 64 KiB
     protocol = "slow"
@@ -93,19 +94,19 @@ with tempfile.NamedTemporaryFile() as file:
     with open(file.name, "rb") as written:
         RECORDS = written.read()
 rows.CHUNK_BYTES = 2 << 20  # 32 records
-tfrecord._UNIT_BYTES = len(RECORDS) // 500 * 32
+tfrecord_files._UNIT_BYTES = len(RECORDS) // 500 * 32
 corpus = sh.TFRecordDeserializer("slow://part", sh.StreamDefs(x=sh.StreamDef(shape=16384)))
 source = sh.MinibatchSource(corpus, randomization_window_in_chunks=16, num_lanes=16)
 assert len(source.chunk_sequences) == 16
 
-decode, all_at_once = tfrecord.decode_examples, threading.Barrier(16, timeout=30)
+decode, all_at_once = tfrecord_files.decode_examples, threading.Barrier(16, timeout=30)
 
 def decode_at_once(fields, records, **options):  # answers are held while all are decoded
     found = decode(fields, records, **options)
     all_at_once.wait()
     return found
 
-tfrecord.decode_examples = decode_at_once
+tfrecord_files.decode_examples = decode_at_once
 before = resident()
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # the peak begins again

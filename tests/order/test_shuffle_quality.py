@@ -10,14 +10,14 @@ from tests import model
 from tests.model import ModelCorpus, ModelSettings
 
 from sweephand._core import Permutation
-from sweephand.chi_square import (
+from sweephand.shuffle.chi_square import (
     ChiSquare,
     pair_chi_square,
     position_chi_square,
     uniform_chi_square,
 )
-from sweephand.shuffle_prediction import predicted_variance_ratio, window_wanted
-from sweephand.shuffle_quality import (
+from sweephand.shuffle.prediction import predicted_variance_ratio, window_wanted
+from sweephand.shuffle.quality import (
     ShuffleReport,
     batch_mean_variance_ratio,
     chunks_of,

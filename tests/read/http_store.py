@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sweephand import remote
+from sweephand.files import remote
 
 
 @dataclass

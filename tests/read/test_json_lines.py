@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweephand.columns import ColumnData
+from sweephand.corpus.columns import ColumnData
 from sweephand.deserializers.jsonl import _parse
-from sweephand.json_columns import LACKING, PADDING, JsonField, read_ordinary
+from sweephand.deserializers.jsonl_columns import LACKING, PADDING, JsonField, read_ordinary
 
 KEYS = ["a", "b"]
 

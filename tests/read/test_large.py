@@ -191,7 +191,7 @@ def test_row_groups_beyond_4_gib_are_read_and_damage_is_placed(tmp_path: Path) -
 PROGRAM = """
 import resource, sys
 import sweephand as sh
-from sweephand.deserializers import rows
+from sweephand.deserializers.units import rows
 rows.CHUNK_BYTES = 1 << 20
 source = sh.MinibatchSource(
     sh.TFRecordDeserializer(sys.argv[1], sh.StreamDefs(n=sh.StreamDef(), x=sh.StreamDef())),

@@ -28,7 +28,7 @@ from tests.read.format_corpora import (
 
 import sweephand as sh
 from sweephand.cli import main
-from sweephand.ledger import Ledger
+from sweephand.corpus.ledger import Ledger
 from sweephand.printable import printable
 
 ESCAPE = "\x1b]0;owned\x07\x1b[31m"

@@ -24,7 +24,7 @@ from tests.read.format_corpora import (
 )
 
 import sweephand as sh
-from sweephand import range_reader, remote
+from sweephand.files import range_reader, remote
 
 fsspec = pytest.importorskip("fsspec")
 

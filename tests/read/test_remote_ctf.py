@@ -11,7 +11,7 @@ from tests.read.http_store import CLIENTS, HttpStore, serve_to
 from tests.read.test_ctf_deserializer import STREAMS, labels, write
 
 import sweephand as sh
-from sweephand import range_reader, remote
+from sweephand.files import range_reader, remote
 
 fsspec = pytest.importorskip("fsspec")
 

@@ -29,12 +29,12 @@ from tests.read.format_corpora import tfrecords as records
 from tests.read.http_store import CLIENTS, serve, serve_to
 
 import sweephand as sh
-from sweephand import remote
 from sweephand.cli import main
-from sweephand.files import find_files, is_url
-from sweephand.remote_path import as_path
-from sweephand.time_limit import time_limit
-from sweephand.urls import is_pattern, shown, without_secrets
+from sweephand.files import remote
+from sweephand.files.remote_path import as_path
+from sweephand.files.source_file import find_files, is_url
+from sweephand.files.time_limit import time_limit
+from sweephand.files.urls import is_pattern, shown, without_secrets
 
 pytest.importorskip("fsspec")
 

@@ -11,7 +11,7 @@ import pytest
 from tests.read.format_corpora import TOKENS, varied, write_megatron
 
 import sweephand as sh
-from sweephand.deserializers import token_files
+from sweephand.deserializers.units import token_files
 
 WINDOW: dict[str, Any] = {"randomization_window_in_chunks": 3, "num_lanes": 1}
 

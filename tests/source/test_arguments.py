@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.old_names import ELSEWHERE
+from sweephand.source.old_names import ELSEWHERE
 
 
 def rows(count: int = 10) -> sh.ArrayDeserializer:

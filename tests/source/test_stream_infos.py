@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader
 
 import sweephand as sh
 import sweephand.torch
-from sweephand.torch.dataset import tensors_of
-from sweephand.train.sub_minibatches import split
+from sweephand.torch.loaders.dataset import tensors_of
+from sweephand.train.trainer.sub_minibatches import split
 
 LENGTHS = [3, 1, 2, 4]
 LAYOUTS = [

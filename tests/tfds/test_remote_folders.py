@@ -13,8 +13,8 @@ from tests.read.http_store import CLIENTS, HttpStore, serve_to
 from tests.tfds.folders import NUMBERED, numbered, write_folder
 
 import sweephand as sh
-from sweephand import remote
-from sweephand.examples import PADDING
+from sweephand.deserializers.units.tf_examples import PADDING
+from sweephand.files import remote
 from sweephand.tfds import ReadConfig, dataset
 
 fsspec = pytest.importorskip("fsspec")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweephand.train.dynamic_scale import DynamicScale, check_settings
-from sweephand.train.findings import Cause
+from sweephand.train.learners.gradient_findings import Cause
+from sweephand.train.loss_scale.dynamic_scale import DynamicScale, check_settings
 
 torch = pytest.importorskip("torch")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from sweephand.train.findings import ArrayFindings, Cause, core_array, look
+from sweephand.train.learners.gradient_findings import ArrayFindings, Cause, core_array, look
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 SCALES = [1.0, 1024.0, 2.0**15, 3.0, 0.25, 41.0]

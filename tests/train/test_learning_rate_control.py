@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
 
 import sweephand as sh
-from sweephand.train.learning_rate_control import LearningRateControl, RateController
+from sweephand.train.session.learning_rate_control import LearningRateControl, RateController
 
 NAN = math.nan
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import sweephand as sh
 
 torch = pytest.importorskip("torch")
-from sweephand.torch.gradients import DeviceFindings, divide, memory_of  # noqa: E402
+from sweephand.torch.train.gradients import DeviceFindings, divide, memory_of  # noqa: E402
 
 OPTIMIZERS = [
     lambda params: torch.optim.SGD(params, lr=0.125, momentum=0.5),

@@ -13,13 +13,13 @@ from tests.train.small import in_order, line_trainer
 from tests.train.stores import contents, text_of, write_manifest
 
 import sweephand as sh
-from sweephand.train.checkpoint import Checkpoint, CheckpointStore
-from sweephand.train.folder_lock import LOCK, FolderInUseError, FolderLock
+from sweephand.train.checkpoint.checkpoint_store import Checkpoint, CheckpointStore
+from sweephand.train.checkpoint.folder_lock import LOCK, FolderInUseError, FolderLock
 
 HOLD = """
 import os, sys
 from pathlib import Path
-from sweephand.train.folder_lock import FolderLock
+from sweephand.train.checkpoint.folder_lock import FolderLock
 FolderLock(Path(sys.argv[1])).acquire()
 child = os.fork() if sys.argv[2:] else 1
 if child:

@@ -20,8 +20,8 @@ from tests.train.small import (
 )
 
 import sweephand as sh
-from sweephand.train.printer import ProgressBar
-from sweephand.train.progress import Window
+from sweephand.train.progress.printer import ProgressBar
+from sweephand.train.progress.progress import Window
 
 
 def step(number: int, loss: float = 6.0, *, applied: bool = True, size: int = 4) -> sh.Step:
@@ -295,7 +295,7 @@ class TestTrainer:
         heard = Heard()
         trainer, source = line_trainer([heard]), source_of_lengths([1] * 20)
         clock = iter([0.0, 1.0, 4.0, 5.0])  # entered, left, entered, left
-        monkeypatch.setattr("sweephand.train.progress.time.perf_counter", lambda: next(clock))
+        monkeypatch.setattr("time.perf_counter", lambda: next(clock))
         for _ in range(2):
             trainer.train_minibatch(source.next_minibatch(5))
         assert [(s.seconds, s.waited_seconds) for s in heard.steps] == [(1.0, 0.0), (4.0, 3.0)]

@@ -204,7 +204,7 @@ class TestFrequencies:
 
     def test_seconds_fire_by_the_clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
         now = iter(np.arange(0.0, 1000.0, 2.5))
-        monkeypatch.setattr("sweephand.train.feed.time.monotonic", lambda: next(now))
+        monkeypatch.setattr("time.monotonic", lambda: next(now))
         assert [seen for seen, _ in self.fired((5, "seconds"))] == [11, 19, 21]
 
     @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.train.tensor_file import (
+from sweephand.train.checkpoint.safetensors_file import (
     array_of_tensor,
     read_tensors,
     tensor_of_array,

@@ -29,8 +29,8 @@ from sweephand.cli.options import (
     whole,
 )
 from sweephand.layouts import Padded, Ragged
-from sweephand.limits import INFINITELY_REPEAT
-from sweephand.source import MinibatchSource
+from sweephand.source.limits import INFINITELY_REPEAT
+from sweephand.source.source import MinibatchSource
 from sweephand.terminal import figures
 from sweephand.terminal.screen import Screen
 from sweephand.terminal.units import in_bytes, in_count, in_rate, in_seconds

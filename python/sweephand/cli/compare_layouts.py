@@ -13,7 +13,7 @@ from sweephand.cli.dry_run import DryRun, over_mean, plan_sweep
 from sweephand.cli.options import make_source
 from sweephand.deserializers import Deserializer
 from sweephand.layouts import Bucketed, Packed
-from sweephand.source import MinibatchSource
+from sweephand.source.source import MinibatchSource
 from sweephand.terminal.screen import Screen
 from sweephand.terminal.units import in_percent
 

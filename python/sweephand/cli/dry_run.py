@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.planned import PlannedMinibatch
-from sweephand.source import MinibatchSource
+from sweephand.minibatch.planned import PlannedMinibatch
+from sweephand.source.source import MinibatchSource
 from sweephand.terminal.screen import Screen
 
 Shares = tuple[PlannedMinibatch, ...]

@@ -19,7 +19,7 @@ from sweephand.cli.options import (
     whole,
 )
 from sweephand.cli.steps import step_at_time
-from sweephand.limits import INFINITELY_REPEAT
+from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.terminal.screen import Screen
 from sweephand.terminal.units import in_count
 

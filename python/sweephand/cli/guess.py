@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from sweephand import _core
+from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.errors import DataError
-from sweephand.inflate import InflatedFile, find_compression
-from sweephand.remote_path import AnyPath, open_file, stat_all
-from sweephand.streams import StreamDef, StreamDefs
+from sweephand.files.inflate import InflatedFile, find_compression
+from sweephand.files.remote_path import AnyPath, open_file, stat_all
 
 _HEAD_BYTES = 1 << 20
 _FREE_DIMENSION = 2**31 - 1  # of sparse streams, whose text does not tell it
@@ -157,8 +157,8 @@ def _is_servable(value: object) -> bool:
 # -- Arrow --
 def schema_streams(schema: Any) -> StreamDefs:
     """Return the columns of a schema that can be served."""
-    from sweephand.arrow_columns import convert
-    from sweephand.deserializers.arrow_units import empty_batch
+    from sweephand.deserializers.units.arrow_columns import convert
+    from sweephand.deserializers.units.arrow_units import empty_batch
 
     batch = empty_batch(schema)
     streams = {}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 
-from sweephand.cli.open_path import format_of
 from sweephand.cli.options import add_corpus, open_corpus
-from sweephand.ledger import Ledger
+from sweephand.corpus.ledger import Ledger
+from sweephand.open_path import format_of
 from sweephand.terminal.screen import Screen
 
 _MOST_ERRORS = 10_000

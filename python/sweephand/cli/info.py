@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.cli.open_path import format_of
 from sweephand.cli.options import add_corpus, open_corpus
-from sweephand.remote_path import as_path, bytes_at
-from sweephand.source import MinibatchSource
+from sweephand.files.remote_path import as_path, bytes_at
+from sweephand.open_path import format_of
+from sweephand.source.source import MinibatchSource
 from sweephand.terminal import figures
 from sweephand.terminal.charts import bars, by_powers_of_two
 from sweephand.terminal.screen import Screen

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Literal
 
-from sweephand.cli.open_path import Wanted, open_path
 from sweephand.deserializers import Deserializer
-from sweephand.index_file import Keep
+from sweephand.files.index_file import Keep
 from sweephand.layouts import Layout
-from sweephand.source import MinibatchSource
-from sweephand.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+from sweephand.open_path import Wanted, open_path
+from sweephand.source.source import MinibatchSource
+from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
 _SEQUENCES_PER_MINIBATCH = 64
 _KEEP: dict[str, Keep] = {"auto": "auto", "cache": "cache", "none": None}

@@ -27,9 +27,9 @@ from sweephand.cli.options import (
     minibatch_size,
     open_corpus,
 )
-from sweephand.shuffle_prediction import predicted_variance_ratio
-from sweephand.shuffle_quality import ShuffleReport, shuffle_report
-from sweephand.source import MinibatchSource
+from sweephand.shuffle.prediction import predicted_variance_ratio
+from sweephand.shuffle.quality import ShuffleReport, shuffle_report
+from sweephand.source.source import MinibatchSource
 from sweephand.terminal import figures
 from sweephand.terminal.screen import Screen
 from sweephand.terminal.units import in_bytes, in_count, in_percent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweephand.source import MinibatchSource
+from sweephand.source.source import MinibatchSource
 from sweephand.terminal.screen import Screen
 
 

@@ -23,8 +23,8 @@ from sweephand.cli.options import (
     whole,
 )
 from sweephand.cli.steps import time_of_step
-from sweephand.digest import digest_of
-from sweephand.limits import INFINITELY_REPEAT
+from sweephand.minibatch.content_digest import digest_of
+from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.terminal.screen import Screen
 from sweephand.terminal.units import in_count
 

@@ -29,9 +29,9 @@ from sweephand.cli.options import (
     open_corpus,
 )
 from sweephand.deserializers import Deserializer
-from sweephand.digest import digest_of, digests_by_id
-from sweephand.minibatch import Minibatch
-from sweephand.source import MinibatchSource
+from sweephand.minibatch.content_digest import digest_of, digests_by_id
+from sweephand.minibatch.minibatch import Minibatch
+from sweephand.source.source import MinibatchSource
 from sweephand.terminal.screen import Screen
 from sweephand.terminal.units import in_count
 

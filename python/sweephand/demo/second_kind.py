@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from sweephand import tfrecord
+from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.demo.corpus import Corpus
 from sweephand.deserializers import ArrayDeserializer, Deserializer, TFRecordDeserializer
 from sweephand.layouts import Layout, Packed, Padded
-from sweephand.source import MinibatchSource
-from sweephand.streams import StreamDef, StreamDefs
+from sweephand.source.source import MinibatchSource
 
 ROW_LENGTH = 4096
 

@@ -18,13 +18,13 @@ from typing import Any
 import sweephand.numpy
 from sweephand.demo.corpus import open_corpus
 from sweephand.demo.model import NextByteModel
-from sweephand.digest import digest_of
-from sweephand.minibatch import Minibatch
-from sweephand.source import MinibatchSource
-from sweephand.train import progress
-from sweephand.train.loss_scale import LossScaleOptimizer
+from sweephand.minibatch.content_digest import digest_of
+from sweephand.minibatch.minibatch import Minibatch
+from sweephand.source.source import MinibatchSource
+from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
+from sweephand.train.progress import progress
 from sweephand.train.schedules import learning_parameter_schedule
-from sweephand.train.trainer import Trainer
+from sweephand.train.trainer.trainer import Trainer
 
 _RATE = 0.03  # of Adam, for a minibatch of 4096 bytes
 _FIRST_SCALE = 256.0

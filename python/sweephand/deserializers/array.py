@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.casts import unmasked
 from sweephand.checks import check_int
-from sweephand.columns import ColumnData, delivered_bytes, describe_stream, make_column
-from sweephand.deserializers.base import (
+from sweephand.corpus.columns import ColumnData, delivered_bytes, describe_stream, make_column
+from sweephand.corpus.ids import GivenIds, SequenceIds, ShardIds
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.deserializers.deserializer import (
     Deserializer,
     Opened,
     chunk_starts,
     make_chunk,
     size_columns,
 )
-from sweephand.ids import GivenIds, SequenceIds, ShardIds
-from sweephand.ledger import Ledger
-from sweephand.streams import StreamDef, StreamDefs
 
 _CHUNK_BYTES = 8 << 20
 

@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.streams import StreamDefs
 from sweephand.deserializers.arrow_files import ArrowFiles
 from sweephand.deserializers.arrow_table import ArrowTable
-from sweephand.deserializers.base import Deserializer, Opened
-from sweephand.deserializers.row_ids import RowIds
+from sweephand.deserializers.deserializer import Deserializer, Opened
+from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
-from sweephand.files import is_url, open_regular
-from sweephand.index_file import Keep, check_keep
-from sweephand.ledger import Ledger
-from sweephand.streams import StreamDefs
+from sweephand.files.index_file import Keep, check_keep
+from sweephand.files.source_file import is_url, open_regular
 
 
 class ArrowDeserializer(Deserializer):

@@ -22,16 +22,16 @@ import pyarrow.ipc as ipc
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.columns import ColumnData
-from sweephand.deserializers.arrow_units import MAX_UNIT_BYTES, ArrowUnits, data_errors
-from sweephand.deserializers.indexed import UnitScan
-from sweephand.deserializers.kept_scans import check_runs, require
-from sweephand.deserializers.row_ids import RowIds
+from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.streams import StreamDefs
+from sweephand.deserializers.units.arrow_units import MAX_UNIT_BYTES, ArrowUnits, data_errors
+from sweephand.deserializers.units.indexed import UnitScan
+from sweephand.deserializers.units.kept_scans import check_runs, require
+from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
-from sweephand.files import Files, SourceFile, find_files
-from sweephand.index_file import Advance, Keep, Scan
-from sweephand.range_reader import open_to_scan
-from sweephand.streams import StreamDefs
+from sweephand.files.index_file import Advance, Keep, Scan
+from sweephand.files.range_reader import open_to_scan
+from sweephand.files.source_file import Files, SourceFile, find_files
 
 _FILE_MAGIC = b"ARROW1"
 _FILE_BEGIN = 8  # where the stream begins in a file, behind the magic

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.columns import ColumnData
-from sweephand.deserializers.arrow_units import ArrowUnits
-from sweephand.deserializers.indexed import UnitScan
-from sweephand.deserializers.row_ids import RowIds
+from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.streams import StreamDefs
+from sweephand.deserializers.units.arrow_units import ArrowUnits
+from sweephand.deserializers.units.indexed import UnitScan
+from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
-from sweephand.files import FileList, SourceFile
-from sweephand.index_file import Advance, Index, join_scans
-from sweephand.streams import StreamDefs
+from sweephand.files.index_file import Advance, Index, join_scans
+from sweephand.files.source_file import FileList, SourceFile
 
 
 class ArrowTable(ArrowUnits):

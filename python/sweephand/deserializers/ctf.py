@@ -15,11 +15,16 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.casts import element_type
 from sweephand.checks import check_int
-from sweephand.columns import offsets_of
-from sweephand.deserializers.base import Deserializer, Opened, Sizing, sum_chunks
-from sweephand.deserializers.kept_scans import check_array, require
+from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.ids import ShardIds
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.streams import StreamDefs, StreamInfo
+from sweephand.deserializers.deserializer import Deserializer, Opened, Sizing, sum_chunks
+from sweephand.deserializers.units.kept_scans import check_array, require
 from sweephand.errors import DataError
-from sweephand.files import (
+from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
+from sweephand.files.range_reader import open_to_scan
+from sweephand.files.source_file import (
     REMOTE_LOAD_THREADS,
     Files,
     LocalFile,
@@ -28,11 +33,6 @@ from sweephand.files import (
     find_files,
     stat_file,
 )
-from sweephand.ids import ShardIds
-from sweephand.index_file import Advance, Index, Keep, Scan, check_keep, load_index
-from sweephand.ledger import Ledger
-from sweephand.range_reader import open_to_scan
-from sweephand.streams import StreamDefs, StreamInfo
 
 _CHUNK_BYTES = 32 << 20
 _PART_BYTES = 16 << 20  # a thread's share of a file, at least

@@ -12,16 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.columns import ColumnData, offsets_of
-from sweephand.deserializers.indexed import IndexedDeserializer, Kind, UnitScan
-from sweephand.deserializers.kept_scans import check_runs, require
-from sweephand.deserializers.row_ids import RowIds
+from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.streams import StreamDefs
+from sweephand.deserializers.jsonl_columns import (
+    LACKING,
+    PADDING,
+    REPEATED,
+    JsonField,
+    read_ordinary,
+)
+from sweephand.deserializers.units.indexed import IndexedDeserializer, Kind, UnitScan
+from sweephand.deserializers.units.kept_scans import check_runs, require
+from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
-from sweephand.files import Files, SourceFile, find_files
-from sweephand.index_file import Advance, Keep, Scan
-from sweephand.json_columns import LACKING, PADDING, REPEATED, JsonField, read_ordinary
-from sweephand.range_reader import open_to_scan
-from sweephand.streams import StreamDefs
+from sweephand.files.index_file import Advance, Keep, Scan
+from sweephand.files.range_reader import open_to_scan
+from sweephand.files.source_file import Files, SourceFile, find_files
 
 _UNIT_BYTES = 1 << 20
 _MAX_LINE_BYTES = 256 << 20

@@ -12,14 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from sweephand import _core
 from sweephand.casts import unmasked
-from sweephand.columns import ColumnData, describe_stream, offsets_of
-from sweephand.deserializers.base import Deserializer, Opened, Sizing, chunk_starts, make_chunk
+from sweephand.corpus.columns import ColumnData, describe_stream, offsets_of
+from sweephand.corpus.ids import ShardIds
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.streams import StreamDefs
+from sweephand.deserializers.deserializer import (
+    Deserializer,
+    Opened,
+    Sizing,
+    chunk_starts,
+    make_chunk,
+)
+from sweephand.deserializers.map_items import MapDataset, MapItems, Samples
 from sweephand.errors import DataError, StaleError
-from sweephand.files import open_regular
-from sweephand.ids import ShardIds
-from sweephand.ledger import Ledger
-from sweephand.map_items import MapDataset, MapItems, Samples
-from sweephand.streams import StreamDefs
+from sweephand.files.source_file import open_regular
 
 _CHUNK_BYTES = 8 << 20
 

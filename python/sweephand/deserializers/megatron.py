@@ -7,16 +7,16 @@ from typing import Literal
 
 import numpy as np
 
-from sweephand.columns import offsets_of
-from sweephand.deserializers.base import Deserializer, Opened
+from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.ids import ShardIds
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.streams import StreamDefs
+from sweephand.deserializers.deserializer import Deserializer, Opened
 from sweephand.deserializers.megatron_index import read_index
-from sweephand.deserializers.token_files import TokenFiles
+from sweephand.deserializers.units.token_files import TokenFiles
 from sweephand.errors import DataError
-from sweephand.files import Files, find_files
-from sweephand.ids import ShardIds
-from sweephand.ledger import Ledger
-from sweephand.streams import StreamDefs
-from sweephand.urls import swap_suffix
+from sweephand.files.source_file import Files, find_files
+from sweephand.files.urls import swap_suffix
 
 
 class MegatronDeserializer(Deserializer):

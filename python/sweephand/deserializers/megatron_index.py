@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.columns import offsets_of
+from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.ledger import Ledger
 from sweephand.errors import DataError
-from sweephand.files import SourceFile
-from sweephand.ledger import Ledger
+from sweephand.files.source_file import SourceFile
 from sweephand.printable import printable
 
 _MAGIC = b"MMIDIDX\0\0"

@@ -18,9 +18,12 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.casts import check_dtype
 from sweephand.checks import check_int
-from sweephand.columns import ColumnData, delivered_bytes, describe_stream
+from sweephand.corpus.columns import ColumnData, delivered_bytes, describe_stream
+from sweephand.corpus.ids import SequenceIds, ShardIds
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.deserializers.array import check_same_sequences
-from sweephand.deserializers.base import (
+from sweephand.deserializers.deserializer import (
     Deserializer,
     Opened,
     chunk_starts,
@@ -29,12 +32,15 @@ from sweephand.deserializers.base import (
     size_columns,
 )
 from sweephand.errors import DataError
-from sweephand.files import REMOTE_LOAD_THREADS, LocalFile, SourceFile, are_local, join_pieces
-from sweephand.ids import SequenceIds, ShardIds
-from sweephand.ledger import Ledger
-from sweephand.range_reader import RangeReader
-from sweephand.remote_path import as_path, stat_all
-from sweephand.streams import StreamDef, StreamDefs
+from sweephand.files.range_reader import RangeReader
+from sweephand.files.remote_path import as_path, stat_all
+from sweephand.files.source_file import (
+    REMOTE_LOAD_THREADS,
+    LocalFile,
+    SourceFile,
+    are_local,
+    join_pieces,
+)
 
 Path_ = str | os.PathLike[str]
 

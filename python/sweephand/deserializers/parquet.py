@@ -8,21 +8,21 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from sweephand.columns import ColumnData
-from sweephand.deserializers.arrow_units import (
+from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.streams import StreamDefs
+from sweephand.deserializers.parquet_footer import RowGroup, read_row_groups
+from sweephand.deserializers.units.arrow_units import (
     MAX_UNIT_BYTES,
     ArrowUnits,
     data_errors,
     empty_batch,
     open_source,
 )
-from sweephand.deserializers.indexed import UnitScan
-from sweephand.deserializers.parquet_footer import RowGroup, read_row_groups
-from sweephand.deserializers.row_ids import RowIds
+from sweephand.deserializers.units.indexed import UnitScan
+from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
-from sweephand.files import Files, SourceFile, find_files
-from sweephand.index_file import Advance, Keep
-from sweephand.streams import StreamDefs
+from sweephand.files.index_file import Advance, Keep
+from sweephand.files.source_file import Files, SourceFile, find_files
 
 _ENCRYPTED = b"PARE"
 _MAGIC = b"PAR1"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweephand.errors import DataError
-from sweephand.files import SourceFile
+from sweephand.files.source_file import SourceFile
 
 _TAIL = 8  # the size of the footer, and the magic
 _DEEPEST = 32

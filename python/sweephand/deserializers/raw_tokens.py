@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from sweephand.checks import check_int
-from sweephand.columns import offsets_of
-from sweephand.deserializers.base import Deserializer, Opened
-from sweephand.deserializers.token_files import TokenFiles
+from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.ids import ShardIds
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.streams import StreamDefs
+from sweephand.deserializers.deserializer import Deserializer, Opened
+from sweephand.deserializers.units.token_files import TokenFiles
 from sweephand.errors import DataError
-from sweephand.files import Files, SourceFile, find_files
-from sweephand.ids import ShardIds
-from sweephand.ledger import Ledger
-from sweephand.streams import StreamDefs
+from sweephand.files.source_file import Files, SourceFile, find_files
 
 _NPY_MAGIC = b"\x93NUMPY"
 

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.casts import unmasked
 from sweephand.checks import check_int
-from sweephand.columns import ColumnData, delivered_bytes, describe_stream, make_column
+from sweephand.corpus.columns import ColumnData, delivered_bytes, describe_stream, make_column
+from sweephand.corpus.ids import SequenceIds, ShardIds
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.streams import StreamDefs, StreamInfo, definitions_of, name_of
+from sweephand.corpus.turns import Turn, turn_of
 from sweephand.deserializers.array import check_same_sequences
-from sweephand.deserializers.base import Deserializer, Opened, Sizing, make_chunk
+from sweephand.deserializers.deserializer import Deserializer, Opened, Sizing, make_chunk
 from sweephand.errors import DataError, StaleError
-from sweephand.ids import SequenceIds, ShardIds
-from sweephand.ledger import Ledger
-from sweephand.streams import StreamDefs, StreamInfo, definitions_of, name_of
-from sweephand.turns import Turn, turn_of
 
 
 class UserDeserializer(Deserializer):

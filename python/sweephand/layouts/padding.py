@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.layouts.base import Layout
-from sweephand.streams import StreamInfo, name_of
 
 PadValue = float | Mapping[str, float] | Mapping[StreamInfo, float]
 

@@ -9,8 +9,8 @@ from typing import overload
 
 import numpy as np
 
-from sweephand.index_file import Keep, check_keep
-from sweephand.streams import StreamDef, StreamDefs
+from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.files.index_file import Keep, check_keep
 from sweephand.tfds.builder_info import BuilderInfo, builder_info
 from sweephand.tfds.dataset import Dataset
 from sweephand.tfds.decoders import Decoders, decode_feature

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.columns import describe_stream, offsets_of
-from sweephand.deserializers.base import Deserializer, Opened, Sizing
-from sweephand.files import REMOTE_LOAD_THREADS, are_local
-from sweephand.ids import SequenceIds
-from sweephand.index_file import Keep
-from sweephand.ledger import Ledger
-from sweephand.remote_path import read_file
-from sweephand.streams import StreamDefs
+from sweephand.corpus.columns import describe_stream, offsets_of
+from sweephand.corpus.ids import SequenceIds
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.streams import StreamDefs
+from sweephand.deserializers.deserializer import Deserializer, Opened, Sizing
+from sweephand.files.index_file import Keep
+from sweephand.files.remote_path import read_file
+from sweephand.files.source_file import REMOTE_LOAD_THREADS, are_local
 from sweephand.tfds.builder_info import BuilderInfo
 from sweephand.tfds.example_reader import ExampleReader
 from sweephand.tfds.features import Feature

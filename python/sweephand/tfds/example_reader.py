@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.casts import unmasked
-from sweephand.columns import ColumnData, bytes_column, offsets_of
-from sweephand.deserializers.base import make_chunk
+from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.ledger import Ledger
+from sweephand.deserializers.deserializer import make_chunk
+from sweephand.deserializers.units.tf_examples import ExampleField, decode_examples
 from sweephand.errors import DataError
-from sweephand.examples import ExampleField, decode_examples
-from sweephand.files import are_local
-from sweephand.ledger import Ledger
+from sweephand.files.source_file import are_local
 from sweephand.tfds.decoders import Decoder
 from sweephand.tfds.features import Feature
 from sweephand.tfds.file_instructions import FileInstruction

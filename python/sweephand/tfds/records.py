@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.columns import offsets_of
+from sweephand.corpus.columns import offsets_of
+from sweephand.deserializers.units.tf_examples import PADDING
 from sweephand.errors import DataError
-from sweephand.examples import PADDING
-from sweephand.files import LocalFile, SourceFile, are_local, join_pieces
-from sweephand.index_file import Advance, Index, Keep, Scan, load_index
-from sweephand.remote_path import stat_all
+from sweephand.files.index_file import Advance, Index, Keep, Scan, load_index
+from sweephand.files.remote_path import stat_all
+from sweephand.files.source_file import LocalFile, SourceFile, are_local, join_pieces
 from sweephand.tfds.builder_info import StoredSplit
 
 _LOCAL_WINDOW = 64 << 10  # bytes that are read at a time where only heads of records matter

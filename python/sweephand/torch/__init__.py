@@ -10,12 +10,12 @@ except ModuleNotFoundError as error:
         "sweephand.torch needs PyTorch: pip install sweephand[torch]", name="torch"
     ) from error
 
-from sweephand.torch.attention import attention_mask, block_mask, nested
-from sweephand.torch.bucketing import BucketingModule
-from sweephand.torch.dataset import IterableDataset, tensors_of
-from sweephand.torch.learner import Learner
-from sweephand.torch.loader import DataLoader
-from sweephand.torch.tensors import to_tensor
+from sweephand.torch.loaders.data_loader import DataLoader
+from sweephand.torch.loaders.dataset import IterableDataset, tensors_of
+from sweephand.torch.minibatch.attention import attention_mask, block_mask, nested
+from sweephand.torch.minibatch.tensors import to_tensor
+from sweephand.torch.train.bucketing import BucketingModule
+from sweephand.torch.train.learner import Learner
 
 __all__ = [
     "BucketingModule",

@@ -16,7 +16,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 from sweephand.checks import check_int, check_number
 from sweephand.errors import ArgumentTypeError
-from sweephand.limits import FULL_DATA_SWEEP
+from sweephand.source.limits import FULL_DATA_SWEEP
 
 Number = TypeVar("Number", int, float)
 Spec: TypeAlias = Number | str | Sequence[Number | tuple[int, Number]]

@@ -1,0 +1,102 @@
+"""What is damaged or malformed in a corpus: passed over and listed, within a budget."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from sweephand.corpus.ids import SequenceIds
+from sweephand.errors import DataError
+
+_MOST_LISTED = 10_000
+
+
+class Ledger:
+    """Damaged and malformed items of a corpus, each listed once. Safe for several threads.
+
+    Parameters
+    ----------
+    max_errors : int
+        How many items may be passed over.
+
+    Attributes
+    ----------
+    errors : list of DataError
+        The first 10,000 of them.
+
+    Examples
+    --------
+    >>> ledger = Ledger(max_errors=1)
+    >>> ledger.add(DataError("no JSON", "a.jsonl", 120))
+    >>> [str(error) for error in ledger.errors]
+    ['a.jsonl @ 120: no JSON']
+    """
+
+    def __init__(self, max_errors: int = 0) -> None:
+        self.max_errors = max_errors
+        self.errors: list[DataError] = []
+        self._lock = threading.Lock()
+        self._places: set[str] = set()
+        self._num_charged = 0
+
+    @property
+    def num_left(self) -> int:
+        """How many more items may be passed over."""
+        return self.max_errors - self._num_charged
+
+    def add(self, error: DataError, *, is_charged: bool = True) -> None:
+        """List an item; one that is met again, in another sweep, is not listed twice.
+
+        Parameters
+        ----------
+        error : DataError
+        is_charged : bool
+            False for an item that follows from one that was charged.
+
+        Raises
+        ------
+        DataError
+            This one, if the budget is used up.
+        """
+        place = str(error)
+        with self._lock:
+            if place in self._places:
+                return
+            if is_charged:
+                self._charge(error)
+            self._places.add(place)
+            if len(self.errors) < _MOST_LISTED:
+                self.errors.append(error)
+
+    def charge(self, count: int) -> None:
+        """Count items that nobody listed.
+
+        Raises
+        ------
+        DataError
+            If the budget does not hold them.
+        """
+        with self._lock:
+            if count > self.num_left:
+                raise DataError(f"more than {self.max_errors} errors, the limit of max_errors")
+            self._num_charged += count
+
+    def _charge(self, error: DataError) -> None:
+        if self.num_left < 1:
+            if self.max_errors:
+                error.add_note(f"{self.max_errors} others are within max_errors")
+            raise error
+        self._num_charged += 1
+
+    def report_by(self, ids: SequenceIds) -> Callable[[DataError], None]:
+        """Return what the core tells of items: their sequences are numbers in the corpus."""
+
+        def report(error: DataError) -> None:
+            reason, file, offset, chunk, stream, sequence, line = error.args
+            if sequence is not None:
+                sequence = ids.names(np.array([sequence], np.uint64))[0]
+            self.add(type(error)(reason, file, offset, chunk, stream, sequence, line))
+
+        return report

@@ -1,0 +1,261 @@
+"""Values of parsed JSON as columns.
+
+A number or a text is one sample and a list a sequence of samples; with a shape, innermost lists
+of that shape are the samples. A field that a row lacks is an empty sequence there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from sweephand import _core
+from sweephand.casts import cast, element_type, kinds_in, leaves
+from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+
+LACKING: Any = object()  # the value of a field that is not there
+REPEATED: Any = object()  # and of one that is there twice
+
+CoreColumn = tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64] | None, object]
+
+PADDING = _core.JSON_PADDING
+"""Zeros behind the text that `read_ordinary` needs."""
+
+_TEXT = np.dtype(object)
+_BOOL, _INT, _FLOAT = np.dtype(bool), np.dtype(np.int64), np.dtype(np.float64)
+
+# Of floats narrower than float64: digits to base 2, and the exponent of the least normal one as
+# frexp has it.
+_PRECISIONS = {"float32": (24, -125), "float16": (11, -13), "bfloat16": (8, -125)}
+
+
+class JsonField:
+    """One field of many rows, and what its values were so far.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of one sample.
+    wanted : dtype-like, optional
+        What will be delivered: integers admit no floats, and floats make integers floats.
+    dtype : str, optional
+        What a scan found: the name of a dtype, or "object" for text.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype or None
+        bool, int64 or float64, whichever holds all values; object for text; None before the
+        first value.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], wanted: DTypeLike | None = None, dtype: str | None = None
+    ) -> None:
+        self.shape = shape
+        self.wanted = None if wanted is None else np.dtype(wanted)
+        self.dtype = None if dtype is None else np.dtype(dtype)
+        self._float: np.dtype[Any] = _FLOAT  # what floats will be delivered in
+        self._precision: tuple[int, int] | None = None
+        if self.wanted is not None and self.wanted.name in _PRECISIONS:
+            self._float = self.wanted
+            self._precision = _PRECISIONS[self.wanted.name]
+        if self.wanted is not None and self.wanted == self._float:
+            self.dtype = self.dtype or _FLOAT
+
+    def convert(
+        self, values: Sequence[Any], parse_exactly: Callable[[int], Any] | None = None
+    ) -> tuple[ColumnData, dict[int, str]]:
+        """Return the values of some rows as a column of sequences.
+
+        Parameters
+        ----------
+        values : sequence
+            One per row, as a JSON parser gives them, `LACKING`, or `REPEATED`.
+        parse_exactly : callable, optional
+            Gives the value of a row again, its floats as ``Decimal``.
+
+        Returns
+        -------
+        column : ColumnData
+            Of the dtype that is known now.
+        wrong : dict
+            Row to what is wrong with it; such a row is empty.
+        """
+        rows: list[Any] = []
+        wrong: dict[int, str] = {}
+        for number, value in enumerate(values):
+            try:
+                row = self._samples(value)
+                if parse_exactly is not None and self._is_halfway(row):
+                    row = self._nudge(np.asarray(row), parse_exactly(number))
+                rows.append(row)
+            except ValueError as error:
+                wrong[number] = str(error)
+                rows.append(())
+        if self.dtype == _FLOAT:
+            self._check_integers(rows, wrong)
+        offsets = offsets_of([len(row) for row in rows])
+        if self.dtype == _TEXT:
+            texts = [text for row in rows for text in row]
+            content = np.frombuffer(b"".join(texts), np.uint8)
+            begins = offsets_of([len(text) for text in texts])
+            return bytes_column(content, begins, offsets), wrong
+        dtype = self.dtype or _FLOAT
+        blank = np.empty((0, *self.shape), dtype)
+        numbers = np.concatenate([blank, *(row for row in rows if len(row))]).astype(dtype)
+        return ColumnData(numbers, dtype, self.shape, len(numbers), offsets), wrong
+
+    def adopt(self, found: CoreColumn) -> ColumnData:
+        """Return what the core read of ordinary rows as `convert` would.
+
+        Raises
+        ------
+        ValueError
+            If there is something that does not go with what was there before.
+        """
+        values, offsets, begins = found[:3]
+        if begins is not None:
+            self._learn(_TEXT)
+            return bytes_column(values.view(np.uint8), begins, offsets)
+        if len(values):
+            self._learn(values.dtype)
+        if self.dtype == _TEXT:
+            return bytes_column(np.empty(0, np.uint8), np.zeros(1, np.int64), offsets)
+        dtype = self.dtype or _FLOAT
+        numbers = cast(values, dtype) if len(values) else np.empty(0, dtype)
+        return ColumnData(numbers, dtype, self.shape, len(numbers), offsets)
+
+    def _samples(self, value: Any) -> Sequence[bytes] | NDArray[Any]:
+        """Return the samples of one row, and learn their dtype."""
+        if value is LACKING or value == []:
+            return ()
+        if value is REPEATED:
+            raise ValueError("is there twice")
+        texts = [value] if isinstance(value, str) else value
+        if isinstance(texts, list) and isinstance(texts[0], str):
+            if not all(isinstance(text, str) for text in texts):
+                raise ValueError("holds text and other things")
+            if self.shape:
+                raise ValueError(f"holds text, which has no shape {self.shape}")
+            try:
+                encoded = [text.encode() for text in texts]
+            except UnicodeEncodeError:
+                raise ValueError("holds text with half a surrogate pair") from None
+            self._learn(_TEXT)
+            return encoded
+        try:
+            array = np.array(value)
+        except ValueError:
+            raise ValueError("holds lists that differ in length") from None
+        if array.dtype.kind not in "biuf":
+            raise ValueError("holds null, an object, or a number of more than 64 bits")
+        kinds = kinds_in("the list", value if isinstance(value, list) else [value])
+        if array.dtype.kind == "u" or (array.dtype.kind == "f" and "f" not in kinds):
+            raise ValueError("holds an integer that does not fit 64 bits")
+        if "b" in kinds and len(kinds) > 1:
+            raise ValueError("holds true or false among numbers")
+        if "f" in kinds:
+            _check_finite(array)
+        if "i" in kinds and "f" in kinds:
+            self._check_integers_in(value)
+        if array.ndim == len(self.shape):
+            array = array[None]
+        if array.shape[1:] != self.shape:
+            raise ValueError(f"holds samples of shape {array.shape[1:]}, not {self.shape}")
+        self._learn(array.dtype)
+        return array
+
+    def _check_integers_in(self, value: list[Any]) -> None:
+        integers = [one for one in leaves(value) if isinstance(one, int)]
+        try:
+            cast(np.array(integers, np.int64), self._float)
+        except (ValueError, OverflowError):
+            raise ValueError(f"holds an integer that {self._float} cannot hold") from None
+
+    def _check_integers(self, rows: list[Any], wrong: dict[int, str]) -> None:
+        """Empty the rows of integers that the floats of the column cannot hold."""
+        for number, row in enumerate(rows):
+            if isinstance(row, np.ndarray) and row.dtype == _INT:
+                try:
+                    cast(row, self._float)
+                except ValueError:
+                    wrong[number] = f"holds an integer that {self._float} cannot hold"
+                    rows[number] = ()
+
+    def _is_halfway(self, row: Any) -> bool:
+        if self._precision is None or not isinstance(row, np.ndarray) or row.dtype != _FLOAT:
+            return False
+        return bool(halfway(row, *self._precision).any())
+
+    def _nudge(self, row: NDArray[Any], exact: Any) -> NDArray[Any]:
+        """Return floats that are on the same side of those halfway as their texts are."""
+        assert self._precision is not None
+        numbers = row.copy()
+        flat = numbers.reshape(-1)
+        texts = list(leaves(exact if isinstance(exact, list) else [exact]))
+        for place in np.flatnonzero(halfway(flat, *self._precision)).tolist():
+            text, number = Decimal(texts[place]), Decimal(float(flat[place]))
+            if text != number:
+                flat[place] = np.nextafter(flat[place], np.inf if text > number else -np.inf)
+        return numbers
+
+    def _learn(self, dtype: np.dtype[Any]) -> None:
+        if self.wanted is not None and dtype != _TEXT:
+            if self.wanted.kind in "iu" and dtype.kind == "f":
+                raise ValueError("holds a float where integers are wanted")
+            if (self.wanted == _BOOL) != (dtype == _BOOL):
+                held, wanted = _words(dtype), _words(self.wanted)
+                raise ValueError(f"holds {held} where {wanted} are wanted")
+        known = self.dtype
+        if known is None:
+            self.dtype = dtype
+        elif _words(known) != _words(dtype):
+            raise ValueError(f"holds {_words(dtype)}, and {_words(known)} in other rows")
+        elif dtype != _TEXT:
+            self.dtype = np.promote_types(known, dtype)
+
+
+def _check_finite(array: NDArray[Any]) -> None:
+    if not np.isfinite(array).all():
+        raise ValueError("holds a number that is beyond float64")
+
+
+def _words(dtype: np.dtype[Any]) -> str:
+    return {_TEXT: "text", _BOOL: "true or false"}.get(dtype, "numbers")
+
+
+def halfway(values: NDArray[np.float64], digits: int, least: int) -> NDArray[np.bool_]:
+    """Return which numbers lie halfway between two neighbours of a narrower float."""
+    exponents = np.maximum(np.frexp(values)[1], least)
+    halves = np.ldexp(np.abs(values), digits + 1 - exponents)
+    is_odd: NDArray[np.bool_] = halves % 2 == 1
+    return is_odd
+
+
+def read_ordinary(
+    fields: Sequence[JsonField], keys: Sequence[str], padded: NDArray[np.uint8]
+) -> list[ColumnData] | None:
+    """Return the fields of lines that hold nothing out of the ordinary; else None.
+
+    Parameters
+    ----------
+    fields : sequence of JsonField
+    keys : sequence of str
+        Of each field.
+    padded : ndarray of uint8
+        Whole lines, and `PADDING` zeros.
+    """
+    if any(field.shape for field in fields) or len(set(keys)) < len(keys):
+        return None
+    wanted = [element_type(field.wanted or _TEXT) for field in fields]
+    found = _core.read_json_lines(list(keys), wanted, padded)
+    if found is None:
+        return None
+    try:
+        return [field.adopt(one) for field, one in zip(fields, found, strict=True)]
+    except ValueError:
+        return None

@@ -1,0 +1,287 @@
+"""TFRecord files of ``tf.train.Example`` messages, plain or compressed, without TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.checks import check_int
+from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.streams import StreamDefs
+from sweephand.deserializers.units.indexed import IndexedDeserializer, Kind, UnitScan
+from sweephand.deserializers.units.kept_scans import check_runs, require
+from sweephand.deserializers.units.row_ids import RowIds
+from sweephand.deserializers.units.tf_examples import (
+    KINDS,
+    PADDING,
+    ExampleField,
+    decode_examples,
+)
+from sweephand.errors import DataError, StaleError
+from sweephand.files.index_file import Advance, Keep, Scan
+from sweephand.files.inflate import Compression, InflatedFile, find_compression
+from sweephand.files.range_reader import open_to_scan
+from sweephand.files.source_file import Files, SourceFile, find_files
+
+_UNIT_BYTES = 1 << 20
+_MOST_RECORD_BYTES = 1 << 30  # a whole record is in memory at a time
+
+
+class TFRecordDeserializer(IndexedDeserializer):
+    """Serve the records of TFRecord files, each a sequence.
+
+    A feature of a record is a sequence of samples, one per value, or per `shape` values; a
+    record that lacks the feature has an empty sequence. What a feature holds, integers, floats
+    or bytes, is told by the first record that has values of it. All records are decoded once
+    for the index, and again when a chunk of about 8 MiB of them is loaded.
+
+    Parameters
+    ----------
+    files : str, path, or sequence of them
+        Paths, globs or URLs.
+    streams : StreamDefs
+        ``field`` is the key of the feature. Values are int64, float32 or ``bytes`` unless
+        ``dtype`` says another type.
+    compression : {"auto", "gzip", "zlib", None}
+        How the files are compressed; "auto" tells by the first bytes of each. Compressed files
+        are unpacked from their beginning to the chunk that is wanted, once; later chunks are
+        found faster.
+    verify_checksums : bool
+        Whether the checksum of every record's data is compared, at the index and later.
+    max_expansion : int
+        A compressed file that unpacks to more than so many times its size is refused; the first
+        64 MiB are free.
+    index : {"auto", "cache", None}
+        Where the index is kept: beside the files, or in a cache folder where they cannot be
+        written; only there; nowhere, so that it is built again each time.
+    ids : str, or sequence of str or int, optional
+        Ids of the sequences, by which they are joined: a field with one integer or text in
+        every record, which is read whenever the corpus is opened, or one id for each sequence.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is absent.
+    DataError
+        When it is opened, beyond ``max_errors``: if a record is damaged, a file is cut, or a
+        feature is not what it is in other records; with file, offset, stream and the number of
+        the record.
+
+    References
+    ----------
+    https://www.tensorflow.org/tutorials/load_data/tfrecord
+
+    Examples
+    --------
+    >>> import sweephand as sh, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.tfrecord"
+    >>> examples = [{"tokens": [1, 2, 3], "label": 0}, {"tokens": [4, 5], "label": 1}]
+    >>> sh.tfrecord.write(path, examples)
+    2
+    >>> corpus = sh.TFRecordDeserializer(path, sh.StreamDefs(
+    ...     tokens=sh.StreamDef(dtype="int32", defines_mb_size=True), label=sh.StreamDef()))
+    >>> source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
+    >>> minibatch = source.next_minibatch(5)
+    >>> minibatch["tokens"].as_sequences(), minibatch["label"].values
+    ([array([1, 2, 3], dtype=int32), array([4, 5], dtype=int32)], array([0, 1]))
+    """
+
+    format = "tfrecord 1"
+
+    def __init__(
+        self,
+        files: Files,
+        streams: StreamDefs,
+        compression: Literal["auto", "gzip", "zlib"] | None = "auto",
+        verify_checksums: bool = True,
+        *,
+        max_expansion: int = 200,
+        index: Keep = "auto",
+        ids: RowIds | None = None,
+    ) -> None:
+        if compression not in ("auto", "gzip", "zlib", None):
+            raise ValueError(
+                f"compression must be 'auto', 'gzip', 'zlib' or None, got {compression!r}"
+            )
+        check_int("max_expansion", max_expansion, 1, 2**31)
+        super().__init__(find_files(files), streams, index, ids)
+        self._compression = compression
+        self._verify = verify_checksums
+        self._max_expansion = max_expansion
+        self._inflated: dict[str, InflatedFile] = {}
+        self.options = {
+            "compression": compression,
+            "verify_checksums": verify_checksums,
+            "max_expansion": max_expansion,
+        }
+
+    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+        """Decode every record once."""
+        scan = UnitScan()
+        compression = self._compression_of(file)
+        units: list[tuple[int, int, int]] = []  # begin, end, first record
+        scan.facts = {"compression": compression, "units": units}
+        try:
+            for run in self._runs(file, compression, advance):
+                self._add_unit(scan, file, run)
+                units.append((run.begin, run.end, run.first))
+        except StaleError:
+            raise
+        except DataError as error:
+            scan.add_error(error)  # what follows cannot be found
+        return scan
+
+    def read_units(
+        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Decode the records of some units."""
+        offset, _, first = facts["units"][begin]
+        stop = facts["units"][end - 1][1]
+        size = stop - offset
+        if facts["compression"] is None:
+            records = file.fetch(offset, size, PADDING)
+        else:
+            content = self._inflate(file, facts["compression"]).read(offset, size)
+            records = np.append(content, np.zeros(PADDING, np.uint8))
+        return self._decode(file, dict(self.kinds), _Run(records, offset, stop, first))
+
+    def check_facts(self, file: SourceFile, scan: Scan) -> None:
+        """Refuse units that are not runs of records which fill what is good of the file."""
+        facts = scan.facts["format"]
+        require(facts["compression"] in ("gzip", "zlib", None), "the compression")
+        if self._compression != "auto":
+            require(facts["compression"] == self._compression, "the compression")
+        begins, ends, firsts = check_runs(facts["units"], 3).T
+        is_all = (
+            np.array_equal(firsts, offsets_of(scan.arrays["rows"])[:-1])
+            and np.array_equal(begins[1:], ends[:-1])
+            and bool((ends > begins).all())
+        )
+        require(is_all and begins[:1].tolist() in ([], [0]), "units")
+        if facts["compression"] is None:
+            end = int(ends[-1]) if ends.size else 0
+            is_cut = bool(scan.facts["errors"])
+            require(end == file.size or (is_cut and end < file.size), "the end of the units")
+
+    def _compression_of(self, file: SourceFile) -> Compression | None:
+        if self._compression != "auto":
+            return self._compression
+        try:
+            head = file.read(0, min(file.size, 12))
+            _core.FrameFinder(file.path).feed(0, head)
+        except StaleError:
+            raise
+        except DataError:
+            return find_compression(file)
+        return None if head.size == 12 else find_compression(file)
+
+    def _inflate(self, file: SourceFile, compression: Compression) -> InflatedFile:
+        known = self._inflated.get(file.path)
+        if known is None:
+            known = InflatedFile(file, compression, self._max_expansion)
+            known = self._inflated.setdefault(file.path, known)
+        return known
+
+    def _runs(
+        self, file: SourceFile, compression: Compression | None, advance: Advance
+    ) -> Iterator[_Run]:
+        """Yield runs of whole records, until something is wrong with a frame."""
+        finder = _core.FrameFinder(file.path)
+        content = self._inflate(file, compression).open() if compression else open_to_scan(file)
+        pieces: list[bytes] = []  # from `begin` on
+        begin = num_records = at = told = 0
+        while piece := content.read(_UNIT_BYTES):
+            fault = _feed(finder, at, piece)
+            at += len(piece)
+            pieces.append(piece)
+            num_whole = finder.num_whole(at)
+            if num_whole > num_records:
+                joined = b"".join(pieces)
+                end = finder.offset_of(num_whole)
+                yield _Run(_pad(joined[: end - begin]), begin, end, num_records)
+                pieces, begin, num_records = [joined[end - begin :]], end, num_whole
+            if fault is not None:
+                raise fault
+            if finder.num_records:
+                _check_length(finder, file, None if compression else file.size)
+            advance(content.tell() - told)
+            told = content.tell()
+        finder.finish(at)
+
+    def _add_unit(self, scan: UnitScan, file: SourceFile, run: _Run) -> None:
+        if lacking := [name for name in self.definitions if name not in scan.kinds]:
+            keys = [self.fields[name] for name in lacking]
+            found = _core.find_kinds(keys, run.records, self._verify)
+            for name, kind in zip(lacking, found, strict=True):
+                if kind in KINDS:
+                    scan.kinds[name] = self._kind(name, KINDS[kind])
+        columns, wrong = self._decode(file, scan.kinds, run)
+        for name, column in zip(self.definitions, columns, strict=True):
+            scan.lengths.setdefault(name, []).append(column.lengths)
+        for row, error in wrong.items():
+            scan.add_error(error)
+            scan.damaged_rows.append(run.first + row)
+        scan.rows.append(columns[0].num_sequences)
+        scan.num_bytes.append(sum(column.num_bytes for column in columns))
+
+    def _kind(self, name: str, dtype: str) -> Kind:
+        shape = self.definitions[name].sample_shape or ()
+        return Kind(dtype, () if dtype == "bytes" else shape, is_ragged=True)
+
+    def _decode(
+        self, file: SourceFile, kinds: Mapping[str, Kind], run: _Run
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        fields = []
+        for name in self.definitions:
+            kind = kinds.get(name) or self._kind(name, "int64")  # without a value so far
+            fields.append(ExampleField(name, self.fields[name], kind.dtype, kind.shape))
+        return decode_examples(
+            fields,
+            run.records,
+            file=file.path,
+            offset=run.begin,
+            first=run.first,
+            verify_checksums=self._verify,
+        )
+
+
+class _Run(NamedTuple):
+    """Whole records: their bytes and padding, where they lie, and the number of the first."""
+
+    records: NDArray[np.uint8]
+    begin: int
+    end: int
+    first: int
+
+
+def _pad(records: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(records + bytes(PADDING), np.uint8)
+
+
+def _feed(finder: _core.FrameFinder, offset: int, piece: bytes) -> DataError | None:
+    """Look at the next bytes; return what is wrong with the head of a record."""
+    try:
+        finder.feed(offset, np.frombuffer(piece, np.uint8))
+    except DataError as error:
+        return error
+    return None
+
+
+def _check_length(finder: _core.FrameFinder, file: SourceFile, size: int | None) -> None:
+    """Refuse a record that is too long before its bytes are read."""
+    number = finder.num_records - 1
+    begin, end = finder.offset_of(number), finder.offset_of(number + 1)
+    if size is not None and end > size:
+        finder.finish(size)  # says so
+    if end - begin > _MOST_RECORD_BYTES:
+        raise DataError(
+            f"the record has {end - begin - 16} bytes; at most {_MOST_RECORD_BYTES} are read "
+            "at once",
+            file.path,
+            begin,
+            sequence=number,
+        )

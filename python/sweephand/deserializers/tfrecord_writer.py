@@ -1,0 +1,188 @@
+"""Examples encoded as messages of ``tf.train.Example``, and written to TFRecord files."""
+
+import gzip
+import struct
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.casts import as_array, cast
+
+Feature = bool | int | float | bytes | str | Sequence[object] | NDArray[np.generic]
+"""What one key of an example holds: numbers, bytes or text, one or a list of them."""
+
+
+def _varint(value: int) -> bytes:
+    """Return one length or tag."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _varints(values: NDArray[np.int64]) -> bytes:
+    """Return all values one after the other."""
+    places = np.arange(10, dtype=np.uint64) * np.uint64(7)
+    sevens = values.astype(np.uint64)[:, None] >> places  # (values, 10)
+    goes_on = np.zeros(sevens.shape, dtype=bool)
+    goes_on[:, :-1] = sevens[:, 1:] != 0
+    is_used = np.ones(sevens.shape, dtype=bool)
+    is_used[:, 1:] = goes_on[:, :-1]
+    encoded = (sevens & np.uint64(0x7F)).astype(np.uint8) | (goes_on.astype(np.uint8) << 7)
+    return encoded[is_used].tobytes()
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _encode_feature(key: str, value: Feature) -> bytes:
+    values = value if isinstance(value, list | tuple | np.ndarray) else [value]
+    texts = [
+        one.encode() if isinstance(one, str) else one
+        for one in values
+        if isinstance(one, bytes | str)
+    ]
+    if texts:
+        if len(texts) < len(values):
+            raise ValueError(f"feature {key!r} mixes bytes or text with other values")
+        return _field(1, b"".join(_field(1, text) for text in texts))
+    try:
+        array = as_array(f"feature {key!r}", values).reshape(-1)
+    except TypeError:
+        raise ValueError(f"feature {key!r} must hold integers, floats, bytes or text") from None
+    if array.size == 0:
+        return b""
+    if array.dtype.kind == "f":
+        try:
+            floats = cast(array, np.dtype(np.float32))
+        except ValueError as error:
+            raise ValueError(f"feature {key!r}: {error}") from None
+        return _field(2, _field(1, floats.astype("<f4").tobytes()))
+    if array.dtype.kind not in "biu":
+        raise ValueError(f"feature {key!r} must hold integers, floats, bytes or text")
+    return _field(3, _field(1, _varints(array.astype(np.int64))))
+
+
+def encode_example(features: Mapping[str, Feature]) -> bytes:
+    """Return the bytes of a ``tf.train.Example``.
+
+    Parameters
+    ----------
+    features : mapping of str to numbers, bytes or text, or arrays or lists of them
+        Integers and booleans are stored as int64, unsigned ones above 2^63 - 1 with the same
+        bits; floating-point numbers as float32; text in UTF-8. An array of any shape is stored
+        flat, in C order. An empty list is stored without a kind, which is read as one of any.
+
+    Returns
+    -------
+    bytes
+        The message, its features in the order of the mapping.
+
+    Raises
+    ------
+    ValueError
+        If a feature holds anything else, or several kinds.
+
+    Examples
+    --------
+    >>> encode_example({"a": [1, -1]}).hex(" ")
+    '0a 16 0a 14 0a 01 61 12 0f 1a 0d 0a 0b 01 ff ff ff ff ff ff ff ff ff 01'
+    """
+    entries = [
+        _field(1, _field(1, key.encode()) + _field(2, _encode_feature(key, value)))
+        for key, value in features.items()
+    ]
+    return _field(1, b"".join(entries))
+
+
+def encode_record(data: bytes) -> bytes:
+    """Return the data in its frame: length, checksum of the length, data, checksum of the data.
+
+    Examples
+    --------
+    >>> encode_record(b"abc").hex(" ")
+    '03 00 00 00 00 00 00 00 b0 99 49 0e 61 62 63 6e 57 f1 21'
+    """
+    length = struct.pack("<Q", len(data))
+    checksums = [_core.mask_crc(_core.crc32c(part)) for part in (length, data)]
+    return length + struct.pack("<I", checksums[0]) + data + struct.pack("<I", checksums[1])
+
+
+class _ZlibWriter:
+    """A file whose content is one zlib stream."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._compressor = zlib.compressobj()
+
+    def write(self, data: bytes) -> None:
+        self._file.write(self._compressor.compress(data))
+
+    def close(self) -> None:
+        self._file.write(self._compressor.flush())
+
+
+def write(
+    path: str | PathLike[str],
+    examples: Iterable[Mapping[str, Feature] | bytes],
+    *,
+    compression: Literal["gzip", "zlib"] | None = None,
+) -> int:
+    """Write a TFRecord file.
+
+    Parameters
+    ----------
+    path : path
+        The file. It is there only when all of it has been written.
+    examples : iterable of mappings or bytes
+        Each a record: what `encode_example` takes, or bytes to store as they are.
+    compression : {None, "gzip", "zlib"}
+        How the whole file is compressed. Compressed files have no random access.
+
+    Returns
+    -------
+    int
+        The number of records.
+
+    Raises
+    ------
+    ValueError
+        If an example cannot be encoded, or the compression is another one.
+    OSError
+        If the file cannot be written.
+
+    References
+    ----------
+    https://www.tensorflow.org/tutorials/load_data/tfrecord
+    """
+    if compression not in (None, "gzip", "zlib"):
+        raise ValueError(f"compression must be None, 'gzip' or 'zlib', got {compression!r}")
+    path = Path(path)
+    unfinished = path.with_name(path.name + ".tmp")
+    count = 0
+    try:
+        with unfinished.open("wb") as file:
+            # No name and time in the file: equal records give equal bytes.
+            writer: BinaryIO | gzip.GzipFile | _ZlibWriter = file
+            if compression == "gzip":
+                writer = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+            elif compression == "zlib":
+                writer = _ZlibWriter(file)
+            for example in examples:
+                data = example if isinstance(example, bytes) else encode_example(example)
+                writer.write(encode_record(data))
+                count += 1
+            writer.close()
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return count

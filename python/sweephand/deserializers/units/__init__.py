@@ -1,0 +1,1 @@
+"""What the formats share that are read in units: rows of files, in runs."""

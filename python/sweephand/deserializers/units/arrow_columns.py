@@ -1,0 +1,263 @@
+"""Arrow arrays as columns: their buffers as they are, where the layout allows.
+
+A list is a sequence and a scalar is one sample; fixed-size lists, and the innermost lists where
+a shape asks for them, are samples of several numbers; strings and binary are bytes. A row with
+a null anywhere is wrong, and so is one whose innermost lists do not have the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.columns import ColumnData, bytes_column, spread
+
+# Extension types whose storage says all; others would need code that is not ours.
+_TRANSPARENT = ("arrow.json", "arrow.uuid", "arrow.bool8")
+
+_IS_NULL = "is null, or has a null in it"
+
+
+def pick(batch: Any, name: str) -> Any:
+    """Return a field of a batch or table; ``a.b`` is the field b of the struct a.
+
+    Raises
+    ------
+    ValueError
+        If there is none, naming those that are there.
+    """
+    names = batch.schema.names
+    if names.count(name) == 1:
+        return batch.column(name)
+    if name in names:
+        raise ValueError(f"there are {names.count(name)} fields {name!r}")
+    outer, _, inner = name.partition(".")
+    if names.count(outer) == 1:
+        array = batch.column(outer)
+        if pa.types.is_struct(array.type) and array.type.get_field_index(inner) >= 0:
+            return pc.struct_field(array, inner)
+    raise ValueError(f"there is no field {name!r}, there are: {', '.join(names)}")
+
+
+def convert(
+    array: Any, shape: tuple[int, ...] | None = None
+) -> tuple[ColumnData, dict[int, str]]:
+    """Return an Arrow array as a column, one row per entry.
+
+    Parameters
+    ----------
+    array : pyarrow.Array
+        Its buffers are used, not copied, unless they hold bits or 32-bit offsets.
+    shape : tuple of int, optional
+        Of one sample, if it is asked for; by default what the fixed-size lists make.
+
+    Returns
+    -------
+    column : ColumnData
+        Rows that are wrong are empty, or one sample of zeros.
+    wrong : dict
+        Row to what is wrong with it.
+
+    Raises
+    ------
+    TypeError
+        If the type cannot be served, naming it.
+    ValueError
+        If the type cannot have the shape, or offsets are damaged.
+    """
+    nested = _open(array)
+    sample_levels = _sample_levels(nested, shape, array.type)
+    wrong = dict.fromkeys(nested.null_rows(), _IS_NULL)
+    for depth, extent in sample_levels:
+        for row in nested.rows_of_other_length(depth, extent):
+            wrong.setdefault(row, f"has samples of another shape than {shape}")
+    if not wrong:
+        return nested.to_column([extent for _, extent in sample_levels]), {}
+    is_good = np.ones(len(array), np.bool_)
+    is_good[list(wrong)] = False
+    column, _ = convert(array.filter(pa.array(is_good)), shape)
+    return spread(column, np.flatnonzero(is_good), len(array)), wrong
+
+
+@dataclass(frozen=True)
+class _Nested:
+    """An array taken apart: lists within lists, and the values of the innermost.
+
+    Attributes
+    ----------
+    arrays : list of pyarrow.Array
+        That of every level, the outermost first, and the values; only their nulls matter.
+    offsets : list of ndarray of int64
+        Where each list of a level begins in the next one, and the end.
+    fixed : list of bool
+        Whether the type says how long the lists of a level are.
+    """
+
+    arrays: Sequence[Any]
+    offsets: Sequence[NDArray[np.int64]]
+    fixed: Sequence[bool]
+
+    def rows(self, entries: NDArray[np.integer], depth: int) -> list[int]:
+        """Return the rows that hold these entries of a level."""
+        for offsets in reversed(self.offsets[:depth]):
+            entries = np.searchsorted(offsets, entries, side="right") - 1
+        rows: list[int] = np.unique(entries).tolist()
+        return rows
+
+    def null_rows(self) -> list[int]:
+        """Return the rows with a null at any level."""
+        return [
+            row
+            for depth, array in enumerate(self.arrays)
+            if array.null_count
+            for row in self.rows(np.flatnonzero(array.is_null().to_numpy(False)), depth)
+        ]
+
+    def rows_of_other_length(self, depth: int, wanted: int) -> list[int]:
+        """Return the rows that have a list of another length at a level."""
+        return self.rows(np.flatnonzero(np.diff(self.offsets[depth]) != wanted), depth)
+
+    def to_column(self, shape: Sequence[int]) -> ColumnData:
+        """Return the column; all lists at the innermost levels have this shape."""
+        is_ragged = len(self.offsets) > len(shape)
+        sample_offsets = self.offsets[0] if is_ragged else None
+        values = self.arrays[-1]
+        if _is_bytes(values.type):
+            return bytes_column(*_open_bytes(values), sample_offsets)
+        numbers = _numbers(values).reshape(-1, *shape)
+        return ColumnData(numbers, numbers.dtype, tuple(shape), len(numbers), sample_offsets)
+
+
+def _open(array: Any) -> _Nested:
+    arrays, offsets, fixed = [_storage(array)], [], []
+    while _is_list(arrays[-1].type):
+        begins, child = _open_list(arrays[-1])
+        offsets.append(begins)
+        fixed.append(pa.types.is_fixed_size_list(arrays[-1].type))
+        arrays.append(_storage(child))
+    return _Nested(arrays, offsets, fixed)
+
+
+def _sample_levels(
+    nested: _Nested, shape: tuple[int, ...] | None, kind: Any
+) -> list[tuple[int, int]]:
+    """Return the levels whose lists make samples, and how long each list must be."""
+    depth = len(nested.fixed)
+    if shape is None:
+        first = depth
+        while first > 0 and nested.fixed[first - 1]:
+            first -= 1
+        types = [array.type for array in nested.arrays]
+        levels = [(level, types[level].list_size) for level in range(first, depth)]
+    else:
+        first = depth - len(shape)
+        if first < 0:
+            raise ValueError(f"{kind} cannot make samples of shape {shape}")
+        levels = list(zip(range(first, depth), shape, strict=True))
+    if first > 1:
+        raise TypeError(
+            f"{kind} is lists of lists; if the inner ones are samples of equal length, give "
+            "their shape"
+        )
+    if levels and _is_bytes(nested.arrays[-1].type):
+        raise TypeError(f"{kind}: bytes cannot be part of a sample of several")
+    return levels
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+    )
+
+
+def _is_bytes(kind: Any) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def _storage(array: Any) -> Any:
+    """Return what an array of an extension or dictionary type stands for."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        if kind.extension_name not in _TRANSPARENT:
+            raise TypeError(f"the extension type {kind.extension_name!r} is not supported")
+        return _storage(array.storage)
+    if pa.types.is_dictionary(kind):
+        return _storage(array.dictionary_decode())
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return array.cast(pa.large_binary())
+    return array
+
+
+def _open_list(array: Any) -> tuple[NDArray[np.int64], Any]:
+    """Return where each list begins in its child, and the child."""
+    if pa.types.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        child = array.values.slice(array.offset * size, len(array) * size)
+        return np.arange(len(array) + 1, dtype=np.int64) * size, child
+    wide = pa.types.is_large_list(array.type)
+    begins = _offsets(array, wide, len(array.values))
+    return begins - begins[0], array.values.slice(begins[0], begins[-1] - begins[0])
+
+
+def _open_bytes(array: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return all bytes, and where each entry begins in them."""
+    kind = array.type
+    if pa.types.is_fixed_size_binary(kind):
+        size = kind.byte_width
+        begins = np.arange(len(array) + 1, dtype=np.int64) * size
+        return _buffer(array, 1, np.dtype(np.uint8))[array.offset * size :][
+            : begins[-1]
+        ], begins
+    wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    values = _buffer(array, 2, np.dtype(np.uint8))
+    begins = _offsets(array, wide, len(values))
+    return values[begins[0] : begins[-1]], begins - begins[0]
+
+
+def _offsets(array: Any, wide: bool, end: int) -> NDArray[np.int64]:
+    """Return the offsets of lists or bytes, which may lie; `end` is the length of the child."""
+    if len(array) == 0:
+        return np.zeros(1, np.int64)
+    stored = _buffer(array, 1, np.dtype(np.int64 if wide else np.int32))
+    begins = stored[array.offset :][: len(array) + 1].astype(np.int64)
+    if len(begins) <= len(array) or begins[0] < 0 or begins[-1] > end:
+        raise ValueError("offsets reach beyond the data")
+    _core.check_offsets(begins - begins[0], int(begins[-1] - begins[0]))
+    return begins
+
+
+def _numbers(array: Any) -> NDArray[Any]:
+    kind = array.type
+    if pa.types.is_boolean(kind):
+        booleans: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        return booleans
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        hint = "; name a field of it, such as 'a.b'" if pa.types.is_struct(kind) else ""
+        raise TypeError(f"{kind} is not supported{hint}")
+    dtype = np.dtype(kind.to_pandas_dtype())
+    numbers = _buffer(array, 1, dtype)[array.offset :][: len(array)]
+    if len(numbers) < len(array):
+        raise ValueError("there are fewer values than rows")
+    return numbers
+
+
+def _buffer(array: Any, number: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    buffer = array.buffers()[number]
+    if buffer is None:
+        return np.empty(0, dtype)
+    return np.frombuffer(buffer, dtype, buffer.size // dtype.itemsize)

@@ -1,0 +1,115 @@
+"""What the formats share that pyarrow decodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sweephand.corpus.columns import ColumnData, concat_columns
+from sweephand.deserializers.units.arrow_columns import convert, pick
+from sweephand.deserializers.units.indexed import IndexedDeserializer, Kind, UnitScan
+from sweephand.errors import DataError
+from sweephand.files.range_reader import RangeReader
+from sweephand.files.source_file import LocalFile, SourceFile
+
+# One that decodes to more is refused: a whole unit is in memory at a time.
+MAX_UNIT_BYTES = 1 << 30
+
+
+class ArrowUnits(IndexedDeserializer):
+    """Serve rows of record batches."""
+
+    def to_columns(
+        self, batches: Sequence[Any], path: str
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Return the streams of some batches, and what is wrong with which of their rows."""
+        wrong: dict[int, DataError] = {}
+        columns = [
+            concat_columns(self._convert_all(name, batches, path, wrong))
+            for name in self.definitions
+        ]
+        return columns, wrong
+
+    def add_kinds(self, scan: UnitScan, schema: Any, path: str) -> None:
+        """Say what the streams of a file are, which only the schema needs to be known for."""
+        empty = empty_batch(schema)
+        for name in self.definitions:
+            scan.kinds[name] = Kind.of(self._convert(name, empty, path)[0])
+
+    def add_rows(
+        self, scan: UnitScan, batches: Sequence[Any], streams: Sequence[str], path: str
+    ) -> None:
+        """Add what some streams of the rows of a unit say: their lengths, and what is wrong."""
+        first = sum(scan.rows)
+        wrong: dict[int, DataError] = {}
+        for name in streams:
+            columns = self._convert_all(name, batches, path, wrong)
+            if scan.kinds[name].is_ragged:
+                scan.lengths.setdefault(name, []).extend(one.lengths for one in columns)
+        for row, error in sorted(wrong.items()):
+            scan.add_error(
+                DataError(error.reason, path, stream=error.stream, sequence=first + row)
+            )
+            scan.damaged_rows.append(first + row)
+
+    def add_lost_rows(self, scan: UnitScan, num_rows: int, error: DataError) -> None:
+        """Add the rows of a unit that cannot be read."""
+        scan.add_error(error)
+        first = sum(scan.rows)
+        scan.damaged_rows += range(first, first + num_rows)
+        for name, kind in scan.kinds.items():
+            if kind.is_ragged:
+                scan.lengths.setdefault(name, []).append(np.zeros(num_rows, np.int64))
+
+    def _convert_all(
+        self, name: str, batches: Sequence[Any], path: str, wrong: dict[int, DataError]
+    ) -> list[ColumnData]:
+        columns = []
+        row = 0
+        for batch in batches:
+            column, reasons = self._convert(name, batch, path)
+            columns.append(column)
+            for number, reason in reasons.items():
+                told = f"the field {self.fields[name]!r} {reason}"
+                error = DataError(told, path, stream=name, sequence=row + number)
+                wrong.setdefault(row + number, error)
+            row += batch.num_rows
+        return columns
+
+    def _convert(self, name: str, batch: Any, path: str) -> tuple[ColumnData, dict[int, str]]:
+        try:
+            array = pick(batch, self.fields[name])
+            return convert(array, self.definitions[name].sample_shape)
+        except (TypeError, ValueError) as error:
+            raise DataError(str(error), path, stream=name) from error
+
+
+def empty_batch(schema: Any) -> Any:
+    """Return a record batch without rows."""
+    return pa.RecordBatch.from_arrays([pa.array([], one.type) for one in schema], schema=schema)
+
+
+@contextmanager
+def data_errors(path: str, what: str) -> Iterator[None]:
+    """Turn what pyarrow says of damaged bytes into DataError; errors of the system stay."""
+    try:
+        yield
+    except DataError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise DataError(f"{what} cannot be decoded: {error}", path) from error
+
+
+def open_source(file: SourceFile) -> Any:
+    """Open a file for pyarrow; a local one without Python between, if it knows the name."""
+    is_text = file.path.isascii() or file.path.encode(errors="ignore").decode() == file.path
+    if isinstance(file, LocalFile) and is_text:
+        file.check_unchanged()  # pyarrow would wait for the writer of a pipe of that name
+        return pa.OSFile(file.path)
+    return pa.PythonFile(RangeReader(file), "r")

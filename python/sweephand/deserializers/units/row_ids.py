@@ -1,0 +1,100 @@
+"""Ids of the user's own for rows of files: given as a list, or read from a field of theirs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.casts import unmasked
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.deserializers.units.rows import Rows
+from sweephand.errors import DataError
+
+if TYPE_CHECKING:
+    from sweephand.deserializers.units.indexed import IndexedDeserializer
+
+RowIds = str | Sequence[str] | Sequence[int] | NDArray[np.generic]
+
+_MOST_ERRORS = 2**62  # what is wrong with a row is counted where its streams are read
+
+
+def names_of_rows(deserializer: IndexedDeserializer, ids: RowIds, rows: Rows) -> list[str]:
+    """Return the id of every sequence.
+
+    Parameters
+    ----------
+    deserializer : IndexedDeserializer
+        Its files are read once more where `ids` is a field.
+    ids : str, or sequence of str or int
+        The field of integers or texts, one for each row, or one id for each sequence.
+
+    Raises
+    ------
+    DataError
+        If a row has no id, or several.
+    ValueError
+        If there are not as many ids as sequences.
+    """
+    if isinstance(ids, str):
+        names = _read(deserializer, ids, rows)
+        order = deserializer.order
+        return names if order is None else [names[row] for row in order.tolist()]
+    given = [str(one) for one in np.asarray(unmasked("ids", ids)).tolist()]
+    count = int(rows.chunk_sequences.sum())
+    if len(given) != count:
+        raise ValueError(f"{len(given)} ids are given for {count} sequences")
+    return given
+
+
+def _read(deserializer: IndexedDeserializer, field: str, rows: Rows) -> list[str]:
+    alone = copy.copy(deserializer)
+    alone.ids = alone.order = None
+    alone.definitions = StreamDefs(id=StreamDef(field=field))
+    alone.fields = {"id": field}
+    alone.kinds = {}
+    opened = alone.open(Ledger(_MOST_ERRORS))
+    names: list[str] = []
+    for chunk in range(len(opened.chunk_sequences)):
+        ((values, sample_offsets, element_offsets, _),) = opened.core.load(chunk)
+        for one in _values(values, sample_offsets, element_offsets):
+            row = len(names)
+            file, place = rows.index.files[rows.file_of(row)], rows.row_in_file(row)
+            if not rows.is_served[row]:  # a damaged one, whatever is left of it
+                one = f"{file.name}__{place}"
+            if not isinstance(one, str):
+                raise DataError(
+                    f"a row has one integer or text in {field!r}, the field of its id",
+                    file.path,
+                    stream=field,
+                    sequence=place,
+                )
+            names.append(one)
+    return names
+
+
+def _values(
+    values: NDArray[Any],
+    sample_offsets: NDArray[np.int64] | None,
+    element_offsets: NDArray[np.int64] | None,
+) -> list[str | list[Any]]:
+    """Return the id of every row as text; a list of what stands there if that is none."""
+    found: list[Any] = values.tolist()
+    if element_offsets is not None:
+        content = values.tobytes()
+        found = [
+            content[begin:end].decode(errors="surrogateescape")
+            for begin, end in pairwise(element_offsets.tolist())
+        ]
+    elif values.dtype.kind in "iu":
+        found = [str(one) for one in found]
+    if sample_offsets is None:
+        rows = [[one] for one in found]
+    else:
+        rows = [found[begin:end] for begin, end in pairwise(sample_offsets.tolist())]
+    return [row[0] if len(row) == 1 and isinstance(row[0], str) else row for row in rows]

@@ -1,0 +1,187 @@
+"""The rows of indexed files as sequences: sizes, ids and chunks, known without reading them.
+
+::
+
+    files   | a.parquet          | b.parquet | c.parquet    |
+    units   | unit | unit | unit | unit      | unit | unit  |   what can be read by itself
+    chunks  | chunk       | chunk            | chunk | chunk |   some MB of units each
+    rows    one sequence each; the damaged ones keep their places, and are skipped
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.ids import SequenceIds, ShardIds
+from sweephand.corpus.ledger import Ledger
+from sweephand.deserializers.deserializer import Sizing, Stored, chunk_starts, sum_chunks
+from sweephand.errors import DataError
+from sweephand.files.index_file import Index
+
+CHUNK_BYTES = 8 << 20
+
+
+class Rows:
+    """Which rows there are, how long they are, and in which chunk they lie.
+
+    Parameters
+    ----------
+    index : Index
+        Arrays "rows" and "num_bytes" per unit, and "damaged_rows".
+    lengths : dict of (ndarray of uint32, shape (rows,), or None)
+        Samples of every row per stream; None: one each.
+    size_stream : str or None
+        The stream that defines the size, if one of these does; None: the longest.
+    ledger : Ledger
+        Where rows without samples are counted.
+    order : ndarray of int64, optional
+        The row that each sequence is; by default the rows one after the other.
+    chunk_per_unit : bool
+        Units are not joined to chunks.
+
+    Attributes
+    ----------
+    unit_rows : ndarray of int64, shape (units + 1,)
+        The first row of every unit, and the end.
+    chunk_units : ndarray of int64, shape (chunks + 1,)
+        The first unit of every chunk, and the end.
+    is_served : ndarray of bool, shape (rows,)
+        False for those that are damaged or empty: one sample each, and skipped.
+    chunk_sequences : ndarray of uint64
+        Sequences in every chunk of the corpus.
+    ids : SequenceIds
+    stored : see `Opened`
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        lengths: Mapping[str, NDArray[np.uint32] | None],
+        size_stream: str | None,
+        ledger: Ledger,
+        *,
+        order: NDArray[np.int64] | None = None,
+        chunk_per_unit: bool = False,
+    ) -> None:
+        num_bytes = index.arrays["num_bytes"]
+        self.index = index
+        self.unit_rows = offsets_of(index.arrays["rows"])
+        self.chunk_units = (
+            np.arange(len(num_bytes) + 1) if chunk_per_unit else cut_chunks(num_bytes)
+        )
+        self._num_rows = int(self.unit_rows[-1])
+        self._file_rows = self.unit_rows[index.starts["rows"]]
+        self.lengths = dict(lengths)
+        self.is_served = np.ones(self._num_rows, np.bool_)
+        self.is_served[self._damaged()] = False
+        self._leave_out_empty(size_stream, ledger)
+        if not self.is_served.all():
+            self.lengths = {name: self._only_served(own) for name, own in lengths.items()}
+        self._choose(order)
+
+    def size_by(self, stream: str | None) -> Sizing:
+        """Return the sizes of all sequences, in samples of a stream; None: of the longest."""
+        sizes = self._sizes(stream)
+        if sizes is None:
+            return Sizing(_core.CommonSize(1), self.chunk_sequences)
+        if self.stored is not None:
+            sizes = sizes[self.stored.numbers]
+        samples = sum_chunks(sizes, offsets_of(self.chunk_sequences.astype(np.int64)))
+        if sizes.min() == sizes.max():
+            return Sizing(_core.CommonSize(int(sizes[0])), samples)
+        return Sizing(_core.StoredSizes(sizes), samples)
+
+    @property
+    def sample_bytes(self) -> float:
+        """Mean bytes of a row for one sample of the longest stream."""
+        sizes = self._sizes(None)
+        num_samples = self._num_rows if sizes is None else int(sizes.sum(dtype=np.int64))
+        return int(self.index.arrays["num_bytes"].sum()) / max(1, num_samples)
+
+    def rows_of(self, begin: int, end: int) -> slice:
+        """Return the rows of units ``[begin, end)``."""
+        return slice(int(self.unit_rows[begin]), int(self.unit_rows[end]))
+
+    def lengths_of(self, stream: str, rows: slice) -> NDArray[np.uint32]:
+        """Return the samples of some rows; 0 for ragged ones that are not served."""
+        lengths = self.lengths[stream]
+        return np.ones(rows.stop - rows.start, np.uint32) if lengths is None else lengths[rows]
+
+    def row_in_file(self, row: int) -> int:
+        """Return the number of a row among those of its file."""
+        return row - int(self._file_rows[self.file_of(row)])
+
+    def file_of(self, row: int) -> int:
+        """Return the number of the file that a row lies in."""
+        return int(np.searchsorted(self._file_rows, row, side="right")) - 1
+
+    def _damaged(self) -> NDArray[np.int64]:
+        counts = np.diff(self.index.starts["damaged_rows"])
+        return np.repeat(self._file_rows[:-1], counts) + self.index.arrays["damaged_rows"]
+
+    def _sizes(self, stream: str | None) -> NDArray[np.uint32] | None:
+        """Return the sizes of all rows; None: one sample each."""
+        sizes = self._samples(stream)
+        return None if sizes is None else np.where(self.is_served, sizes, np.uint32(1))
+
+    def _samples(self, stream: str | None) -> NDArray[np.uint32] | None:
+        """Return the samples of all rows, 0 of those that are damaged; None: one each."""
+        chosen = list(self.lengths.values()) if stream is None else [self.lengths[stream]]
+        known = [lengths for lengths in chosen if lengths is not None]
+        if not known:
+            return None
+        sizes: NDArray[np.uint32] = known[0] if len(known) == 1 else np.maximum.reduce(known)
+        return sizes if len(known) == len(chosen) else np.maximum(sizes, 1)
+
+    def _leave_out_empty(self, stream: str | None, ledger: Ledger) -> None:
+        sizes = self._samples(stream)
+        if sizes is None:
+            return
+        empty = np.flatnonzero((sizes == 0) & self.is_served)
+        where = "any stream" if stream is None else f"stream {stream!r}, which defines its size"
+        for row in empty.tolist():
+            ledger.add(
+                DataError(
+                    f"the sequence has no sample in {where}",
+                    self.index.files[self.file_of(row)].path,
+                    sequence=self.row_in_file(row),
+                )
+            )
+        self.is_served[empty] = False
+
+    def _only_served(self, lengths: NDArray[np.uint32] | None) -> NDArray[np.uint32] | None:
+        return None if lengths is None else np.where(self.is_served, lengths, np.uint32(0))
+
+    def _choose(self, order: NDArray[np.int64] | None) -> None:
+        """Find the order and the chunks of the sequences, and how they are called."""
+        stored_counts = np.diff(self.unit_rows[self.chunk_units]).astype(np.uint64)
+        if not self.is_served.any():
+            raise DataError("the corpus is empty: no sequences", self.index.files[0].path)
+        names = [file.name for file in self.index.files]
+        self.stored: Stored | None = None
+        self.chunk_sequences = stored_counts
+        self.ids: SequenceIds = ShardIds(names, self._file_rows.tolist())
+        if order is None:
+            return
+        self.ids = ShardIds(names[:1], [0, len(order)])
+        bounds = chunk_starts(len(order), -(-len(order) // len(stored_counts)))
+        self.chunk_sequences = np.diff(bounds).astype(np.uint64)
+        self.stored = Stored(stored_counts, self._sizes(None), order.astype(np.uint64))
+
+
+def cut_chunks(num_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the first unit of every chunk, and the end.
+
+    A chunk ends with the unit that fills it up to `CHUNK_BYTES`: large files are split between
+    units and small ones joined. It depends on nothing but the units, as the order does.
+    """
+    if not num_bytes.size:
+        return np.zeros(1, np.int64)
+    begins = np.append(0, np.cumsum(num_bytes)[:-1])
+    starts = np.flatnonzero(np.diff(begins // CHUNK_BYTES, prepend=-1))
+    return np.append(starts, len(num_bytes)).astype(np.int64)

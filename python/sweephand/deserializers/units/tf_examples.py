@@ -1,0 +1,139 @@
+"""Records of ``tf.train.Example`` messages as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.columns import ColumnData, spread
+from sweephand.errors import DataError
+
+PADDING = _core.EXAMPLE_PADDING
+"""Bytes behind records that the decoder may read."""
+
+KINDS = {
+    _core.FeatureKind.int64: "int64",
+    _core.FeatureKind.float: "float32",
+    _core.FeatureKind.bytes: "bytes",
+}
+_KIND_OF = {name: kind for kind, name in KINDS.items()}
+_MOST_ITEMS = 2**62
+
+
+@dataclass(frozen=True)
+class ExampleField:
+    """One feature of every example as a stream.
+
+    Attributes
+    ----------
+    name : str
+        The stream.
+    key : str
+        The feature.
+    dtype : {"int64", "float32", "bytes"}
+        What the feature holds.
+    shape : tuple of int
+        Of one sample; ``()`` for bytes.
+    is_ragged : bool
+        Whether an example has any number of samples, none if it lacks the feature; or one.
+    """
+
+    name: str
+    key: str
+    dtype: str
+    shape: tuple[int, ...] = ()
+    is_ragged: bool = True
+
+    def to_core(self) -> _core.ExampleStream:
+        """Return what the core decodes."""
+        return _core.ExampleStream(
+            key=self.key,
+            kind=_KIND_OF[self.dtype],
+            sample_elements=int(np.prod(self.shape, dtype=np.int64)),
+            is_sequence=self.is_ragged,
+            is_required=not self.is_ragged,
+        )
+
+
+def decode_examples(
+    fields: Sequence[ExampleField],
+    records: NDArray[np.uint8],
+    *,
+    file: str,
+    offset: int = 0,
+    first: int = 0,
+    verify_checksums: bool = True,
+) -> tuple[list[ColumnData], dict[int, DataError]]:
+    """Decode records that lie one behind the other.
+
+    Parameters
+    ----------
+    fields : sequence of ExampleField
+    records : ndarray of uint8
+        Whole records, and `PADDING` more bytes of any value.
+    file, offset, first
+        Where they come from: the file, the byte where they begin in it, and the number of the
+        first record.
+
+    Returns
+    -------
+    columns : list of ColumnData
+        One per field, a sequence per record. Those of damaged records are empty, or zero.
+    wrong : dict
+        What is wrong with such a record, counted from the first one here.
+
+    Raises
+    ------
+    DataError
+        If the frame of a record is damaged.
+    """
+    ledger = _core.Ledger(_MOST_ITEMS)
+    found = _core.decode_records(
+        [field.to_core() for field in fields],
+        records,
+        file,
+        offset,
+        first,
+        verify_checksums,
+        ledger,
+    )
+    names = {field.key: field.name for field in fields}
+    wrong = {}
+    for item in ledger.items:
+        number = int(item.sequence or 0)
+        stream = None if item.stream is None else names[item.stream]
+        wrong[number - first] = DataError(
+            item.reason, file, item.offset, stream=stream, sequence=number
+        )
+    num_records = len(found[0][1]) - 1
+    good = np.setdiff1d(np.arange(num_records), list(wrong)) if wrong else None
+    columns = [
+        _to_column(field, arrays, good, num_records)
+        for field, arrays in zip(fields, found, strict=True)
+    ]
+    return columns, wrong
+
+
+def _to_column(
+    field: ExampleField,
+    arrays: tuple[NDArray[np.generic], NDArray[np.int64], NDArray[np.int64] | None, object],
+    good: NDArray[np.int64] | None,
+    num_records: int,
+) -> ColumnData:
+    values, sample_offsets, element_offsets, _ = arrays
+    is_bytes = field.dtype == "bytes"
+    column = ColumnData(
+        values=values.view(np.uint8) if is_bytes else values.reshape(-1, *field.shape),
+        dtype=np.dtype(np.uint8 if is_bytes else field.dtype),
+        shape=field.shape,
+        num_samples=int(sample_offsets[-1]),
+        sample_offsets=sample_offsets if field.is_ragged else None,
+        element_offsets=element_offsets,
+    )
+    if field.is_ragged or good is None:
+        return column
+    return spread(column, good, num_records)

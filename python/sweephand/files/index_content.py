@@ -1,0 +1,219 @@
+"""The bytes of an index file, and that they can be.
+
+::
+
+    | "SWEEPIDX" | u32 version | u32 0 | u64 header bytes | header digest: 32 hex digits |
+    | header: JSON | 0 ... | array | 0 ... | array | ...        arrays begin at multiples of 64
+
+Numbers are little endian. The header says of every array its name, dtype, place, digest and how
+much of it belongs to each file; of every file its name, size and tag; and what the index is of.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.errors import DataError
+from sweephand.files.source_file import open_regular
+
+_MAGIC = b"SWEEPIDX"
+_VERSION = 1
+_PREFIX = 8 + 4 + 4 + 8 + 32
+_ALIGNMENT = 64
+_DTYPE = re.compile(r"[<|][biuf][1248]")
+
+Arrays = Mapping[str, NDArray[Any]]
+Described = tuple[str, int, str]
+"""Name, size and tag of a file."""
+
+
+@dataclass(frozen=True)
+class IndexContent:
+    """What lies in an index file.
+
+    Attributes
+    ----------
+    described : list of (name, size, tag)
+        The files that it is of.
+    facts : list of dict
+        One per file.
+    arrays : dict of ndarray
+        Each of all files, one behind the other; read-only.
+    starts : dict of ndarray of int64, shape (files + 1,)
+        Where each file's part of an array begins, and the end.
+    """
+
+    described: Sequence[Described]
+    facts: Sequence[Mapping[str, Any]]
+    arrays: Arrays
+    starts: Mapping[str, NDArray[np.int64]]
+
+
+def write_index(path: Path, content: IndexContent, meaning: Mapping[str, Any]) -> None:
+    """Write to a name of its own, to the disk, and rename: readers see all of it or nothing.
+
+    Raises
+    ------
+    OSError
+        If the system refuses; nothing is left behind.
+    """
+    arrays = {name: np.ascontiguousarray(one) for name, one in sorted(content.arrays.items())}
+    described = {
+        name: {
+            "dtype": array.dtype.newbyteorder("<").str,
+            "shape": array.shape,
+            "starts": content.starts[name].tolist(),
+            "digest": digest_of(array.data),
+        }
+        for name, array in arrays.items()
+    }
+    header = to_json(
+        {
+            "meaning": meaning,
+            "files": content.described,
+            "facts": content.facts,
+            "arrays": described,
+        }
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with unfinished.open("xb") as out:
+            out.write(_MAGIC + _VERSION.to_bytes(4, "little") + bytes(4))
+            out.write(len(header).to_bytes(8, "little") + digest_of(header).encode() + header)
+            for array in arrays.values():
+                out.write(bytes(-out.tell() % _ALIGNMENT))
+                out.write(array.data)
+            out.flush()
+            os.fsync(out.fileno())
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def read_index(
+    path: Path, meaning: Mapping[str, Any], owners: Collection[int]
+) -> IndexContent | None:
+    """Return what an index file holds; None if it is absent or of no use.
+
+    Of no use is what is damaged, as it can be built again, what no writer can have written, and
+    what belongs to a user who is none of `owners`: whoever writes an index decides what is
+    read.
+    """
+    try:
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_uid not in owners:
+                return None
+            header = _read_header(file)
+            if header["meaning"] != meaning:
+                return None
+            files = _check_files(header["files"])
+            facts = _checked(header["facts"], list, dict)
+            if len(facts) != len(files):
+                raise ValueError("facts of other files")
+            arrays, starts = {}, {}
+            for name, one in _checked(header["arrays"], dict, dict).items():
+                arrays[name] = _read_array(file, one)
+                starts[name] = _check_starts(one["starts"], len(files), len(arrays[name]))
+        return IndexContent(files, facts, arrays, starts)
+    except (DataError, OSError, ValueError, KeyError, TypeError, IndexError):
+        return None
+    except (RecursionError, MemoryError, OverflowError):  # JSON may be as deep as it is long
+        return None
+
+
+def to_json(value: object) -> bytes:
+    """Return a value in the one way that it is written."""
+    return json.dumps(value, sort_keys=True).encode()
+
+
+def digest_of(content: bytes | memoryview) -> str:
+    """Return what tells that bytes are the same."""
+    digest = _core.Digest()
+    digest.update(content)
+    return digest.hex()
+
+
+def _read_header(file: BinaryIO) -> dict[str, Any]:
+    prefix = file.read(_PREFIX)
+    if prefix[:8] != _MAGIC or int.from_bytes(prefix[8:12], "little") != _VERSION:
+        raise ValueError("no index of this version")
+    header = _read_bytes(file, int.from_bytes(prefix[16:24], "little"))
+    if digest_of(header).encode() != prefix[24:]:
+        raise ValueError("the header is damaged")
+    found: dict[str, Any] = _checked(json.loads(header), dict)
+    return found
+
+
+def _checked(value: Any, kind: type, inner: type | None = None) -> Any:
+    """Return a value if it, and all that it holds, is of a type."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{kind.__name__} expected")
+    held: Any = ()
+    if inner is not None:
+        held = value.values() if isinstance(value, dict) else value
+    for one in held:
+        _checked(one, inner or object)
+    return value
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _check_files(value: Any) -> list[Described]:
+    files = [(name, size, tag) for name, size, tag in _checked(value, list, list)]
+    for name, size, tag in files:
+        if not (isinstance(name, str) and _is_count(size) and isinstance(tag, str)):
+            raise TypeError("no description of a file")
+    if not files or len(set(files)) < len(files):
+        raise ValueError("no files, or one of them twice")
+    return files
+
+
+def _check_starts(value: Any, num_files: int, length: int) -> NDArray[np.int64]:
+    if not all(map(_is_count, _checked(value, list))):
+        raise TypeError("no places")
+    starts = np.array(value, np.int64)
+    is_rising = len(starts) == num_files + 1 and bool((starts[1:] >= starts[:-1]).all())
+    if not is_rising or starts[0] != 0 or starts[-1] != length:
+        raise ValueError("parts of files that cannot be")
+    return starts
+
+
+def _read_array(file: BinaryIO, described: Mapping[str, Any]) -> NDArray[Any]:
+    """Return an array in memory of its own, so that one can go while others stay."""
+    file.seek(-file.tell() % _ALIGNMENT, os.SEEK_CUR)
+    if not _DTYPE.fullmatch(described["dtype"]):
+        raise ValueError("no dtype of an index")
+    dtype = np.dtype(described["dtype"])
+    shape = _checked(described["shape"], list)
+    if not shape or not all(map(_is_count, shape)) or 0 in shape[1:]:
+        raise ValueError("no shape of an index")
+    size = dtype.itemsize
+    for count in shape:
+        size *= count
+    content = _read_bytes(file, size)
+    if digest_of(content) != described["digest"]:
+        raise ValueError("an array is damaged")
+    array = np.frombuffer(content, dtype) if content else np.empty(0, dtype)
+    return array.reshape(shape)
+
+
+def _read_bytes(file: BinaryIO, size: int) -> bytes:
+    """Read some bytes; a damaged size takes no memory."""
+    if not 0 <= size <= os.fstat(file.fileno()).st_size - file.tell():
+        raise ValueError("the file ends too early")
+    return file.read(size)

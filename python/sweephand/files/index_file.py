@@ -1,0 +1,348 @@
+"""Indexes: what was learnt by reading a corpus once, kept in a file beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.errors import DataError
+from sweephand.files.index_content import (
+    Arrays,
+    Described,
+    IndexContent,
+    digest_of,
+    read_index,
+    to_json,
+    write_index,
+)
+from sweephand.files.source_file import REMOTE_LOAD_THREADS, LocalFile, SourceFile, are_local
+from sweephand.printable import printable
+
+SUFFIX = ".sweephand-index"
+
+Advance = Callable[[int], object]
+Keep = Literal["auto", "cache"] | None
+"""Where an index is kept: beside the data or else in the cache; in the cache; nowhere."""
+
+
+def check_keep(index: object) -> Keep:
+    """Return the value of an option ``index=``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such place.
+    """
+    if index == "auto" or index == "cache" or index is None:
+        return index
+    raise ValueError(f"index must be 'auto', 'cache' or None, got {index!r}")
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What was learnt by reading one file.
+
+    Attributes
+    ----------
+    arrays : dict of ndarray
+        The same names, dtypes and dimensions for all files of a corpus.
+    facts : dict
+        Anything small that is JSON.
+    """
+
+    arrays: Arrays
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Index:
+    """What was learnt of all files of a corpus.
+
+    Attributes
+    ----------
+    files : list of SourceFile
+    facts : list of dict
+        One per file.
+    arrays : dict of ndarray
+        Each of all files, one behind the other; read-only.
+    starts : dict of ndarray of int64, shape (files + 1,)
+        Where each file's part of an array begins, and the end.
+    path : Path or None
+        Where it is kept.
+    """
+
+    files: Sequence[SourceFile]
+    facts: Sequence[Mapping[str, Any]]
+    arrays: Arrays
+    starts: Mapping[str, NDArray[np.int64]]
+    path: Path | None = None
+
+    def scan(self, number: int) -> Scan:
+        """Return what was learnt of one file."""
+        parts = {
+            name: array[self.starts[name][number] : self.starts[name][number + 1]]
+            for name, array in self.arrays.items()
+        }
+        return Scan(parts, self.facts[number])
+
+
+Check = Callable[[SourceFile, Scan], None]
+
+
+def load_index(
+    files: Sequence[SourceFile],
+    meaning: Mapping[str, Any],
+    scan: Callable[[SourceFile, Advance], Scan],
+    *,
+    check: Check | None = None,
+    keep: Keep = "auto",
+) -> Index:
+    """Return the index of a corpus: the one that is kept, or a new one.
+
+    It is kept in the folder of the files, in a hidden file that other readers of the folder
+    pass over, or in the cache folder if that cannot be written: the one that the variable
+    SWEEPHAND_CACHE names, else ``sweephand`` in XDG_CACHE_HOME or ``~/.cache``. All files of a
+    folder that have one meaning share an index. Only files that it does not know, or that
+    changed since, are scanned.
+
+    Parameters
+    ----------
+    files : sequence of SourceFile
+        The corpus.
+    meaning : dict
+        All else that decides what a scan finds, as JSON: the format and its version, the fields
+        that were asked for.
+    scan : callable
+        ``scan(file, advance)`` reads a file once; it is called on several threads, and calls
+        ``advance(bytes)`` as it gets on.
+    check : callable, optional
+        ``check(file, scan)`` raises if what is kept of a file cannot be what a scan found; then
+        the file is scanned again.
+    keep : {"auto", "cache", None}
+        "cache": only in the cache folder; None: all files are scanned, and nothing is written.
+
+    Raises
+    ------
+    DataError, OSError
+        What the scan of the first file that fails raises.
+    """
+    meaning = json.loads(json.dumps(meaning))
+    places = index_places(files, meaning, keep)
+    owners = _trusted_owners(files[0])
+    wanted = _describe(files)
+    known: dict[Described, Scan] = {}
+    found: Path | None = None
+    for path in places:
+        content = read_index(path, meaning, owners)
+        if content is None:
+            continue
+        believed = _believed_scans(content, dict(zip(wanted, files, strict=True)), check)
+        if content.described == wanted and len(believed) == len(wanted):
+            return Index(files, content.facts, content.arrays, content.starts, path)
+        found = found or path
+        known |= believed
+    scans = _scan_all(files, [known.get(one) for one in wanted], scan)
+    if len({_layout_of(one) for one in scans}) > 1:  # what was kept does not fit
+        known = {}
+        scans = _scan_all(files, [None] * len(files), scan)
+    known = {
+        one: kept for one, kept in known.items() if _layout_of(kept) == _layout_of(scans[0])
+    }
+    index = join_scans(files, scans)
+    if places and not all(one in known for one in wanted):
+        others = _still_there(files, known)
+        described = [*wanted, *others]
+        whole = join_scans([], [*scans, *others.values()]) if others else index
+        content = IndexContent(described, whole.facts, whole.arrays, whole.starts)
+        found = _keep(content, meaning, _own_places(places, owners))
+    return replace(index, path=found)
+
+
+def _believed_scans(
+    content: IndexContent, files: Mapping[Described, SourceFile], check: Check | None
+) -> dict[Described, Scan]:
+    """Return what an index file says of each file, but for that of these which cannot be."""
+    index = Index([], content.facts, content.arrays, content.starts)
+    scans = {one: index.scan(number) for number, one in enumerate(content.described)}
+    if check is None:
+        return scans
+    for one in scans.keys() & files.keys():
+        try:
+            check(files[one], scans[one])
+        except (DataError, ValueError, TypeError, KeyError, IndexError, OverflowError):
+            del scans[one]
+    return scans
+
+
+def _layout_of(scan: Scan) -> tuple[object, ...]:
+    """Return what all scans of a corpus have in common."""
+    arrays = sorted(scan.arrays.items())
+    return tuple((name, array.dtype.str, array.shape[1:]) for name, array in arrays)
+
+
+def _trusted_owners(file: SourceFile) -> set[int]:
+    """Return who may say what is in a file: this user, root, and who may write it anyway."""
+    owners = {os.geteuid(), 0}
+    if isinstance(file, LocalFile):
+        owners.add(os.stat(file.path).st_uid)  # noqa: PTH116 - no other call of the system
+    return owners
+
+
+def _own_places(places: Sequence[Path], owners: Collection[int]) -> list[Path]:
+    """Return the places where nobody else keeps an index: theirs is not replaced."""
+    own = []
+    for path in places:
+        owner = os.geteuid()
+        with suppress(OSError):
+            owner = path.lstat().st_uid
+        if owner in owners:
+            own.append(path)
+    return own
+
+
+def _still_there(
+    files: Sequence[SourceFile], known: Mapping[Described, Scan]
+) -> dict[Described, Scan]:
+    """Return what is known of other files, and of no file that was replaced or removed."""
+    names = {name for name, _, _ in _describe(files)}
+    folder = _folder_of(files[0])
+    return {
+        one: scan
+        for one, scan in known.items()
+        if one[0] not in names and (folder is None or (folder / one[0]).exists())
+    }
+
+
+def cache_folder() -> Path:
+    """Return the folder for indexes that cannot lie beside their data."""
+    given = os.environ.get("SWEEPHAND_CACHE")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "sweephand"
+
+
+def index_places(
+    files: Sequence[SourceFile], meaning: Mapping[str, Any], keep: Keep = "auto"
+) -> list[Path]:
+    """Return where an index may lie, the best place first: its name tells what it is of."""
+    if keep is None:
+        return []
+    kind = str(meaning["format"]).replace(" ", "-")
+    of_folder = digest_of(to_json([meaning, _begin_of(files[0])]))[:16]
+    cached = cache_folder() / f".{kind}.{of_folder}{SUFFIX}"
+    folder = _folder_of(files[0])
+    if keep == "cache" or folder is None:
+        return [cached]
+    return [folder / f".{kind}.{digest_of(to_json(meaning))[:16]}{SUFFIX}", cached]
+
+
+def _folder_of(file: SourceFile) -> Path | None:
+    """Return the folder that the names of local files are relative to."""
+    if not isinstance(file, LocalFile):
+        return None
+    return Path(file.path).parents[len(Path(file.name).parents) - 1]
+
+
+def _describe(files: Sequence[SourceFile]) -> list[Described]:
+    """Return what identifies files; those that lie elsewhere than the first by their path."""
+    begin = _begin_of(files[0])
+    return [
+        (file.name if file.path == begin + file.name else file.path, file.size, file.tag)
+        for file in files
+    ]
+
+
+def _begin_of(file: SourceFile) -> str:
+    """Return what comes before its name in the path of a file."""
+    return file.path.removesuffix(file.name)
+
+
+def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
+    """Return what was learnt of each file as an index of all."""
+    names = list(scans[0].arrays)
+    return Index(
+        files,
+        [scan.facts for scan in scans],
+        {name: _join([scan.arrays[name] for scan in scans]) for name in names},
+        {name: _starts([len(scan.arrays[name]) for scan in scans]) for name in names},
+    )
+
+
+def _join(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _scan_all(
+    files: Sequence[SourceFile],
+    known: Sequence[Scan | None],
+    scan: Callable[[SourceFile, Advance], Scan],
+) -> list[Scan]:
+    num_threads = os.cpu_count() or 1 if are_local(files) else REMOTE_LOAD_THREADS
+    with (
+        show_progress("building the index", sum(file.size for file in files)) as advance,
+        ThreadPoolExecutor(min(num_threads, len(files)), "sweephand-index") as threads,
+    ):
+        futures: list[Future[Scan] | Scan] = []
+        for file, kept in zip(files, known, strict=True):
+            if kept is None:
+                futures.append(threads.submit(scan, file, advance))
+            else:
+                advance(file.size)
+                futures.append(kept)
+        try:
+            return [one if isinstance(one, Scan) else one.result() for one in futures]
+        except BaseException:
+            threads.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+@contextmanager
+def show_progress(what: str, total: int) -> Iterator[Advance]:
+    """Show a bar if someone looks at it; yields what moves it by a part of the total."""
+    if not sys.stderr.isatty():
+        yield lambda num_bytes: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+
+    columns = (what, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda num_bytes: bar.advance(task, num_bytes)
+
+
+def _keep(
+    content: IndexContent, meaning: Mapping[str, Any], places: Sequence[Path]
+) -> Path | None:
+    failures = []
+    for path in places:
+        try:
+            write_index(path, content, meaning)
+        except OSError as error:
+            failures.append(str(error))
+        else:
+            return path
+    told = printable("; ".join(failures) or "others keep theirs there")
+    warnings.warn(
+        f"the index cannot be kept, so it will be built again: {told}; "
+        "name a folder for it by the variable SWEEPHAND_CACHE",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+def _starts(counts: Sequence[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)

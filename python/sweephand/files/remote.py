@@ -1,0 +1,350 @@
+"""Objects of a store, read by ranges through fsspec, or obstore where it is installed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.errors import DataError, StaleError
+from sweephand.files.source_file import (
+    REMOTE_LOAD_THREADS,
+    FileList,
+    SourceFile,
+    find_files,
+    is_leftover,
+    no_match,
+    stat_file,
+)
+from sweephand.files.time_limit import VARIABLE, call_within, time_limit
+from sweephand.files.urls import WEB, has_secrets, is_pattern, shown, without_secrets
+
+Result = TypeVar("Result")
+
+# Doubled after every attempt, and spread so that many workers do not come back at once.
+_ATTEMPTS = 6
+_FIRST_DELAY = 0.2  # seconds
+
+# What another attempt would not mend: by the names of exceptions, and what web servers answer.
+_FINAL: dict[int, set[object]] = {
+    errno.ENOENT: {"FileNotFoundError", "NotFoundError", 404, 410},
+    errno.EACCES: {"PermissionError", "PermissionDeniedError", "UnauthenticatedError"}
+    | {401, 403},
+    errno.EISDIR: {"IsADirectoryError"},
+    errno.ENOTDIR: {"NotADirectoryError"},
+}
+
+# What stores call the thing that changes with the content.
+_CONTENT_TAGS = ("etag", "e_tag", "generation", "blob_id", "content-md5", "md5", "digest")
+_TIME_TAGS = (
+    *("last-modified", "last_modified", "lastmodified", "updated", "modified", "mtime"),
+    "created",
+)
+
+_LOCAL = ("file", "local")
+_OBSTORE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "http", "https"}
+
+
+@dataclass(frozen=True)
+class RemoteFile(SourceFile):
+    """An object of a store; its path is its URL, as far as it may be shown.
+
+    Attributes
+    ----------
+    url : str
+        What the store is asked for, which may hold secrets.
+    """
+
+    url: str = field(repr=False)
+
+    @property
+    def spec(self) -> str:
+        """The URL."""
+        return self.url
+
+    def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
+        """Fill an array with the bytes from `offset` on; see `fetch`, which needs no array."""
+        out[:] = self.fetch(offset, out.size)
+
+    def fetch(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
+        """Return bytes from `offset` on by one request; see `SourceFile`."""
+        self._check_end(offset, size)
+        end = min(offset + size + padding, self.size)
+
+        def request() -> bytes:
+            store, path = open_store(self.url)
+            content: bytes = store.cat_file(path, start=offset, end=end)
+            if len(content) != end - offset:
+                raise OSError(
+                    errno.EIO, f"asked for {end - offset} bytes, got {len(content)}", self.path
+                )
+            return content
+
+        content = np.frombuffer(retry(request, self.url) if end > offset else b"", np.uint8)
+        lacking = size + padding - content.size  # at the end of the object
+        return np.append(content, np.zeros(lacking, np.uint8)) if lacking else content
+
+    def read(self, offset: int, size: int) -> NDArray[np.uint8]:
+        """Return `size` bytes from `offset` on, of the object that was listed."""
+        content = super().read(offset, size)
+        self.check_unchanged()
+        return content
+
+    def check_unchanged(self) -> None:
+        """Raise StaleError if the object is not the one that was listed."""
+
+        def request() -> Mapping[str, Any]:
+            return _look_up(*open_store(self.url))
+
+        now = retry(request, self.url)
+        if (now.get("size"), tag_of(now)) != (self.size, self.tag):
+            raise StaleError(
+                f"the object was replaced: it had {self.size} bytes and {self.tag}, now it has "
+                f"{now.get('size')} and {tag_of(now)}",
+                self.path,
+            )
+
+
+def find_objects(urls: Sequence[str]) -> list[FileList]:
+    """Find the objects that each URL names, which may be a glob; see `find_files`."""
+    return _at_once(_find, urls)
+
+
+def _find(url: str) -> FileList:
+    protocol, _, path = url.partition("://")
+    if protocol in _LOCAL:
+        return find_files(path) if is_pattern(url) else FileList([stat_file(path)], [])
+    store, path = open_store(url)
+    if not is_pattern(url):
+        return FileList([_describe(url, {})], [])
+    found: dict[str, Any] = retry(lambda: store.glob(path, detail=True), url)
+    objects = {name: info for name, info in sorted(found.items()) if info["type"] == "file"}
+    hidden = _base(path).startswith(".")  # if they are asked for
+    leftovers = [name for name in objects if is_leftover(_base(name), hidden=hidden)]
+    chosen = [name for name in objects if name not in leftovers]
+    if not chosen:
+        raise no_match(url, leftovers)
+    listing = {store.unstrip_protocol(name): objects[name] for name in chosen}
+    return FileList(describe_objects(list(listing), listing), leftovers)
+
+
+def describe_objects(
+    urls: Sequence[str], listing: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+) -> list[SourceFile]:
+    """Look at objects.
+
+    Parameters
+    ----------
+    urls : sequence of str
+    listing : dict, optional
+        What a list of their folder says of some of them. Where it tells the size and a tag of
+        the content, the object itself is not asked; times a list may write in another way.
+
+    Raises
+    ------
+    FileNotFoundError
+        If one is absent.
+    DataError
+        If one is a folder.
+    """
+    return _at_once(lambda url: _describe(url, listing), urls)
+
+
+def _describe(url: str, listing: Mapping[str, Mapping[str, Any]]) -> SourceFile:
+    store, path = open_store(url)
+    url = store.unstrip_protocol(path)
+    info = listing.get(url, {})
+    if info.get("size") is None or not tag_of(info).startswith(_CONTENT_TAGS):
+        info = retry(lambda: _look_up(store, path), url)
+    if info["type"] != "file":
+        raise DataError("this is a folder; name the files in it, such as '*'", shown(url))
+    if info.get("size") is None:
+        raise DataError("the store does not say how large the object is", shown(url))
+    return RemoteFile(shown(url), _base(shown(url)), info["size"], tag_of(info), url)
+
+
+def _at_once(ask: Callable[[str], Result], urls: Sequence[str]) -> list[Result]:
+    """Ask a store of several objects, some at a time."""
+    if not urls:
+        return []
+    with ThreadPoolExecutor(min(REMOTE_LOAD_THREADS, len(urls)), "sweephand-list") as threads:
+        return list(threads.map(ask, urls))
+
+
+def list_folder(url: str) -> dict[str, Mapping[str, Any]]:
+    """Return what a store says of the objects in a folder, by URL.
+
+    There is none where a store has no such folder, or makes no lists, as many web servers.
+    """
+    store, path = open_store(url)
+
+    def request() -> list[Mapping[str, Any]]:
+        found: list[Mapping[str, Any]] = store.ls(path, detail=True)
+        return found
+
+    is_web = url.startswith(WEB)
+    try:
+        found = retry(request, url, attempts=1 if is_web else _ATTEMPTS)
+    except TimeoutError:
+        raise
+    except OSError as error:
+        if is_web or isinstance(error, FileNotFoundError):
+            return {}
+        raise
+    files = [info for info in found if info["type"] == "file"]
+    return {store.unstrip_protocol(info["name"]): info for info in files}
+
+
+def canonical(url: str) -> str:
+    """Return a URL as lists of its store write it, and one of this machine as a path."""
+    protocol, _, path = url.partition("://")
+    if protocol in _LOCAL:
+        return path
+    store, path = open_store(url)
+    return str(store.unstrip_protocol(path))
+
+
+def read_object(url: str) -> bytes:
+    """Return all of a small object."""
+
+    def request() -> bytes:
+        store, path = open_store(url)
+        content: bytes = store.cat_file(path)
+        return content
+
+    return retry(request, url)
+
+
+def kind_of(url: str) -> str:
+    """Return "file", "directory", or "" where there is nothing."""
+    try:
+        return str(retry(lambda: _look_up(*open_store(url)), url)["type"])
+    except FileNotFoundError:
+        return ""
+
+
+def open_store(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path in it.
+
+    It is made anew for every use, as fsspec keeps it: of its own in every process and thread.
+    """
+    protocol = url.partition("://")[0]
+    is_web = url.startswith(WEB)
+    limit = time_limit()
+    # obstore asks web servers without the query and the user of a URL.
+    if protocol in _OBSTORE and not (is_web and has_secrets(url)) and find_spec("obstore"):
+        from obstore.fsspec import FsspecStore
+
+        make: Any = FsspecStore  # its types know some protocols, and take no options for others
+        options: dict[str, Any] = {"retry_config": {"retry_timeout": timedelta(seconds=limit)}}
+        if is_web:  # of other stores the environment says it
+            options["client_options"] = {"timeout": f"{limit}s", "allow_http": True}
+        store = make(protocol, **options)
+        return store, store._strip_protocol(url)
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise ImportError(
+            f"reading {shown(url)} needs fsspec: pip install 'sweephand[remote]'"
+        ) from None
+    store, path = url_to_fs(url, use_listings_cache=False, **_web_options(url, limit))
+    return store, path
+
+
+def _web_options(url: str, limit: float) -> dict[str, Any]:
+    """Return how fsspec asks a web server; a query stays as it was signed."""
+    if not url.startswith(WEB) or not find_spec("aiohttp"):
+        return {}
+    from aiohttp import ClientTimeout
+
+    timeout = ClientTimeout(total=limit)
+    return {"encoded": "?" in url, "client_kwargs": {"timeout": timeout}}
+
+
+def retry(action: Callable[[], Result], url: str, *, attempts: int = _ATTEMPTS) -> Result:
+    """Do something that a store may fail at for a while.
+
+    Raises
+    ------
+    TimeoutError
+        If that takes longer than `time_limit`, all attempts together.
+    OSError
+        At once if the object is absent or access is denied, else after the last attempt; with
+        the URL as it may be shown.
+    """
+    limit = time_limit()
+    end = time.monotonic() + limit
+    delay = _FIRST_DELAY
+    told = "nothing came back"
+    for attempt in range(1, attempts + 1):
+        try:
+            return call_within(max(0.0, end - time.monotonic()), action)
+        except (TypeError, ImportError):
+            raise
+        except Exception as error:
+            failure = error
+        # Not within the handler: what caused the error may tell secrets of the URL.
+        _raise_final(failure, url)
+        left = end - time.monotonic()
+        if left > 0:
+            reason = without_secrets(str(failure), url)
+            told = f"the last by {type(failure).__name__}: {reason}"
+            if attempt == attempts:
+                break
+            # The order of the data is not at stake.
+            time.sleep(min(left, delay * random.uniform(0.5, 1.5)))
+            delay *= 2
+        if time.monotonic() >= end:
+            raise TimeoutError(
+                errno.ETIMEDOUT,
+                f"no answer within {limit:g} seconds, the limit that {VARIABLE} sets; "
+                f"attempt {attempt}, {told}",
+                shown(url),
+            )
+    raise OSError(errno.EIO, f"{attempts} attempts failed, {told}", shown(url))
+
+
+def _raise_final(failure: Exception, url: str) -> None:
+    """Raise what another attempt would not mend."""
+    known: set[object] = {kind.__name__ for kind in type(failure).__mro__}
+    known.add(getattr(failure, "status", None))
+    for code, final in _FINAL.items():
+        if known & final:
+            raise OSError(code, os.strerror(code), shown(url))
+
+
+def tag_of(info: Mapping[str, Any]) -> str:
+    """Return what a store says that changes with the content of an object."""
+    known = {key.lower(): value for key, value in info.items()}
+    for name in (*_CONTENT_TAGS, *_TIME_TAGS):
+        if known.get(name) is not None:
+            return f"{name} {known[name]}"
+    return ""
+
+
+def _look_up(store: Any, path: str) -> Mapping[str, Any]:
+    """Return what a store says of one object or folder."""
+    try:
+        info: Mapping[str, Any] = store.info(path)
+    except Exception:
+        if path.startswith(WEB):
+            # obstore takes what is absent for a folder, which web servers cannot list; this is
+            # answered in a clear way.
+            store.cat_file(path, start=0, end=1)
+        raise
+    return info
+
+
+def _base(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]

@@ -1,0 +1,202 @@
+"""Minibatches: what a source delivers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.ids import SequenceIds
+from sweephand.corpus.streams import StreamInfo, name_of
+from sweephand.layouts import Bucketed, Layout
+from sweephand.minibatch.carried import AnyBatch, CarriedBatch, CarriedIds
+from sweephand.minibatch.data import MinibatchData, pieces_of, segments_of
+
+LABELS = "labels"
+
+_Parts = tuple[AnyBatch, Mapping[Any, tuple[int, StreamInfo]], Layout, SequenceIds, object]
+
+
+class Minibatch(Mapping[Any, MinibatchData]):
+    """What one worker gets of a minibatch: stream name, or input map's key, to `MinibatchData`.
+
+    A stream is also found by its `StreamInfo`, whatever its key is.
+
+    It is falsy only at the end of the data; a worker whose share is empty gets a truthy one
+    with 0 sequences. It pickles by value. Loaders that make mappings anew, as
+    ``type(mapping)({key: mapping[key], ...})``, get the same minibatch.
+    """
+
+    __slots__ = ("_batch", "_cache", "_device", "_ids", "_keys", "_layout")
+
+    def __init__(
+        self,
+        batch: AnyBatch | Mapping[Any, MinibatchData],
+        keys: Mapping[Any, tuple[int, StreamInfo]] | None = None,
+        layout: Layout | None = None,
+        ids: SequenceIds | None = None,
+        device: object = None,
+    ) -> None:
+        if isinstance(batch, Mapping) or keys is None or layout is None or ids is None:
+            batch, keys, layout, ids, device = _parts_of(batch)
+        self._batch = batch
+        self._keys = {} if batch.end_of_data else keys
+        self._layout = layout
+        self._ids = ids
+        self._device = device
+        self._cache: dict[Any, MinibatchData] = {}
+
+    def __bool__(self) -> bool:
+        return not self._batch.end_of_data
+
+    def __getitem__(self, key: Any) -> MinibatchData:
+        found = self._cache.get(key)
+        if found is None:
+            found = self._cache[key] = self._find(key)
+        return found
+
+    def _find(self, key: Any) -> MinibatchData:
+        if isinstance(key, StreamInfo) and key not in self._keys:
+            for other, (_, info) in self._keys.items():
+                if info.name == key.name:
+                    return self[other]
+        return self._make(key)
+
+    def _make(self, key: Any) -> MinibatchData:
+        index, info = self._keys[key]
+        stream = self._batch.stream(index)
+        found = MinibatchData(info, self._batch, stream, self._layout, self._device)
+        found._minibatch_parts = self._parts
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __repr__(self) -> str:
+        if not self:
+            return "Minibatch(end of data)"
+        streams = ", ".join(str(name_of(key)) for key in self._keys)
+        return (
+            f"Minibatch(nominal_time={self.nominal_time}, num_sequences={self.num_sequences}, "
+            f"num_samples={self.num_samples}, streams=[{streams}])"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        streams = dict(self._keys.values())
+        batch = CarriedBatch.of(self._batch, streams)
+        ids = CarriedIds(batch.sequences(), self.ids)
+        return Minibatch, (batch, dict(self._keys), self._layout, ids, self._device)
+
+    @property
+    def _parts(self) -> _Parts:
+        return self._batch, self._keys, self._layout, self._ids, self._device
+
+    @property
+    def nominal_time(self) -> int:
+        """Where the global minibatch begins, in samples."""
+        return self._batch.nominal_time
+
+    @property
+    def end_of_sweep(self) -> bool:
+        """Whether the global minibatch holds the last sequence of a sweep."""
+        return self._batch.sweeps_ended > 0
+
+    @property
+    def sweeps_ended(self) -> int:
+        """How many sweeps end in the global minibatch."""
+        return self._batch.sweeps_ended
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences in this worker's share."""
+        return self._batch.num_sequences
+
+    @property
+    def num_samples(self) -> int:
+        """Samples in this worker's share, in the size-defining stream."""
+        return self._batch.share_samples
+
+    @property
+    def global_num_samples(self) -> int:
+        """Samples over all workers, in the size-defining stream; no communication is needed."""
+        return self._batch.num_samples
+
+    @property
+    def ids(self) -> list[str]:
+        """The id of every sequence of the share."""
+        return self._ids.names(self._batch.sequences())
+
+    @property
+    def bucket_key(self) -> int | None:
+        """In a bucketed layout the boundary of the bucket, which is the padded width."""
+        return self._batch.row_length if isinstance(self._layout, Bucketed) else None
+
+    @property
+    def provide_data(self) -> list[tuple[Any, tuple[int, ...]]]:
+        """(name, shape of `MinibatchData.asarray`) of every stream but "labels"."""
+        return [(key, data.dense_shape) for key, data in self.items() if name_of(key) != LABELS]
+
+    @property
+    def provide_label(self) -> list[tuple[Any, tuple[int, ...]]]:
+        """(name, shape of `MinibatchData.asarray`) of the stream "labels", if it is there."""
+        return [(key, data.dense_shape) for key, data in self.items() if name_of(key) == LABELS]
+
+    @property
+    def fill_ratio(self) -> float:
+        """Samples of the share over the cells of its dense arrays; 1.0 if it has no gaps."""
+        cells = self._batch.num_cells
+        return self.num_samples / cells if cells else 1.0
+
+    @property
+    def segment_ids(self) -> NDArray[np.int32]:
+        """Which sequence of its row every cell of packed rows holds.
+
+        Returns
+        -------
+        ndarray of int32, shape (rows, row length)
+            1, 2, ... in every row; 0 in gaps.
+        """
+        return segments_of(self._batch.segment_ids(), self._layout)
+
+    @property
+    def position_ids(self) -> NDArray[np.int32]:
+        """Where in its sequence every cell of packed rows is.
+
+        Returns
+        -------
+        ndarray of int32, shape (rows, row length)
+            From 0 in every segment; 0 in gaps.
+        """
+        return segments_of(self._batch.position_ids(), self._layout)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where pieces begin in a layout of rows.
+
+        Returns
+        -------
+        ndarray of int64, shape (sequences,)
+            Row after row the column of each piece, or, for one that continues a sequence, minus
+            the samples delivered before; in `TruncatedBPTT` that one stands at column 0.
+        """
+        return pieces_of(self._batch, self._layout).starts()
+
+    @property
+    def row_costs(self) -> NDArray[np.int64]:
+        """What attention costs in each row, the sum of squared lengths: int64, (rows,)."""
+        return pieces_of(self._batch, self._layout).costs()
+
+
+def _parts_of(mapping: object) -> _Parts:
+    """Return what the minibatch is made of whose data a mapping holds."""
+    data = list(mapping.values()) if isinstance(mapping, Mapping) else []
+    found = [one._minibatch_parts for one in data if isinstance(one, MinibatchData)]
+    if not found or len(found) < len(data) or any(one[0] is not found[0][0] for one in found):
+        raise TypeError("a minibatch comes from a source, or is made of all data of another")
+    parts: _Parts = found[0]
+    return parts

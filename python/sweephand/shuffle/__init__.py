@@ -1,0 +1,1 @@
+"""How well an order shuffles: measured by a battery of figures, and predicted."""

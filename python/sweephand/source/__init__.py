@@ -1,0 +1,1 @@
+"""Sources of minibatches: their settings, their order, their states, the memory they need."""

@@ -1,0 +1,132 @@
+"""Checkpoint states: one integer, and what must be the same for it to mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from sweephand.errors import StateError
+from sweephand.source.described import Described, words_of
+
+ORDER_VERSION = 1
+STATE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a source stands, and in which order; as a dict it is JSON of under 1 kB.
+
+    Attributes
+    ----------
+    position : int
+        Nominal time in samples.
+    progress : list of int
+        What some layouts need besides: ``docs/layouts.md``.
+    names, streams, layout : str
+        Base names of the data, the streams as they are delivered, the layout: in words, with a
+        digest of all where there is no room for it.
+    sizes : str
+        How many sequences and samples there are, with a digest of all sizes; empty where they
+        are not known before chunks are loaded.
+    chunks : str
+        How many chunks there are, with a digest of their table; empty if the order does not
+        depend on it.
+    """
+
+    position: int
+    progress: list[int]
+    order_version: int
+    names: str
+    streams: str
+    sizes: str
+    chunks: str
+    randomize: bool
+    seed: int
+    window: str
+    num_lanes: int
+    layout: str
+    version: int = STATE_VERSION
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as JSON types."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+
+    @classmethod
+    def from_dict(cls, state: object) -> Self:
+        """Read a state that `to_dict` wrote.
+
+        Raises
+        ------
+        StateError
+            If it is no dict, a key is missing or unknown, a value is of the wrong type, or
+            another version wrote it.
+        """
+        if not isinstance(state, Mapping):
+            raise StateError(f"a state must be a dict, got {type(state).__name__}")
+        if state.get("version", STATE_VERSION) != STATE_VERSION:
+            raise StateError(
+                f"the state has version {state['version']!r}, "
+                f"this library reads {STATE_VERSION}"
+            )
+        wanted = {field.name: _TYPES[str(field.type)] for field in fields(cls)}
+        for name, kind in wanted.items():
+            if name not in state:
+                raise StateError(f"the state has no key {name!r}")
+            if type(state[name]) is not kind:
+                raise StateError(
+                    f"the state's {name!r} must be of type {kind.__name__}, got {state[name]!r}"
+                )
+        unknown = set(state) - set(wanted)
+        if unknown:
+            raise StateError(
+                f"the state has unknown keys: {', '.join(map(repr, sorted(map(str, unknown))))}"
+            )
+        if not 0 <= state["position"] < 2**63:
+            raise StateError(
+                f"the state's 'position' must be in [0, 2^63), got {state['position']}"
+            )
+        for number in state["progress"]:
+            if type(number) is not int or not 0 <= number < 2**63:
+                raise StateError(
+                    f"the state's 'progress' must be integers in [0, 2^63), got {number!r}"
+                )
+        return cls(**state)
+
+    def check_same_order(self, here: State) -> None:
+        """Refuse a state that was taken of another order than `here`.
+
+        Raises
+        ------
+        StateError
+            Naming every field that differs, with both values.
+        """
+        differing = []
+        for name in (field.name for field in fields(self)):
+            theirs, ours = getattr(self, name), getattr(here, name)
+            same = ours.is_told_by(theirs) if isinstance(ours, Described) else ours == theirs
+            if name not in ("position", "progress", "version") and not same:
+                differing.append(_difference(name, ours, theirs))
+        if differing:
+            raise StateError(
+                f"the state was taken of another corpus or order: {'; '.join(differing)}"
+            )
+
+
+def _difference(name: str, ours: object, theirs: object) -> str:
+    """Say how a field differs, in words where there are some."""
+    here, there = words_of(ours), words_of(theirs)
+    if there == "" and theirs != "":
+        return f"{name} is {here!r} here and another in the state, which has no words for it"
+    if here == there:
+        return f"{name} is {here!r} in both, but what that leaves out differs"
+    return f"{name} is {here!r} here and {there!r} in the state"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(value)
+    return str(value) if isinstance(value, str) else value
+
+
+_TYPES: dict[str, type] = {"int": int, "str": str, "bool": bool, "list[int]": list}

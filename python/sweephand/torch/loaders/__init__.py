@@ -1,0 +1,1 @@
+"""Sources inside torch's own loaders."""

@@ -1,0 +1,1 @@
+"""Minibatches as tensors, and what attention needs to know of them."""

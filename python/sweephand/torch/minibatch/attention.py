@@ -1,0 +1,135 @@
+"""What attention needs to know of packed rows: which cells belong together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sweephand.checks import check_int
+from sweephand.minibatch.data import MinibatchData
+from sweephand.minibatch.minibatch import Minibatch
+from sweephand.torch.minibatch.tensors import to_tensor
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
+
+
+def attention_mask(
+    minibatch: Minibatch, *, causal: bool = True, device: object = None
+) -> torch.Tensor:
+    """Return which cell of packed rows attends to which, for scaled dot product attention.
+
+    Parameters
+    ----------
+    minibatch : Minibatch
+        In layout `Packed`.
+    causal : bool
+        Cells attend to none behind them.
+    device : torch.device or str, optional
+        Where it is wanted.
+
+    Returns
+    -------
+    Tensor of bool, shape (rows, 1, row length, row length)
+        True where the query of the third axis may look at the key of the fourth one. Gaps
+        attend to gaps, so that no query is without a key; what comes out there means nothing.
+    """
+    segments = minibatch.segment_ids
+    mask = segments[:, :, None] == segments[:, None, :]
+    if causal:
+        mask &= np.tri(segments.shape[1], dtype=np.bool_)
+    return to_tensor(mask[:, None], device)
+
+
+def block_mask(
+    minibatch: Minibatch,
+    *,
+    block_size: int = 128,
+    causal: bool = True,
+    device: object = None,
+) -> BlockMask:
+    """Return the same as `attention_mask`, block by block, for FlexAttention.
+
+    It follows from the ends of the blocks' segments, on the host; nothing is tried by cell.
+
+    Parameters
+    ----------
+    minibatch : Minibatch
+        In layout `Packed`.
+    block_size : int
+        Cells of a block; it needs no divisor of the row length.
+    causal : bool
+        Cells attend to none behind them.
+    device : torch.device or str, optional
+        Where it is wanted.
+
+    Returns
+    -------
+    BlockMask
+        For queries and keys of shape (rows, heads, row length, head size).
+    """
+    check_int("block_size", block_size, 1, 2**31)
+    from torch.nn.attention.flex_attention import BlockMask
+
+    segments = minibatch.segment_ids
+    partial, full = _blocks(segments, block_size, causal)
+    shared = to_tensor(segments, device)
+
+    def same_segment(b: Any, _h: Any, q: Any, k: Any) -> Any:
+        same = shared[b, q] == shared[b, k]
+        return same & (q >= k) if causal else same
+
+    length = segments.shape[1]
+    return BlockMask.from_kv_blocks(
+        *_listed(partial, device),
+        *_listed(full, device),
+        BLOCK_SIZE=block_size,
+        mask_mod=same_segment,
+        seq_lengths=(length, length),
+    )
+
+
+def nested(data: MinibatchData, *, device: object = None) -> torch.Tensor:
+    """Return the sequences of a share as a jagged nested tensor, which knows its longest one.
+
+    Returns
+    -------
+    Tensor, shape (sequences, ragged, *sample shape)
+    """
+    lengths = data.lengths
+    return torch.nested.nested_tensor_from_jagged(
+        to_tensor(data.values, device),
+        to_tensor(data.offsets, device),
+        min_seqlen=int(lengths.min(initial=data.max_seqlen)),
+        max_seqlen=data.max_seqlen,
+    )
+
+
+def _blocks(
+    segments: NDArray[np.int32], size: int, causal: bool
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which blocks (row, query, key) hold some pairs of cells, and which hold all."""
+    # Segments ascend along a row; gaps come last.
+    ascending = np.where(segments == 0, np.iinfo(np.int32).max, segments)
+    begins = np.arange(0, segments.shape[1], size)
+    ends = np.minimum(begins + size, segments.shape[1]) - 1
+    first, last = ascending[:, begins], ascending[:, ends]
+    some = (first[:, :, None] <= last[:, None, :]) & (first[:, None, :] <= last[:, :, None])
+    # A block that reaches over the end of the row is never full.
+    one = (first == last) & (begins + size <= segments.shape[1])
+    full = some & one[:, :, None] & one[:, None, :]
+    if causal:
+        below = np.tri(len(begins), k=-1, dtype=np.bool_)
+        some &= below | np.eye(len(begins), dtype=np.bool_)
+        full &= below
+    return some & ~full, full
+
+
+def _listed(blocks: NDArray[np.bool_], device: object) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return how many key blocks every query block has, and which, those first."""
+    counts = blocks.sum(axis=-1, dtype=np.int32)
+    keys = np.argsort(~blocks, axis=-1, kind="stable").astype(np.int32)
+    return to_tensor(counts[:, None], device), to_tensor(keys[:, None], device)

@@ -1,0 +1,1 @@
+"""Torch models and optimizers, as a trainer works with them."""

@@ -1,0 +1,188 @@
+"""Gradients of torch, divided and checked in one pass: by the core where it can reach them."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from sweephand.train.learners.gradient_findings import Array, Cause, Findings, look
+
+SMALLEST_NORMAL_FLOAT16 = 2.0**-14
+
+
+def divide(
+    names: Sequence[str],
+    gradients: Sequence[Tensor],
+    divisor: float,
+    *,
+    num_threads: int,
+    measure_underflow: bool,
+) -> Findings:
+    """Divide dense gradients in place and tell what was found.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The parameters' names.
+    gradients : sequence of Tensor
+        Of a floating type, on any devices.
+    divisor : float
+        Positive and finite.
+    num_threads : int
+        Threads for those in main memory.
+    measure_underflow : bool
+        Whether to measure it on accelerators too, where it is a pass of its own.
+    """
+    arrays = [memory_of(gradient) for gradient in gradients]
+    reachable = [array for array in arrays if array is not None]
+    if len(reachable) == len(arrays):
+        return look(names, reachable, divisor, in_place=True, num_threads=num_threads)
+    return DeviceFindings(names, gradients, divisor, measure_underflow)
+
+
+def in_own_memory(gradients: Sequence[Tensor]) -> list[Tensor]:
+    """Return gradients that can be changed in place, each without changing another.
+
+    Autograd expands one number to a gradient, and gives several parameters the same one. Such a
+    gradient is replaced by a copy; all others are the same objects.
+    """
+    owned = list(gradients)
+    places = sorted((*_extent(values_of(one)), i) for i, one in enumerate(owned))
+    reached = 0
+    for begin, end, i in places:
+        if begin < reached or end < begin:
+            owned[i] = owned[i].clone()
+        reached = max(reached, end)
+    return owned
+
+
+def values_of(gradient: Tensor) -> Tensor:
+    """Return the dense values of a gradient that lie on this worker."""
+    if gradient.is_sparse:
+        return gradient.coalesce().values()
+    local: Tensor = gradient.to_local() if hasattr(gradient, "to_local") else gradient
+    return local
+
+
+def _extent(gradient: Tensor) -> tuple[int, int]:
+    """Return where its memory begins and ends; it ends before if it overlaps with itself."""
+    begin = gradient.data_ptr()
+    if gradient.is_contiguous() or not gradient.numel():
+        return begin, begin + gradient.nbytes
+    span = 1  # elements from the first to behind the last, of the dimensions so far
+    for stride, size in sorted(zip(gradient.stride(), gradient.shape, strict=True)):
+        if size > 1 and stride < span:
+            return begin, begin - 1
+        span += (size - 1) * stride
+    return begin, begin + span * gradient.element_size()
+
+
+def memory_of(gradient: Tensor) -> Array | None:
+    """Return the memory of a dense tensor as the core takes it.
+
+    The elements come in the order of the memory. None if they are not in main memory or not
+    one behind the other.
+    """
+    if not gradient.is_cpu:
+        return None
+    block = gradient.detach() if gradient.requires_grad else gradient
+    if not block.is_contiguous():  # perhaps in another order of the dimensions
+        block = block.permute(sorted(range(block.dim()), key=block.stride, reverse=True))
+        if not block.is_contiguous():
+            return None
+    if block.dtype is torch.bfloat16:
+        block = block.view(torch.uint16)
+    array: Array = block.numpy()
+    return array
+
+
+class DeviceFindings:
+    """Gradients divided by torch's own kernels, as GradScaler does it, and what was found.
+
+    Only `cause` waits for the device; the figures wait when they are read.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        gradients: Sequence[Tensor],
+        divisor: float,
+        measure_underflow: bool,
+    ) -> None:
+        self._names = names
+        self._gradients: Sequence[Tensor] | None = gradients  # until the cause is known
+        self._num_elements = sum(gradient.numel() for gradient in gradients)
+        alike = defaultdict(list)
+        for gradient in gradients:
+            alike[gradient.device, gradient.dtype].append(gradient.detach())
+        self._found = [_divide_alike(group, divisor) for group in alike.values()]
+        self._norms = [
+            torch.stack(torch._foreach_norm(group, 2, _norm_dtype(group))).norm()
+            for group in alike.values()
+        ]
+        self._small: list[Tensor] | None = None
+        if measure_underflow:
+            limit = SMALLEST_NORMAL_FLOAT16 / divisor
+            self._small = [((g.abs() < limit) | (g == 0)).sum() for g in gradients]
+        self._nan = [0] * len(gradients)
+        self._inf = [0] * len(gradients)
+
+    @property
+    def cause(self) -> Cause:
+        """The worst that was found; the elements are counted only if there is something."""
+        gradients, self._gradients = self._gradients, None
+        if gradients is not None and not self._seem_finite():
+            self._nan = [int(gradient.isnan().sum()) for gradient in gradients]
+            self._inf = [int(gradient.isinf().sum()) for gradient in gradients]
+        if any(self._nan):
+            return Cause.NAN
+        return Cause.INF if any(self._inf) else Cause.OK
+
+    @property
+    def gradient_norm(self) -> float:
+        """The Euclidean norm of all gradients together."""
+        return math.hypot(*(float(norm) for norm in self._norms))
+
+    @property
+    def num_nan(self) -> int:
+        """How many elements are NaN."""
+        return sum(self._nan)
+
+    @property
+    def num_inf(self) -> int:
+        """How many elements are infinite."""
+        return sum(self._inf)
+
+    @property
+    def underflow(self) -> float:
+        """The share of elements that were too small; NaN if it was not measured."""
+        if self._small is None:
+            return math.nan
+        return sum(int(small) for small in self._small) / max(self._num_elements, 1)
+
+    @property
+    def bad_parameters(self) -> tuple[str, ...]:
+        """The first few parameters whose gradient is not finite."""
+        counts = zip(self._names, self._nan, self._inf, strict=True)
+        return tuple(name for name, nan, inf in counts if nan or inf)[:5]
+
+    def _seem_finite(self) -> bool:
+        # The kernel sees the scaled values only, the norm the unscaled ones.
+        return not any(float(found) for found in self._found) and math.isfinite(
+            self.gradient_norm
+        )
+
+
+def _divide_alike(gradients: list[Tensor], divisor: float) -> Tensor:
+    """Divide gradients of one device and type; return whether one was not finite before."""
+    device = gradients[0].device
+    found = torch.zeros((), dtype=torch.float32, device=device)
+    factor = torch.full((), 1.0 / divisor, dtype=torch.float32, device=device)
+    torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, factor)
+    return found
+
+
+def _norm_dtype(gradients: list[Tensor]) -> torch.dtype:
+    return torch.float64 if gradients[0].dtype is torch.float64 else torch.float32

@@ -1,0 +1,277 @@
+"""A learner around any torch optimizer: rates by samples seen, gradients as sums."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sweephand.checks import check_int, check_number
+from sweephand.errors import ArgumentTypeError, LossScaleError
+from sweephand.torch.train.gradients import in_own_memory
+from sweephand.torch.train.inner_optimizer import are_optimizers
+from sweephand.train.checkpoint.read_state import check_keys, reading
+from sweephand.train.learners.clipping import Clipping
+from sweephand.train.learners.pace import Pace
+from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
+from sweephand.train.loss_scale.step_result import StepResult
+from sweephand.train.loss_scale.wrapping import listed
+from sweephand.train.schedules import Schedule
+
+
+class Learner:
+    """A torch optimizer whose learning rate follows the samples seen.
+
+    Parameters
+    ----------
+    optimizer : torch.optim.Optimizer or LossScaleOptimizer around one or several
+        What takes the steps.
+    lr_schedule : float, Schedule or None
+        The learning rate of the mean gradient of n samples is ``x * n / M`` for a scheduled
+        rate x and its reference size M, or x if there is none. It is written into every
+        parameter group before each step; a group that was made with another rate than the
+        optimizer's default keeps its proportion to it. None leaves the rates as they are, to a
+        scheduler of ``torch.optim.lr_scheduler`` for example.
+    clip_norm_per_sample, clip_norm_per_minibatch : float, optional
+        The largest norm, over all gradients together, that the mean or the sum may have. At
+        most one of them.
+    single_sweep_steps : bool
+        Count one sweep for an update in which several end, as CNTK does.
+
+    Attributes
+    ----------
+    pace : Pace
+        The clocks and the schedule of learning rates.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If ``optimizer`` is no torch optimizer.
+    ValueError
+        If an option is out of its range.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer | LossScaleOptimizer[Any],
+        lr_schedule: float | Schedule[float] | None,
+        *,
+        clip_norm_per_sample: float | None = None,
+        clip_norm_per_minibatch: float | None = None,
+        single_sweep_steps: bool = False,
+    ) -> None:
+        self._loss_scale = optimizer if isinstance(optimizer, LossScaleOptimizer) else None
+        inner = optimizer if self._loss_scale is None else self._loss_scale.inner_optimizer
+        optimizers = listed(inner)
+        if not are_optimizers(optimizers):
+            raise ArgumentTypeError(
+                "optimizer must be a torch optimizer or a LossScaleOptimizer around one, "
+                f"got {optimizer!r}"
+            )
+        self._optimizers = optimizers
+        self.pace = Pace(lr_schedule, single_sweep_steps=single_sweep_steps)
+        self._clipping = Clipping(clip_norm_per_sample, clip_norm_per_minibatch)
+        self._proportions: list[float] = []  # of each group's rate to its optimizer's default
+        if self.pace.schedule is not None:
+            self._note_proportions()
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """The parameters of all groups."""
+        return [parameter for group in self._groups() for parameter in group["params"]]
+
+    @property
+    def optimizers(self) -> Sequence[torch.optim.Optimizer]:
+        """The torch optimizers inside."""
+        return self._optimizers
+
+    @property
+    def loss_scale(self) -> LossScaleOptimizer[Any] | None:
+        """The loss scale around them, if there is one."""
+        return self._loss_scale
+
+    @property
+    def learning_rate(self) -> float:
+        """The scheduled rate of the next update, or that of the first group without one.
+
+        Setting it makes it constant from here on, for the reference size that it had.
+        """
+        if self.pace.schedule is None:
+            return float(self._groups()[0]["lr"])
+        return self.pace.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        self.pace.hold(rate)
+
+    def reset_learning_rate(self, lr_schedule: float | Schedule[float]) -> None:
+        """Follow another schedule of learning rates, which counts from here."""
+        self.pace.reset(lr_schedule)
+
+    def update(
+        self,
+        gradient_sums: Sequence[Tensor | None] | None,
+        num_samples: int,
+        sweeps_ended: int = 0,
+        *,
+        minibatch_ids: Sequence[str] = (),
+    ) -> StepResult | None:
+        """Take a step with the sums of the gradients over a minibatch.
+
+        Parameters
+        ----------
+        gradient_sums : sequence of Tensor or None, or None
+            For each parameter, in order, the sum of the gradients over the samples; None takes
+            what the parameters hold as ``.grad``. They are divided in place, but for those that
+            share memory. Under a loss scale they still carry it.
+        num_samples : int
+            Label samples of the minibatch, over all workers; at least 1.
+        sweeps_ended : int
+            Sweeps that ended in the minibatch.
+        minibatch_ids : sequence of str
+            For the result and for errors.
+
+        Returns
+        -------
+        StepResult or None
+            What became of the step under a loss scale; None without one.
+
+        Raises
+        ------
+        ValueError
+            If a number is out of its range, the gradients do not fit the parameters, or a
+            scheduler of torch sets the rates as well.
+        RuntimeError
+            If there is a loss scale and no loss was scaled.
+        LossScaleError
+            If too many steps in a row were skipped.
+        """
+        self._prepare(num_samples, sweeps_ended)
+        if gradient_sums is not None:
+            self._hold(gradient_sums)
+        if self._loss_scale is not None:
+            self._loss_scale.unscale_(num_samples)
+        else:
+            held = [one for one in self.parameters if one.grad is not None]
+            owned = in_own_memory([one.grad for one in held if one.grad is not None])
+            for parameter, gradient in zip(held, owned, strict=True):
+                parameter.grad = gradient.div_(num_samples)
+        return self._finish(num_samples, sweeps_ended, minibatch_ids)
+
+    def step(
+        self,
+        num_samples: int,
+        sweeps_ended: int = 0,
+        *,
+        minibatch_ids: Sequence[str] = (),
+    ) -> StepResult | None:
+        """Take a step with the mean gradients that the parameters hold.
+
+        That is what a loss leaves that was divided by the number of samples. Parameters,
+        results and errors are those of `update`.
+        """
+        self._prepare(num_samples, sweeps_ended)
+        if self._loss_scale is not None and not self._loss_scale.is_unscaled:
+            self._loss_scale.unscale_()
+        return self._finish(num_samples, sweeps_ended, minibatch_ids)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return clocks and rates as JSON can hold them.
+
+        The states of the optimizer and of the loss scale are their own.
+        """
+        return {"pace": self.pace.state_dict(), "proportions": list(self._proportions)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state.
+
+        Raises
+        ------
+        StateError
+            If it is none, or of other groups; nothing is changed then.
+        """
+        check_keys("a learner", state, self.state_dict())
+        with reading("a learner"):
+            proportions = [check_number("a proportion", one) for one in state["proportions"]]
+            if len(proportions) != len(self._proportions):
+                raise ValueError(
+                    f"it has {len(proportions)} groups with rates of their own, here are "
+                    f"{len(self._proportions)}"
+                )
+            if not all(math.isfinite(one) for one in proportions):
+                raise ValueError(f"proportions must be finite, got {proportions}")
+        self.pace.load_state_dict(state["pace"])
+        self._proportions = proportions
+
+    def _prepare(self, num_samples: int, sweeps_ended: int) -> None:
+        """Check the numbers of a step and write its rates."""
+        check_int("num_samples", num_samples)
+        check_int("sweeps_ended", sweeps_ended, least=0)
+        if self.pace.schedule is not None:
+            self._write_rates(self.pace.rate(num_samples))
+
+    def _finish(
+        self, num_samples: int, sweeps_ended: int, minibatch_ids: Sequence[str]
+    ) -> StepResult | None:
+        """Take a step with mean gradients, and count it."""
+        if (limit := self._clipping.limit_of_sum(num_samples)) is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, limit / num_samples)
+        try:
+            result = self._take_step(minibatch_ids)
+        except LossScaleError:
+            self.pace.advance(num_samples, sweeps_ended, applied=False)
+            raise
+        applied = result is None or result.applied
+        self.pace.advance(num_samples, sweeps_ended, applied=applied)
+        return result
+
+    def _take_step(self, minibatch_ids: Sequence[str]) -> StepResult | None:
+        if self._loss_scale is not None:
+            return self._loss_scale.step(minibatch_ids=minibatch_ids)
+        for optimizer in self._optimizers:
+            optimizer.step()
+        return None
+
+    def _groups(self) -> list[dict[str, Any]]:
+        return [group for optimizer in self._optimizers for group in optimizer.param_groups]
+
+    def _hold(self, gradients: Sequence[Tensor | None]) -> None:
+        parameters = self.parameters
+        if len(gradients) != len(parameters):
+            raise ValueError(
+                f"wanted a gradient or None for each of {len(parameters)} parameters, "
+                f"got {len(gradients)}"
+            )
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+
+    def _note_proportions(self) -> None:
+        """Note the proportions of groups that are new."""
+        groups = [
+            (group, optimizer.defaults["lr"])
+            for optimizer in self._optimizers
+            for group in optimizer.param_groups
+        ]
+        for group, default in groups[len(self._proportions) :]:
+            rate, default = float(group["lr"]), float(default)
+            if default == 0 and rate != 0:
+                raise ValueError(
+                    "a default rate of 0 leaves a group's rate no proportion to it"
+                )
+            self._proportions.append(1.0 if rate == default else rate / default)
+
+    def _write_rates(self, rate: float) -> None:
+        groups = self._groups()
+        if len(groups) > len(self._proportions):  # some were added
+            self._note_proportions()
+        for group, proportion in zip(groups, self._proportions, strict=True):
+            if "initial_lr" in group:
+                raise ValueError(
+                    "a torch lr_scheduler sets the rates of this optimizer as well: "
+                    "give lr_schedule=None to leave them to it"
+                )
+            if isinstance(group["lr"], Tensor):  # it may be part of a captured graph
+                group["lr"].fill_(rate * proportion)
+            else:
+                group["lr"] = rate * proportion

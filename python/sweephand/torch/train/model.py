@@ -1,0 +1,340 @@
+"""Torch modules, as a trainer works with them."""
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from sweephand.errors import ArgumentTypeError, StateError
+from sweephand.torch.train.device_figure import figure
+from sweephand.torch.train.learner import Learner
+from sweephand.torch.train.random_state import capture_random_state, restore_random_state
+from sweephand.torch.train.saving import DTYPES, SavedState, load_tensors, on_host, save_tensors
+from sweephand.torch.train.workers import find_workers
+from sweephand.train.checkpoint.saved_tensors import SavedTensors
+from sweephand.train.trainer.coverage import check_coverage
+from sweephand.train.trainer.trained_model import Data, Files, Outcome
+
+WEIGHTS = "model.safetensors"
+
+
+class TorchModel:
+    """A `TrainedModel` for a torch module.
+
+    Parameters
+    ----------
+    model : nn.Module
+        Compiled or not. Several workers have it in a `DistributedDataParallel`.
+    criterion : callable
+        ``criterion(model, minibatch)`` returns the sum of the loss, or that and the sum of a
+        metric.
+    learners : sequence of sweephand.torch.Learner
+
+    Raises
+    ------
+    ArgumentTypeError
+        If a learner is none of torch.
+    ValueError
+        If a parameter has no learner or several, a learner has others, a loss scale does not
+        hold for all learners, or workers would train apart.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        criterion: Callable[[Any, Any], Any],
+        learners: Sequence[Learner],
+    ) -> None:
+        for learner in learners:
+            if not isinstance(learner, Learner):
+                raise ArgumentTypeError(
+                    "the learners of a torch module must be sweephand.torch.Learner, got "
+                    f"{learner!r}"
+                )
+        self.learners = learners
+        self.loss_scales = [one.loss_scale for one in learners if one.loss_scale is not None]
+        if self.loss_scales and len(learners) > 1:
+            raise ValueError(
+                "a loss scale must hold for all parameters: give one learner with a "
+                "LossScaleOptimizer around a list of optimizers"
+            )
+        self.workers = find_workers()
+        self._model = model
+        self._module, self._engine = _unwrapped(model)
+        if self.workers.count > 1 and self._engine is None:
+            raise ValueError(
+                f"{self.workers.count} workers need the model in a DistributedDataParallel, "
+                f"or they train apart; it is a {type(model).__name__}"
+            )
+        self._criterion = criterion
+        self._optimizers = [optimizer for one in learners for optimizer in one.optimizers]
+        self._learned = self._check_coverage()
+        names = {id(parameter): name for name, parameter in self._learned.items()}
+        for scale in self.loss_scales:
+            scale.name_parameters(names)
+        self._stand_ins: dict[bool, Data] = {}  # computed in place of empty shares
+        self._was_differentiated = False
+
+    @property
+    def device(self) -> object:
+        """The device of the first parameter; None for main memory."""
+        device = next(iter(self._learned.values())).device
+        return None if device.type == "cpu" else device
+
+    def train(self, parts: Sequence[Data], num_samples: int, sweeps_ended: int) -> Outcome:
+        """Take one step, as `TrainedModel.train`."""
+        loss, metric = self._differentiate(parts, num_samples)
+        if isinstance(loss, float) and not math.isfinite(loss) and not self.loss_scales:
+            raise FloatingPointError(f"the loss is {loss}")
+        if not self._was_differentiated:
+            self._check_gradients()
+        return Outcome(
+            loss, metric, [one.step(num_samples, sweeps_ended) for one in self.learners]
+        )
+
+    def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
+        """Return the sums of loss and metric over all workers, in evaluation mode."""
+        with _evaluating(self._module), torch.no_grad():
+            loss, metric, weight = self._call(minibatch)
+        sums = [0.0 if weight == 0 else float(one) for one in (loss, metric) if one is not None]
+        sums = self.workers.sum_floats(sums)
+        return sums[0], sums[1] if len(sums) > 1 else None
+
+    def squared_norms(
+        self, minibatches: Iterable[tuple[Data, int]]
+    ) -> tuple[list[float], float]:
+        """Return the squared norms of mean gradients, as `TrainedModel.squared_norms`."""
+        norms = []
+        total: dict[str, Tensor] = {}
+        samples = 0
+        scale = self.loss_scales[0].loss_scale if self.loss_scales else 1.0
+        for minibatch, num_samples in minibatches:
+            self._clear()
+            loss, _, weight = self._call(minibatch)
+            (loss.double() * (weight * scale / num_samples)).backward()  # type: ignore[no-untyped-call]
+            gradients = {
+                name: parameter.grad.double() / scale
+                for name, parameter in self._learned.items()
+                if parameter.grad is not None
+            }
+            norms.append(_squared_norm(gradients))
+            for name, gradient in gradients.items():
+                total[name] = total.get(name, 0.0) + gradient * num_samples
+            samples += num_samples
+        self._clear()
+        return norms, _squared_norm(total) / max(samples, 1) ** 2
+
+    def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return copies of parameters and learners."""
+        files: dict[str, Any] = {WEIGHTS: save_tensors(self._tensors())}
+        for i, optimizer in enumerate(self._optimizers):
+            files[_optimizer_file(i)] = SavedState(on_host(optimizer.state_dict()))
+        return files, {
+            "optimizers": [_describe(optimizer) for optimizer in self._optimizers],
+            "learners": [learner.state_dict() for learner in self.learners],
+            "loss_scales": [scale.state_dict() for scale in self.loss_scales],
+        }
+
+    def read(self, folder: Path) -> dict[str, Any]:
+        """Return the files of a checkpoint."""
+        files: dict[str, Any] = {WEIGHTS: SavedTensors.read(folder / WEIGHTS)}
+        for i in range(len(self._optimizers)):
+            files[_optimizer_file(i)] = SavedState.read(folder / _optimizer_file(i))
+        return files
+
+    def check(self, files: Files, state: Mapping[str, Any]) -> None:
+        """Refuse what is not of this model and these learners."""
+        files[WEIGHTS].check(
+            "model",
+            {
+                name: (DTYPES[tensor.dtype], tuple(tensor.shape))
+                for name, tensor in self._tensors().items()
+            },
+        )
+        mine = [_describe(optimizer) for optimizer in self._optimizers]
+        theirs = state.get("optimizers")
+        if mine != theirs:
+            raise StateError(f"the checkpoint is of the optimizers {theirs}, here are {mine}")
+        counts = len(self.learners), len(self.loss_scales)
+        found = len(state["learners"]), len(state["loss_scales"])
+        if counts != found:
+            raise StateError(
+                f"the checkpoint is of {found[0]} learners and {found[1]} loss scales, here "
+                f"are {counts[0]} and {counts[1]}"
+            )
+
+    def restore(self, files: Files, state: Mapping[str, Any]) -> None:
+        """Continue from what was captured."""
+        self._module.load_state_dict(load_tensors(files[WEIGHTS]))
+        for i, optimizer in enumerate(self._optimizers):
+            saved = files[_optimizer_file(i)].copy()  # the optimizer keeps what it is given
+            optimizer.load_state_dict(saved)
+        for learner, one in zip(self.learners, state["learners"], strict=True):
+            learner.load_state_dict(one)
+        for scale, one in zip(self.loss_scales, state["loss_scales"], strict=True):
+            scale.load_state_dict(one)
+
+    def capture_random_state(self) -> dict[str, Any]:
+        """Return where Python's, NumPy's and torch's generators stand."""
+        return capture_random_state()
+
+    def restore_random_state(self, state: Mapping[str, Any]) -> None:
+        """Set Python's, NumPy's and torch's generators."""
+        restore_random_state(state)
+
+    def _differentiate(self, parts: Sequence[Data], num_samples: int) -> tuple[Any, Any]:
+        """Let the parameters hold the mean gradient, and return the sums of loss and metric."""
+        self._clear()
+        sums: list[Tensor] = []
+        with ExitStack() as stack:
+            if self.loss_scales and len(parts) > 1:
+                stack.enter_context(self.loss_scales[0].accumulate())
+            for i, part in enumerate(parts):
+                with self._syncing(is_last=i == len(parts) - 1):
+                    loss, metric, weight = self._call(part)
+                    mean = loss * (weight / num_samples)
+                    for scale in self.loss_scales:
+                        mean = scale.get_scaled_loss(mean)
+                    mean.backward()  # type: ignore[no-untyped-call]
+                part_sums = [one.detach() for one in (loss, metric) if one is not None]
+                if weight == 0:
+                    part_sums = [torch.zeros_like(one) for one in part_sums]
+                if sums:
+                    part_sums = [a.double() + b for a, b in zip(sums, part_sums, strict=True)]
+                sums = part_sums
+        if self.workers.count > 1:
+            together = torch.stack([one.double() for one in sums])
+            dist.all_reduce(together)
+            sums = list(together)
+        return figure(sums[0]), figure(sums[1]) if len(sums) > 1 else None
+
+    def _call(self, minibatch: Data) -> tuple[Tensor, Tensor | None, float]:
+        """Return loss and metric sums, and the weight of the loss.
+
+        The gradients of replicas are averaged, so the weight is their number; and 0 for the
+        stand-in of an empty share, whose worker must take part in what all workers do.
+        """
+        weight = float(self.workers.count)
+        if self.workers.count > 1:
+            mode = self._module.training
+            if getattr(minibatch, "num_sequences", None) == 0:
+                weight = 0.0
+                minibatch = self._stand_ins.get(mode, minibatch)
+            else:
+                self._stand_ins[mode] = minibatch
+        found = self._criterion(self._model, minibatch)
+        is_pair = isinstance(found, tuple | list) and len(found) == 2
+        loss, metric = found if is_pair else (found, None)
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            what = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
+            raise ValueError(
+                "the criterion must return the sum of the loss as a tensor with one element, "
+                f"or that and the sum of a metric, got {what}"
+            )
+        if metric is not None and not isinstance(metric, Tensor):
+            metric = torch.as_tensor(metric, device=loss.device)
+        return loss if loss.dim() == 0 else loss.reshape(()), metric, weight
+
+    def _clear(self) -> None:
+        for parameter in self._learned.values():
+            parameter.grad = None
+        for scale in self.loss_scales:
+            scale.discard()
+
+    def _syncing(self, *, is_last: bool) -> AbstractContextManager[None]:
+        """Let replicas exchange gradients in the last backward of a step only."""
+        if self._engine is None or is_last:
+            return nullcontext()
+        waiting: AbstractContextManager[None] = self._engine.no_sync()
+        return waiting
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """Return what the module saves, by name."""
+        found = self._module.state_dict()
+        for name, value in found.items():
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"only tensors can be saved: {name} of the module's state is a "
+                    f"{type(value).__name__}"
+                )
+        return found
+
+    def _check_coverage(self) -> dict[str, nn.Parameter]:
+        """Return the parameters that are learned, by name."""
+        named = dict(self._module.named_parameters())
+        learned = {name: p for name, p in named.items() if p.requires_grad}
+        check_coverage(
+            {name: id(parameter) for name, parameter in learned.items()},
+            [
+                id(parameter)
+                for optimizer in self._optimizers
+                for group in optimizer.param_groups
+                for parameter in group["params"]
+            ],
+            frozen={id(parameter) for parameter in named.values()},
+        )
+        return learned
+
+    def _check_gradients(self) -> None:
+        """Complain, once, about parameters that the loss does not depend on."""
+        missing = [name for name, p in self._learned.items() if p.grad is None]
+        if len(missing) == len(self._learned):
+            raise ValueError(f"no parameter has a gradient: {', '.join(missing[:5])}")
+        if missing:
+            warnings.warn(
+                f"the loss gives {len(missing)} parameters no gradient, they stay as they are: "
+                f"{', '.join(missing[:5])}",
+                stacklevel=5,  # who called Trainer.train_minibatch
+            )
+        self._was_differentiated = True
+
+
+def is_module(model: object) -> bool:
+    """Tell whether a model is a torch module."""
+    return isinstance(model, nn.Module)
+
+
+def _unwrapped(model: nn.Module) -> tuple[nn.Module, DistributedDataParallel | None]:
+    """Return the module inside of what compiles or replicates it, and what replicates it."""
+    engine = None
+    while True:
+        if isinstance(model, DistributedDataParallel):
+            engine = model
+            model = model.module
+        elif isinstance(inside := getattr(model, "_orig_mod", None), nn.Module):
+            model = inside  # of torch.compile
+        else:
+            return model, engine
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Set every module inside to evaluation mode, and back to what it was."""
+    training = [one for one in module.modules() if one.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for one in training:
+            one.training = True
+
+
+def _optimizer_file(i: int) -> str:
+    return f"optimizer_{i}.pt"
+
+
+def _describe(optimizer: torch.optim.Optimizer) -> list[Any]:
+    """Return the kind of an optimizer, and how many parameters its groups have."""
+    groups = [len(group["params"]) for group in optimizer.param_groups]
+    return [type(optimizer).__name__, groups]
+
+
+def _squared_norm(gradients: Mapping[str, Tensor]) -> float:
+    return sum(float(gradient.square().sum()) for gradient in gradients.values())

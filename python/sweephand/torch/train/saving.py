@@ -1,0 +1,110 @@
+"""Tensors and optimizer states, copied into main memory and written to files."""
+
+import copy
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sweephand.errors import StateError
+from sweephand.train.checkpoint.regular_file import open_regular
+from sweephand.train.checkpoint.safetensors_file import ITEM_BYTES, Sink, TensorBytes
+from sweephand.train.checkpoint.saved_tensors import SavedTensors
+
+DTYPES = {
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
+    torch.float8_e4m3fn: "F8_E4M3", torch.float8_e5m2: "F8_E5M2", torch.complex64: "C64",
+    torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8",
+    torch.uint64: "U64", torch.uint32: "U32", torch.uint16: "U16", torch.uint8: "U8",
+    torch.bool: "BOOL",
+}  # fmt: skip
+TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
+assert TORCH_DTYPES.keys() == ITEM_BYTES.keys()
+
+
+def save_tensors(tensors: Mapping[str, Tensor]) -> SavedTensors:
+    """Copy tensors into main memory."""
+    copies = on_host(tensors)
+    return SavedTensors({name: _tensor_bytes(tensor) for name, tensor in copies.items()})
+
+
+def load_tensors(saved: SavedTensors) -> dict[str, Tensor]:
+    """Return tensors over the memory of what was saved."""
+    return {
+        name: torch.from_numpy(tensor.data)
+        .view(TORCH_DTYPES[tensor.dtype])
+        .reshape(tensor.shape)
+        for name, tensor in saved.tensors.items()
+    }
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """A state of dicts, lists, numbers and tensors, held in main memory."""
+
+    state: Any
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file; it runs no code.
+
+        Raises
+        ------
+        StateError
+            If the file holds anything else, or is none that torch has written.
+        """
+        try:
+            with open_regular(path) as file:
+                return cls(torch.load(file, map_location="cpu", weights_only=True))
+        except StateError:
+            raise
+        except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
+            raise StateError(
+                f"{path} cannot be loaded as a state of tensors: {error}"
+            ) from error
+
+    def write(self, sink: Sink) -> None:
+        """Write the file."""
+        torch.save(self.state, sink)  # type: ignore[arg-type]
+
+    def copy(self) -> Any:
+        """Return a copy that others may change."""
+        return copy.deepcopy(self.state)
+
+
+def on_host(state: Any) -> Any:
+    """Return a copy of a nested state whose tensors are in main memory."""
+    copies = _copied(state)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()  # copies from devices are under way until here
+    return copies
+
+
+def _copied(state: Any) -> Any:
+    if isinstance(state, Tensor):
+        return _copied_tensor(state.detach())
+    if isinstance(state, Mapping):
+        return {name: _copied(value) for name, value in state.items()}
+    if isinstance(state, list | tuple):
+        return type(state)(_copied(value) for value in state)
+    return state
+
+
+def _copied_tensor(tensor: Tensor) -> Tensor:
+    if tensor.device.type == "cuda":
+        host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        return host.copy_(tensor, non_blocking=True)
+    # NumPy asks for huge pages, torch does not: pages are made several times as fast.
+    memory = np.empty(tensor.nbytes, np.uint8)
+    host = torch.from_numpy(memory).view(tensor.dtype).reshape(tensor.shape)
+    return host.copy_(tensor)
+
+
+def _tensor_bytes(tensor: Tensor) -> TensorBytes:
+    memory = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
+    return TensorBytes(DTYPES[tensor.dtype], tuple(tensor.shape), memory)

@@ -1,0 +1,1 @@
+"""What a run needs to go on, as folders on disk."""

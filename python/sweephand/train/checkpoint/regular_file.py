@@ -1,0 +1,23 @@
+"""Files of a checkpoint, opened without a wait: regular ones only, and no links."""
+
+from io import BufferedReader
+from pathlib import Path
+
+from sweephand.errors import DataError, StateError
+from sweephand.files import source_file as files
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file for reading; at once also where a pipe or device stands under its name.
+
+    Raises
+    ------
+    StateError
+        If it is no regular file, or a link, which may lead out of the folder.
+    OSError
+        If it cannot be opened.
+    """
+    try:
+        return files.open_regular(path, follow_links=False)
+    except DataError as error:
+        raise StateError(str(error)) from None

@@ -1,0 +1,75 @@
+"""All that a training run needs to go on from one moment, held in main memory."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from sweephand.errors import StateError
+from sweephand.train.checkpoint.checkpoint_store import STATE, Checkpoint, Contents
+from sweephand.train.checkpoint.safetensors_file import Sink
+from sweephand.train.trainer.trained_model import SavedFile, TrainedModel
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The moment: nothing that is done later changes it.
+
+    Attributes
+    ----------
+    files : mapping from name to content
+        Parameters, and what else is large.
+    state : dict
+        All the rest, as JSON can hold it.
+    """
+
+    files: Mapping[str, SavedFile]
+    state: dict[str, Any]
+
+    @classmethod
+    def read(cls, checkpoint: Checkpoint, model: TrainedModel) -> Self:
+        """Read a checkpoint.
+
+        Raises
+        ------
+        StateError
+            If it was not made of such a model.
+        """
+        state = checkpoint.state()
+        try:
+            return cls(model.read(checkpoint.folder), state)
+        except FileNotFoundError as error:
+            raise StateError(
+                f"{checkpoint.folder} is of another kind of model or other learners: it has no "
+                f"{error.filename}"
+            ) from error
+
+    def contents(self) -> Contents:
+        """Return what writes each file of a checkpoint."""
+        return {name: file.write for name, file in self.files.items()} | {STATE: self._write}
+
+    def _write(self, sink: Sink) -> None:
+        sink.write(json.dumps(self.state).encode())
+
+
+def check_json(what: str, value: object) -> None:
+    """Refuse what JSON would not give back as it was.
+
+    Raises
+    ------
+    TypeError
+        Naming the place.
+    """
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"the keys of {what} must be str, got {key!r}")
+            check_json(f"{what}[{key!r}]", item)
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            check_json(f"{what}[{i}]", item)
+    elif value is not None and type(value) not in (str, int, float, bool):
+        raise TypeError(
+            f"{what} must be what JSON can hold (dict, list, str, int, float, bool or None), "
+            f"got {type(value).__name__}"
+        )

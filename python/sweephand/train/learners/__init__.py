@@ -1,0 +1,1 @@
+"""What changes the parameters of a model, by sums of gradients."""

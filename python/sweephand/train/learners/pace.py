@@ -1,0 +1,211 @@
+"""Where a learner stands: its two clocks, and the learning rate they lead to."""
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from sweephand.checks import check_int, check_number
+from sweephand.train.checkpoint.read_state import (
+    check_keys,
+    read_counts,
+    read_optional,
+    reading,
+)
+from sweephand.train.schedules import (
+    Schedule,
+    learning_parameter_schedule,
+    mean_gradient_rate,
+    minibatch_momentum,
+)
+
+logger = logging.getLogger("sweephand")
+
+
+@dataclass
+class Clock:
+    """What one clock has counted."""
+
+    steps: int = 0
+    samples: int = 0
+    sweeps: int = 0
+
+
+class Pace:
+    """The clocks of a learner and its schedule of learning rates.
+
+    The consumed clock moves with every step, the applied one only with those that changed
+    parameters. Sweeps that end in a skipped step are not lost: the next applied step counts
+    them.
+
+    Parameters
+    ----------
+    lr_schedule : float, Schedule or None
+        The learning rate; a number is a rate without a reference size, for ever. None: the
+        rates are not ours to say.
+    single_sweep_steps : bool
+        Count one sweep for a step in which several end, as CNTK does.
+
+    Attributes
+    ----------
+    factor : float
+        What scheduled rates are multiplied by, until another schedule is followed.
+
+    Raises
+    ------
+    ValueError
+        If a number is given that is no learning rate.
+    """
+
+    def __init__(
+        self, lr_schedule: float | Schedule[float] | None, *, single_sweep_steps: bool = False
+    ) -> None:
+        self.schedule = None if lr_schedule is None else as_schedule(lr_schedule)
+        self.factor = 1.0
+        self.consumed = Clock()
+        self.applied = Clock()
+        self._single_sweep_steps = single_sweep_steps
+        self._origin = {"consumed": Clock(), "applied": Clock()}  # where the schedule began
+
+    @property
+    def learning_rate(self) -> float:
+        """The scheduled rate of the next step, for the reference size of the schedule.
+
+        `ValueError` if there is no schedule.
+        """
+        if self.schedule is None:
+            raise ValueError("there is no schedule of learning rates")
+        return self.factor * self.schedule.at(*self._position(self.schedule))
+
+    @property
+    def is_last_rate(self) -> bool:
+        """Whether the schedule has come to its last rate, or there is none."""
+        if self.schedule is None:
+            return True
+        return self.schedule.is_last_at(*self._position(self.schedule))
+
+    def reset(self, lr_schedule: float | Schedule[float]) -> None:
+        """Follow another schedule, which counts from here."""
+        self.schedule = as_schedule(lr_schedule)
+        self.factor = 1.0
+        self._origin = {"consumed": replace(self.consumed), "applied": replace(self.applied)}
+
+    def hold(self, rate: float) -> None:
+        """Make the rate constant from here on, for the reference size that it had."""
+        self.reset(learning_parameter_schedule(rate, self._reference_size()))
+
+    def decay(self, decay: float | Schedule[float], num_samples: int) -> float:
+        """Return a momentum or other decay for the next step, of ``num_samples``.
+
+        Its schedule counts from the very start; a number is the decay of any minibatch.
+        """
+        if not isinstance(decay, Schedule):
+            return decay
+        return minibatch_momentum(self.value(decay), num_samples, decay.minibatch_size)
+
+    def value(self, schedule: Schedule[float]) -> float:
+        """Return the value of a schedule for the next step, counted from the very start."""
+        clock = self._clock(schedule)
+        return schedule.at(clock.samples, clock.sweeps)
+
+    def rate(self, num_samples: int) -> float:
+        """Return the rate of the next step over the mean gradient of ``num_samples``."""
+        return mean_gradient_rate(self.learning_rate, num_samples, self._reference_size())
+
+    def advance(self, num_samples: int, sweeps_ended: int, *, applied: bool) -> None:
+        """Count one step."""
+        self.consumed.steps += 1
+        self.consumed.samples += num_samples
+        self.consumed.sweeps += (
+            min(sweeps_ended, 1) if self._single_sweep_steps else sweeps_ended
+        )
+        if applied:
+            self.applied.steps += 1
+            self.applied.samples += num_samples
+            self.applied.sweeps = self.consumed.sweeps
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return clocks and schedule as JSON can hold them."""
+        return {
+            "consumed": asdict(self.consumed),
+            "applied": asdict(self.applied),
+            "origin": {name: asdict(clock) for name, clock in self._origin.items()},
+            "schedule": schedule_state(self.schedule),
+            "factor": self.factor,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state. Its schedule wins over the present one, and that is logged.
+
+        Raises
+        ------
+        StateError
+            If it is none; nothing is changed then.
+        """
+        check_keys("a learner's clocks", state, self.state_dict())
+        with reading("a learner's clocks"):
+            consumed, applied = (read_counts(Clock, state[c]) for c in ("consumed", "applied"))
+            origin = {c: read_counts(Clock, state["origin"][c]) for c in self._origin}
+            schedule = None
+            if state["schedule"] is not None:
+                schedule = read_schedule(state["schedule"])
+            factor = check_number("the factor", state["factor"])
+            if not 0 < factor < math.inf:
+                raise ValueError(f"the factor must be positive and finite, got {factor}")
+        if schedule != self.schedule:
+            logger.warning(
+                "the learning rates of the checkpoint are used, %s, and not %s",
+                schedule,
+                self.schedule,
+            )
+        self.consumed, self.applied = consumed, applied
+        self._origin, self.schedule, self.factor = origin, schedule, factor
+
+    def _reference_size(self) -> int | None:
+        return None if self.schedule is None else self.schedule.minibatch_size
+
+    def _position(self, schedule: Schedule[float]) -> tuple[int, int]:
+        """Return samples and sweeps since the schedule began."""
+        clock, origin = self._clock(schedule), self._origin[schedule.follows]
+        return clock.samples - origin.samples, clock.sweeps - origin.sweeps
+
+    def _clock(self, schedule: Schedule[float]) -> Clock:
+        return self.applied if schedule.follows == "applied" else self.consumed
+
+
+def schedule_state(value: Any) -> Any:
+    """Return a schedule, or else a plain value, as JSON can hold it."""
+    return asdict(value) if isinstance(value, Schedule) else value
+
+
+def read_value(state: Any) -> Any:
+    """Return what `schedule_state` was given, a schedule or a plain value."""
+    return read_schedule(state) if isinstance(state, Mapping) else state
+
+
+def read_schedule(state: Mapping[str, Any]) -> Schedule[float]:
+    """Return a schedule; one that nothing here would make is refused with an error."""
+    steps = tuple(
+        (check_int("the number of epochs", epochs), _finite("a value", value))
+        for epochs, value in state["steps"]
+    )
+    if not steps or state["follows"] not in ("applied", "consumed"):
+        raise ValueError(f"it holds the schedule {dict(state)}")
+    epoch_size, minibatch_size = (
+        read_optional(check_int, name, state[name]) for name in ("epoch_size", "minibatch_size")
+    )
+    return Schedule(steps, epoch_size, minibatch_size, state["follows"])
+
+
+def _finite(name: str, value: object) -> float:
+    if not 0 <= check_number(name, value) < math.inf:
+        raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
+    return value  # type: ignore[return-value]
+
+
+def as_schedule(lr_schedule: float | Schedule[float]) -> Schedule[float]:
+    """Return a schedule: the given one, or that of a single rate."""
+    if isinstance(lr_schedule, Schedule):
+        return lr_schedule
+    return learning_parameter_schedule(lr_schedule)

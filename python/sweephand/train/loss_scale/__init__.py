@@ -1,0 +1,1 @@
+"""A loss scale around an optimizer, so that small gradients survive in 16 bits."""

@@ -1,0 +1,45 @@
+"""What all workers decide together about a step."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.train.learners.gradient_findings import Cause
+
+Reduce: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+def agree(cause: Cause, scale: float, counter: int, reduce: Reduce) -> Cause:
+    """Return the worst cause of all workers, by one reduction.
+
+    Parameters
+    ----------
+    cause, scale, counter
+        What this worker found, and the state of its loss scale.
+    reduce : callable
+        Takes a float64 array of shape (5,) and returns the maximum over all workers of each
+        element. Every worker calls it once for each step.
+
+    Raises
+    ------
+    RuntimeError
+        If the workers' loss scales or counters differ: they have parted before.
+    """
+    # A maximum of -x is a minimum of x: where both are equal, so are all workers.
+    mine = np.array([cause, scale, -scale, counter, -counter], np.float64)
+    all_of_them = np.asarray(reduce(mine.copy()), np.float64)
+    if all_of_them.shape != mine.shape:
+        raise ValueError(f"reduce must return shape {mine.shape}, got {all_of_them.shape}")
+    worst, *bounds = all_of_them.tolist()
+    for name, own, most, minus_least in (
+        ("loss scale", scale, *bounds[:2]),
+        ("counter", counter, *bounds[2:]),
+    ):
+        if most != -minus_least:
+            raise RuntimeError(
+                f"the workers disagree on the {name}: it lies between {-minus_least} and "
+                f"{most}, here it is {own}"
+            )
+    return Cause(int(worst))

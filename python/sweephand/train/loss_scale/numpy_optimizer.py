@@ -1,0 +1,149 @@
+"""NumPy learners inside a loss scale."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sweephand.checks import check_number
+from sweephand.errors import ArgumentTypeError
+from sweephand.train.learners.gradient_findings import Array, Findings, core_array, look
+from sweephand.train.learners.learner import Learner
+from sweephand.train.loss_scale.agreement import Reduce
+
+ONLY_TORCH = (
+    "this is for torch optimizers, whose parameters hold gradients; NumPy learners take "
+    "update, or get_unscaled_gradients and apply_gradients"
+)
+
+
+class NumpyInner:
+    """The `Inner` of NumPy learners."""
+
+    def __init__(self, learners: Sequence[Learner], num_threads: int) -> None:
+        self._learners = learners
+        self._num_threads = num_threads
+        self._held: list[Any] = []
+        self._scale = 1.0  # what the gradients in _held carry
+        self._norm: float | None = None  # theirs without it, if it is known
+
+    def hyperparameters(self) -> set[str]:
+        """Return the names that can be read and written."""
+        return {name for learner in self._learners for name in learner.HYPERPARAMETERS}
+
+    def read(self, name: str) -> list[Any]:
+        """Return the value in every learner that has it."""
+        return [getattr(learner, name) for learner in self._having(name)]
+
+    def write(self, name: str, value: Any) -> None:
+        """Set the value in every learner that has it."""
+        for learner in self._having(name):
+            setattr(learner, name, value)
+
+    def parameters(self) -> list[Any]:
+        """Return the parameters of all learners."""
+        return [array for learner in self._learners for array in learner.parameters.values()]
+
+    def names(self) -> list[str]:
+        """Return their names."""
+        return [name for learner in self._learners for name in learner.parameters]
+
+    def scaled(self, loss: Any, scale: float) -> Any:
+        """Return the loss times the scale: a float, or float32 or wider as the loss is."""
+        if not isinstance(loss, np.ndarray | np.generic):
+            return check_number("the loss", loss) * scale
+        if loss.dtype.kind not in "fV":  # V: bfloat16
+            raise ArgumentTypeError(f"the loss must be of a floating type, got {loss.dtype}")
+        dtype = np.float32 if loss.dtype.itemsize < 4 else loss.dtype
+        with np.errstate(over="ignore"):  # an infinite loss shows in the gradients
+            return np.multiply(loss.astype(dtype), scale, dtype=dtype)
+
+    def is_nan(self, loss: Any) -> Any:
+        """Return whether the loss has a NaN."""
+        return bool(np.isnan(loss).any())
+
+    def gradients(self) -> list[Any]:
+        """Refuse: arrays hold no gradients."""
+        raise TypeError(ONLY_TORCH)
+
+    def zero_grad(self, set_to_none: bool) -> None:
+        """Refuse: arrays hold no gradients."""
+        raise TypeError(ONLY_TORCH)
+
+    def differentiate(self, loss: Any, parameters: Sequence[Any] | None) -> None:
+        """Refuse: NumPy has no derivatives."""
+        raise TypeError(ONLY_TORCH)
+
+    def step_with(self, closure: Callable[[], Any]) -> None:
+        """Refuse: arrays hold no gradients."""
+        raise TypeError(ONLY_TORCH)
+
+    def hold(self, gradients: Sequence[Any]) -> None:
+        """Keep the gradients for the step."""
+        self._held, self._scale, self._norm = list(gradients), 1.0, None
+
+    def hold_scaled(self, gradients: Sequence[Any], scale: float) -> Findings:
+        """Keep gradients that carry a scale for the step, and check them."""
+        names: list[str] = []
+        arrays: list[Array] = []
+        for learner, share in self._shares(gradients):
+            collected = learner.collect(share)
+            names += learner.names_of(collected)
+            arrays += collected.values()
+        findings = look(names, arrays, scale, in_place=False, num_threads=self._num_threads)
+        self._held, self._scale = list(gradients), scale
+        self._norm = findings.gradient_norm if len(self._learners) == 1 else None
+        return findings
+
+    def divided(
+        self, names: Sequence[str], gradients: Sequence[Any], divisor: float
+    ) -> tuple[list[Any], Findings]:
+        """Divide gradients in place; a scalar is replaced."""
+        for name, gradient in zip(names, gradients, strict=True):
+            if isinstance(gradient, np.ndarray) and not gradient.flags.writeable:
+                raise ValueError(
+                    f"the gradient of {name} is divided in place, but is read-only"
+                )
+        arrays = [
+            core_array(gradient, f"the gradient of {name}")
+            for name, gradient in zip(names, gradients, strict=True)
+        ]
+        findings = look(names, arrays, divisor, in_place=True, num_threads=self._num_threads)
+        return [_written(*pair) for pair in zip(gradients, arrays, strict=True)], findings
+
+    def step(self, num_samples: int, sweeps_ended: int) -> None:
+        """Update with the gradients that are kept."""
+        for learner, share in self._shares(self._held):
+            learner.update(share, num_samples, sweeps_ended, scale=self._scale, norm=self._norm)
+        self.hold([])
+
+    def skip(self, num_samples: int, sweeps_ended: int) -> None:
+        """Count a step that is not taken."""
+        for learner in self._learners:
+            learner.pace.advance(num_samples, sweeps_ended, applied=False)
+        self.hold([])
+
+    def reduction(self) -> Reduce | None:
+        """Return None: NumPy knows of no other workers."""
+        return None
+
+    def _having(self, name: str) -> list[Learner]:
+        return [learner for learner in self._learners if name in learner.HYPERPARAMETERS]
+
+    def _shares(self, gradients: Sequence[Any]) -> Iterator[tuple[Learner, Sequence[Any]]]:
+        """Yield each learner with its part of the gradients."""
+        begin = 0
+        for learner in self._learners:
+            end = begin + len(learner.parameters)
+            yield learner, gradients[begin:end]
+            begin = end
+
+
+def _written(gradient: Any, array: Array) -> Any:
+    """Return what holds the values of ``array``, made by `core_array` from ``gradient``."""
+    values = array.view(gradient.dtype).reshape(gradient.shape)
+    if not isinstance(gradient, np.ndarray):
+        return values[()]
+    if not gradient.flags.c_contiguous:
+        gradient[...] = values
+    return gradient

@@ -1,0 +1,103 @@
+"""What is kept of the steps under a loss scale: counts, and whom to tell."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from sweephand.checks import check_function, check_int
+from sweephand.errors import LossScaleError
+from sweephand.train.loss_scale.dynamic_scale import Change
+from sweephand.train.loss_scale.step_result import StepResult
+
+Hook: TypeAlias = Callable[[StepResult], object]
+logger = logging.getLogger("sweephand")
+
+
+class StepLog:
+    """Counts steps, calls hooks, and ends a run of skipped steps.
+
+    Parameters
+    ----------
+    max_consecutive_skips : int or None
+        The skipped step in a row that raises `LossScaleError`; None: never.
+    on_skip, on_growth, on_backoff, on_floor : callable or None
+        As for `LossScaleOptimizer`.
+    """
+
+    def __init__(
+        self,
+        max_consecutive_skips: int | None,
+        *,
+        on_skip: Hook | None,
+        on_growth: Hook | None,
+        on_backoff: Hook | None,
+        on_floor: Hook | None,
+    ) -> None:
+        if max_consecutive_skips is not None:
+            check_int("max_consecutive_skips", max_consecutive_skips)
+        self._max_consecutive_skips = max_consecutive_skips
+        self._on_skip = check_function("on_skip", on_skip)
+        self._on_change: dict[Change, Hook | None] = {
+            "growth": check_function("on_growth", on_growth),
+            "backoff": check_function("on_backoff", on_backoff),
+            "floor": check_function("on_floor", on_floor),
+        }
+        self._steps = self._applied_steps = self._skips_in_a_row = 0
+
+    def add(self, result: StepResult, change: Change, *, is_reported: bool) -> None:
+        """Count a step and tell who asked.
+
+        Raises
+        ------
+        LossScaleError
+            If this is one skipped step in a row too many.
+        """
+        is_skipped = result.cause in ("inf", "nan")
+        self._steps += 1
+        self._applied_steps += not is_skipped
+        self._skips_in_a_row = self._skips_in_a_row + 1 if is_skipped else 0
+        if is_reported:
+            logger.warning("%s", self._describe(result))
+        if is_skipped and self._on_skip is not None:
+            self._on_skip(result)
+        if (hook := self._on_change.get(change)) is not None:
+            hook(result)
+        limit = self._max_consecutive_skips
+        if limit is not None and self._skips_in_a_row >= limit:
+            raise LossScaleError(
+                self._describe(result),
+                self._steps,
+                result.scale_used,
+                result.cause,
+                result.bad_parameters,
+                result.minibatch_ids,
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the counts."""
+        return {
+            "steps": self._steps,
+            "applied_steps": self._applied_steps,
+            "skips_in_a_row": self._skips_in_a_row,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from the counts of a state, or from 0 where it lacks them."""
+        self._steps = state.get("steps", 0)
+        self._applied_steps = state.get("applied_steps", 0)
+        self._skips_in_a_row = state.get("skips_in_a_row", 0)
+
+    def _describe(self, result: StepResult) -> str:
+        """Tell what happened in a skipped step, where, and what may help."""
+        where = f"first bad parameters: {', '.join(result.bad_parameters) or 'none here'}"
+        if result.minibatch_ids:
+            where += f"; minibatch: {', '.join(result.minibatch_ids[:5])}"
+        advice = (
+            "no scale cures NaN, look for its source in the data or the model"
+            if result.cause == "nan"
+            else "a smaller learning rate, clipping or a lower min_scale may help"
+        )
+        return (
+            f"step {self._steps} skipped, {self._skips_in_a_row} in a row: {result.cause} at "
+            f"loss scale {result.scale_used:g}; {where}; {advice}"
+        )

@@ -1,0 +1,67 @@
+"""What became of one step under a loss scale."""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from sweephand.train.learners.gradient_findings import Findings
+
+CauseName: TypeAlias = Literal["ok", "inf", "nan", "no gradient"]
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What became of one step.
+
+    Attributes
+    ----------
+    applied : bool
+        Whether the parameters were changed.
+    cause : {"ok", "inf", "nan", "no gradient"}
+        Why. It is that of all workers; "no gradient" is a worker that had none in a step that
+        others could take.
+    scale_used, scale_next : float
+        The loss scale of this step and of the next.
+    counter : int
+        Applied steps in a row since the scale last changed.
+    minibatch_ids : tuple of str
+        The sequences of the minibatch, as they were told.
+    findings : Findings or None
+        Behind the properties below: on an accelerator they wait for it when they are read.
+    """
+
+    applied: bool
+    cause: CauseName
+    scale_used: float
+    scale_next: float
+    counter: int
+    minibatch_ids: tuple[str, ...] = ()
+    findings: Findings | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def gradient_norm(self) -> float:
+        """The norm of this worker's unscaled gradients, before clipping; 0 if it had none."""
+        return 0.0 if self.findings is None else self.findings.gradient_norm
+
+    @property
+    def num_nan(self) -> int:
+        """Elements of this worker's gradients that are NaN."""
+        return 0 if self.findings is None else self.findings.num_nan
+
+    @property
+    def num_inf(self) -> int:
+        """Elements of this worker's gradients that are infinite, scaled or unscaled."""
+        return 0 if self.findings is None else self.findings.num_inf
+
+    @property
+    def underflow(self) -> float:
+        """The share of gradient elements that were too small.
+
+        They are zero or subnormal as a float16 while scaled, or became zero when unscaled. A
+        share that falls when the scale rises tells that the scale is too low.
+        """
+        return 0.0 if self.findings is None else self.findings.underflow
+
+    @property
+    def bad_parameters(self) -> tuple[str, ...]:
+        """The first few parameters whose gradient is not finite."""
+        return () if self.findings is None else self.findings.bad_parameters

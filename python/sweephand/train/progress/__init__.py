@@ -1,0 +1,1 @@
+"""What training tells about itself, and to whom."""

@@ -1,0 +1,163 @@
+"""Progress as lines of text, and as a bar on a terminal."""
+
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+from sweephand.train.progress.progress import PeriodicWriter, Record
+
+_TITLES = {"summary": "Summary", "validation": "Validation", "test": "Test"}
+
+
+class ProgressPrinter(PeriodicWriter):
+    """Print a line every so many minibatches, and one for each summary and validation.
+
+    Parameters
+    ----------
+    freq : int or None
+        Minibatches between two lines; 0: after 1, 3, 7, 15, ... minibatches; None: none.
+    first : int
+        Also a line for each of the first so many minibatches.
+    tag : str
+        Stands before every line.
+    log_to_file : path, optional
+        Lines are appended to this file in place of the standard output. If a rank is given,
+        ``rank<r>`` is appended to its name.
+    rank : int, optional
+        This worker's number: it prints whatever it is. By default worker 0 alone prints.
+    num_epochs : int, optional
+        How many summaries there will be, to be shown.
+    metric_is_pct : bool
+        Whether the metric is shown in percent.
+    """
+
+    def __init__(
+        self,
+        freq: int | None = None,
+        first: int = 0,
+        tag: str = "",
+        log_to_file: str | Path | None = None,
+        rank: int | None = None,
+        num_epochs: int | None = None,
+        metric_is_pct: bool = True,
+    ) -> None:
+        super().__init__(freq, first)
+        self.every_worker = rank is not None
+        self._tag = f"{tag}: " if tag else ""
+        self._file = None if log_to_file is None else Path(log_to_file)
+        if self._file is not None and rank is not None:
+            self._file = self._file.with_name(f"{self._file.name}rank{rank}")
+        self._num_epochs = num_epochs
+        self._metric_is_pct = metric_is_pct
+        self._num_summaries = 0
+
+    def write(self, record: Record) -> None:
+        """Print a record."""
+        self._print(self._tag + self._line(record))
+
+    def _line(self, record: Record) -> str:
+        if record.kind == "event":
+            return str(record.figures["message"])
+        if record.kind == "change":
+            changed = ", ".join(f"{name} = {_text(v)}" for name, v in record.figures.items())
+            return f"{changed} from step {record.step} on"
+        return f"{self._title(record)} {describe(record, metric_is_pct=self._metric_is_pct)}"
+
+    def _title(self, record: Record) -> str:
+        if record.kind == "training":
+            first = record.step - int(record.figures["num_steps"]) + 1
+            return f" Minibatch[{first:>5}-{record.step:>5}]:"
+        if record.kind == "summary":
+            self._num_summaries += 1
+            of = "" if self._num_epochs is None else f" of {self._num_epochs}"
+            return f"Summary[{self._num_summaries}{of}], {record.samples} samples:"
+        return f"{_TITLES[record.kind]} at {record.samples} samples:"
+
+    def _print(self, line: str) -> None:
+        if self._file is None:
+            print(line, flush=True)
+            return
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+class ProgressBar(PeriodicWriter):
+    """Show a bar on a terminal, and plain lines elsewhere.
+
+    Parameters
+    ----------
+    num_samples : int, optional
+        Label samples of the whole training; without it the bar only counts.
+    freq : int
+        Steps between two updates of the bar, or between two lines.
+    file : text file, optional
+        The standard error by default.
+    """
+
+    def __init__(
+        self, num_samples: int | None = None, freq: int = 100, file: TextIO | None = None
+    ) -> None:
+        super().__init__(freq, first=1)
+        self._out = sys.stderr if file is None else file
+        self._num_samples = num_samples
+        self._bar: Any = None  # a rich Progress
+
+    def write(self, record: Record) -> None:
+        """Show a record."""
+        if self._out.isatty():
+            self._show(record)
+        else:
+            self._out.write(ProgressPrinter()._line(record) + "\n")
+            self._out.flush()
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _show(self, record: Record) -> None:
+        if self._bar is None:
+            self._bar = _rich_bar(self._out)
+            self._task = self._bar.add_task("training", total=self._num_samples, text="")
+        if record.kind == "training":
+            text = describe(record)
+            self._bar.update(self._task, completed=record.samples, text=text)
+        else:
+            self._bar.console.print(ProgressPrinter()._line(record), highlight=False)
+        if self._num_samples is not None and record.samples >= self._num_samples:
+            self._bar.refresh()
+
+
+def describe(record: Record, *, metric_is_pct: bool = True) -> str:
+    """Return the figures of averages as text."""
+    figures = record.figures
+    parts = [f"loss = {_text(figures['loss'])} * {figures['num_samples']}"]
+    if "metric" in figures:
+        metric = float(figures["metric"])
+        parts.append(f"metric = {metric:.2%}" if metric_is_pct else f"metric = {metric:.6g}")
+    if figures.get("num_skipped"):
+        parts.append(f"{figures['num_skipped']} steps skipped and left out")
+    if "samples_per_second" in figures:
+        parts.append(f"{float(figures['samples_per_second']):.0f} samples/s")
+        parts.append(f"waiting {float(figures['waiting']):.0%}")
+    return ", ".join(parts)
+
+
+def _text(value: float | int | str) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _rich_bar(file: TextIO) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        TextColumn("{task.completed} samples"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[text]}"),
+        console=Console(file=file),
+    )
+    bar.start()
+    return bar

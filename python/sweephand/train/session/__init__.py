@@ -1,0 +1,1 @@
+"""Minibatches in a row, and what is due between them."""

@@ -1,0 +1,140 @@
+"""Learning rates that follow the loss from epoch to epoch."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sweephand.checks import check_flag, check_number
+from sweephand.train.checkpoint.read_state import reading
+
+REDUCTION = 0.618
+INCREASE = 1.382
+LOWEST_RATE = 1e-12  # below it training ends, whatever the floor
+
+
+@dataclass(frozen=True)
+class LearningRateControl:
+    """How the learning rate follows the loss at the end of every epoch.
+
+    c is the validation loss, or the training loss of the epoch without validation data, and p
+    that of the last accepted epoch; d = p - c. Control begins when the schedules have come to
+    their last value, and then:
+
+    1. If c is NaN or d < 0, and ``load_best``, the epoch is rejected: model, learners and
+       source go back to the end of the last accepted epoch, or to the start. p stays.
+    2. If c is NaN or d <= ``reduce_if_improve_less_than`` * p, rates are multiplied by 0.618.
+    3. Else if d > ``increase_if_improve_more_than`` * p, they are multiplied by 1.382.
+
+    The first epoch has no p: it is rejected and reduces only if c is NaN. A loss that is not
+    finite in the midst of an epoch counts as its end with c = NaN, if ``load_best``.
+
+    Parameters
+    ----------
+    reduce_if_improve_less_than, increase_if_improve_more_than : float
+        Parts of p.
+    load_best : bool
+        Whether an epoch can be rejected.
+    continue_reduce : bool
+        The first time that rule 2 holds, it begins to reduce after every epoch; the second time
+        ends training.
+    min_learning_rate : float
+        A rate below it, in the unit of its schedule, ends training; so does one below 1e-12.
+    """
+
+    reduce_if_improve_less_than: float = 0.0
+    increase_if_improve_more_than: float = math.inf
+    load_best: bool = True
+    continue_reduce: bool = False
+    min_learning_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in (
+            "reduce_if_improve_less_than",
+            "increase_if_improve_more_than",
+            "min_learning_rate",
+        ):
+            if not check_number(name, getattr(self, name)) >= 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)!r}")
+        check_flag("load_best", self.load_best)
+        check_flag("continue_reduce", self.continue_reduce)
+
+
+class Decision(NamedTuple):
+    """What is done at the end of an epoch."""
+
+    is_rejected: bool
+    factor: float
+    ends_training: bool
+
+
+class RateController:
+    """Decides, epoch by epoch.
+
+    Attributes
+    ----------
+    previous : float
+        The value of the last accepted epoch; infinite before the first.
+    factor : float
+        What rates were multiplied by since that epoch.
+    """
+
+    def __init__(self, settings: LearningRateControl) -> None:
+        self._settings = settings
+        self._is_reducing = False
+        self.previous = math.inf
+        self.factor = 1.0
+
+    def note(self, value: float) -> None:
+        """Accept an epoch without a decision: the schedules still decide."""
+        if not math.isnan(value):
+            self.previous = value
+
+    def decide(self, value: float) -> Decision:
+        """Decide by the value of an epoch."""
+        settings, previous = self._settings, self.previous
+        is_first = math.isinf(previous)
+        improvement = math.inf if is_first else previous - value
+        is_nan = math.isnan(value)
+        is_failing = is_nan or (
+            not is_first and improvement <= settings.reduce_if_improve_less_than * previous
+        )
+        is_rejected = settings.load_best and (is_nan or improvement < 0)
+        factor = 1.0
+        ends = False
+        if is_failing or self._is_reducing:
+            factor = REDUCTION
+            ends = is_failing and self._is_reducing
+            self._is_reducing = settings.continue_reduce
+        elif not is_first and improvement > settings.increase_if_improve_more_than * previous:
+            factor = INCREASE
+        if not is_rejected:
+            self.note(value)
+        self.factor = self.factor * factor if is_rejected else 1.0
+        return Decision(is_rejected, factor, ends)
+
+    def is_too_low(self, rate: float) -> bool:
+        """Whether a rate ends training."""
+        return rate < max(self._settings.min_learning_rate, LOWEST_RATE)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where it stands."""
+        return {
+            "previous": self.previous,
+            "factor": self.factor,
+            "is_reducing": self._is_reducing,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state.
+
+        Raises
+        ------
+        StateError
+            If it is none.
+        """
+        with reading("learning-rate control"):
+            previous = check_number("previous", state["previous"])
+            factor = check_number("factor", state["factor"])
+            self._is_reducing = check_flag("is_reducing", state["is_reducing"])
+        self.previous, self.factor = previous, factor

@@ -1,0 +1,144 @@
+"""Minibatches from a source, in step with the other workers."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sweephand.train.session.configs import Source
+from sweephand.train.session.preemption import Preempted, Preemption
+from sweephand.train.trainer.trained_model import Data
+from sweephand.train.trainer.trainer import Trainer
+
+
+class Feed:
+    """Reads minibatches, and what all workers must know at the same step: by one exchange.
+
+    Parameters
+    ----------
+    trainer : Trainer
+    preemption : Preemption
+    watch : callable
+        Called before each exchange, on every worker; what it raises ends training on all.
+    """
+
+    def __init__(
+        self, trainer: Trainer, preemption: Preemption, watch: Callable[[], object]
+    ) -> None:
+        self._trainer = trainer
+        self._workers = trainer.model.workers
+        self._preemption = preemption
+        self._watch = watch
+        self._is_preempted = False
+        self.num_sequences = 0  # of the last minibatch, over all workers
+        self._started = time.monotonic()
+        self.seconds = 0  # since the start of training, those before a restore included
+
+    def begin_at(self, seconds: int) -> None:
+        """Go on counting seconds."""
+        self.seconds = seconds
+        self._started = time.monotonic() - seconds
+
+    def next(self, source: Source, size: int) -> tuple[Data, int]:
+        """Return this worker's share of the next minibatch, and the label samples of all.
+
+        Raises
+        ------
+        RuntimeError
+            If another worker could not read its share; that one raises the reason.
+        """
+        minibatch: Data = {}
+        num_samples = 0
+        error = None
+        try:
+            self._watch()
+            workers = self._workers
+            minibatch = source.next_minibatch(
+                size, None, self._trainer.model.device, workers.count, workers.index
+            )
+            if minibatch:
+                num_samples = self._trainer.count_local_label_samples(minibatch)
+        except Exception as caught:
+            error = caught
+        is_first = self._workers.index == 0
+        num_samples, num_sequences, preempted, failed, seconds = self._workers.sum(
+            [
+                num_samples,
+                getattr(minibatch, "num_sequences", 0),
+                self._preemption.is_requested,
+                error is not None,
+                int(time.monotonic() - self._started) if is_first else 0,
+            ]
+        )
+        if error is not None:
+            raise error
+        if failed:
+            raise RuntimeError(f"{failed} of the other workers could not go on")
+        self._is_preempted = preempted > 0
+        self.num_sequences = num_sequences
+        self.seconds = seconds
+        return minibatch, num_samples
+
+    def raise_if_preempted(self) -> None:
+        """Raise `Preempted` on all workers if one of them was asked to leave."""
+        alone = self._workers.count == 1
+        if self._is_preempted or (alone and self._preemption.is_requested):
+            raise Preempted
+
+    def agree(self, vote: bool) -> bool:
+        """Return whether any worker votes for something."""
+        return self._workers.sum([vote])[0] > 0
+
+
+class Evaluation(NamedTuple):
+    """Averages over evaluation data, NaN where there are no label samples."""
+
+    loss: float
+    metric: float | None
+    num_samples: int
+    num_minibatches: int
+
+    def figures(self) -> dict[str, float | int | str]:
+        """Return what a record of them holds."""
+        figures = self._asdict()
+        if self.metric is None:
+            del figures["metric"]
+        return figures
+
+
+def evaluate(
+    feed: Feed, trainer: Trainer, source: Source, size: int, max_samples: int | None
+) -> Evaluation:
+    """Evaluate a model, and put the source back to where it stood.
+
+    Parameters
+    ----------
+    size : int
+        Samples of a minibatch.
+    max_samples : int or None
+        Label samples; None: to the end of the source.
+    """
+    stood = source.get_checkpoint_state()
+    loss, metric = 0.0, None
+    seen = minibatches = 0
+    try:
+        with trainer.drawing_again(Preempted):  # it is evaluated again after the restore
+            while max_samples is None or seen < max_samples:
+                request = size if max_samples is None else min(size, max_samples - seen)
+                minibatch, num_samples = feed.next(source, request)
+                if not minibatch:
+                    break
+                feed.raise_if_preempted()
+                minibatches += 1
+                if not num_samples:
+                    continue
+                one_loss, one_metric = trainer.model.evaluate(minibatch)
+                seen += num_samples
+                loss += one_loss
+                if one_metric is not None:
+                    metric = one_metric + (metric or 0.0)
+    finally:
+        source.restore_from_checkpoint(stood)
+    if not seen:
+        return Evaluation(math.nan, None, 0, minibatches)
+    return Evaluation(loss / seen, None if metric is None else metric / seen, seen, minibatches)

@@ -1,0 +1,104 @@
+"""What a session saves, and what it begins with."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+from sweephand.errors import StateError
+from sweephand.train.checkpoint.background_writer import CheckpointWriter
+from sweephand.train.checkpoint.checkpoint_store import Checkpoint, CheckpointStore, find
+from sweephand.train.checkpoint.folder_lock import FolderLock, refuse_file
+from sweephand.train.checkpoint.snapshot import Snapshot
+from sweephand.train.session.configs import CheckpointConfig
+from sweephand.train.trainer.workers import Workers, on_first
+
+logger = logging.getLogger("sweephand")
+
+
+class Saver:
+    """Saves snapshots as a `CheckpointConfig` says; worker 0 writes them."""
+
+    def __init__(self, config: CheckpointConfig, workers: Workers) -> None:
+        assert config.filename is not None
+        keep_last = None if config.preserve_all else config.keep_last or 1
+        self.store = CheckpointStore(Path(config.filename), keep_last, config.keep_every)
+        self._config = config
+        self._workers = workers
+        self._writer = CheckpointWriter(self.store)
+        self._lock = FolderLock(self.store.folder)
+
+    @property
+    def restores(self) -> bool:
+        """Whether training may begin with a checkpoint."""
+        return self._config.restore is not False
+
+    def begin_with(self) -> Checkpoint | None:
+        """Return the checkpoint that training begins with, or None if it begins afresh.
+
+        The folder is ours from here to `close`. What goes on from its newest checkpoint is the
+        same run, whose older ones are removed; anything else is a new one.
+
+        Raises
+        ------
+        FolderInUseError
+            If another run saves there.
+        FileNotFoundError
+            If one is required, and there is none.
+        StateError
+            If all are damaged.
+        NotADirectoryError
+            If what is to be the folder of checkpoints is a file.
+        """
+        refuse_file(self.store.folder)
+        on_first(self._workers, self._lock.acquire)
+        restore = self._config.restore
+        if restore is False:
+            return None
+        path = self.store.folder if restore in (True, "auto") else Path(str(restore))
+        found = find(path)
+        if found is None and restore != "auto":
+            raise FileNotFoundError(
+                f"restore={restore!r}, but there is no checkpoint in {path}"
+            )
+        if found is not None and found.run is not None and path == self.store.folder:
+            self.store = replace(self.store, run=found.run)
+            self._writer = CheckpointWriter(self.store)
+        return found
+
+    def next_number(self) -> int:
+        """Return the number of the next checkpoint, the same on all workers."""
+        number = self.store.next_number() if self._workers.index == 0 else 0
+        return self._workers.sum([number])[0]
+
+    def save(self, number: int, snapshot: Snapshot, pinned: int | None) -> None:
+        """Begin to save a snapshot; REQUIRES that the one before was waited for.
+
+        Parameters
+        ----------
+        number : int
+            As `next_number` returned it.
+        pinned : int or None
+            A checkpoint that must stay.
+        """
+        if self._workers.index == 0:
+            contents = snapshot.contents()
+            self._writer.start(number, contents, () if pinned is None else (pinned,))
+
+    def poll(self) -> Checkpoint | None:
+        """Return the checkpoint that has become durable, if there is one, or raise."""
+        return self._writer.poll() if self._config.asynchronous else self._writer.wait()
+
+    def wait(self) -> Checkpoint | None:
+        """Wait for what is being written, then do as `poll`."""
+        return self._writer.wait()
+
+    def close(self) -> None:
+        """Wait for what is being written, and give the folder back; a failure is logged."""
+        try:
+            self._writer.wait()
+        except (OSError, StateError) as error:
+            logger.error("%s", error)
+        finally:
+            self._lock.release()

@@ -1,0 +1,402 @@
+"""The training session: minibatches in a row, and what is due between them."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+from collections.abc import Callable
+
+from sweephand.checks import check_flag, check_int
+from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
+from sweephand.train.arguments import check_kind, check_source
+from sweephand.train.checkpoint.checkpoint_store import Checkpoint
+from sweephand.train.checkpoint.read_state import read_count, read_optional, read_text, reading
+from sweephand.train.checkpoint.snapshot import Snapshot
+from sweephand.train.progress.progress import Window
+from sweephand.train.schedules import Schedule, Spec
+from sweephand.train.session.configs import (
+    CheckpointConfig,
+    CrossValidationConfig,
+    Source,
+    TestConfig,
+)
+from sweephand.train.session.frequency import Action, Frequency, FrequencySpec
+from sweephand.train.session.learning_rate_control import LearningRateControl
+from sweephand.train.session.minibatch_feed import Evaluation, Feed, evaluate
+from sweephand.train.session.minibatch_scaling import MinibatchScaling
+from sweephand.train.session.preemption import PREEMPTED_EXIT_CODE, Preempted, Preemption
+from sweephand.train.session.saver import Saver
+from sweephand.train.session.size_request import Request, session_sizes
+from sweephand.train.session.steering import Steering
+from sweephand.train.session.training_run import Run
+from sweephand.train.trainer.trainer import Trainer
+
+logger = logging.getLogger("sweephand")
+
+
+class TrainingSession:
+    """Train for a number of samples, and save, validate and steer on the way.
+
+    An epoch is the label samples between two housekeeping points; it need not be a sweep. After
+    every minibatch these are done, if they are due, in this order: summary, cross-validation,
+    learning-rate control, minibatch scaling, checkpoint. What is due every n of something is
+    done when training has passed one or several multiples of n since it was done last, once for
+    all of them; no minibatch is cut there. In the end it is done once more, if it was not just
+    done.
+
+    Frequencies are None: once, at the end; 0: never; a number of label samples; or
+    ``(n, unit)`` with "sample", "minibatch", "sweep", "epoch" or "seconds".
+
+    Parameters
+    ----------
+    trainer : Trainer
+    mb_source : MinibatchSource
+        It must end, or there must be ``max_samples``.
+    mb_size : int, list, str or Schedule
+        Samples of a minibatch over all workers, as for `minibatch_size_schedule`. A schedule is
+        looked up at the label samples seen; a list or text, at the epochs of ``epoch_size``.
+    max_samples : int
+        Label samples after which training ends. The last minibatches are asked to have no
+        more samples than label samples are left, or where there is one label a sequence no
+        more sequences; a sequence is never cut. ``FULL_DATA_SWEEP``: the first sweep, also of a
+        source that has several, which is said then; CNTK trained on all that the source gives,
+        which is the default here.
+    epoch_size : int
+        Label samples of an epoch. ``FULL_DATA_SWEEP``: an epoch is a sweep.
+        ``INFINITELY_REPEAT``: one epoch.
+    progress_frequency : None, int or (int, unit)
+        Of summaries.
+    checkpoint_config : CheckpointConfig, optional
+        While there are checkpoints, SIGTERM and SIGUSR1 end the minibatch, save and exit with
+        ``PREEMPTED_EXIT_CODE``.
+    cv_config : CrossValidationConfig, optional
+    lr_control : LearningRateControl, optional
+    mb_scaling : MinibatchScaling, optional
+    test_config : TestConfig, optional
+    cut_minibatch_at : int, optional
+        Minibatches end at multiples of so many label samples, as far as no sequence is cut.
+
+    Raises
+    ------
+    ValueError
+        If training would never end, or the learners' rates cannot be steered as wanted.
+    ArgumentTypeError
+        If an argument is of a wrong type.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        mb_source: Source,
+        mb_size: Spec[int] | Schedule[int],
+        *,
+        max_samples: int = INFINITELY_REPEAT,
+        epoch_size: int = FULL_DATA_SWEEP,
+        progress_frequency: FrequencySpec = FULL_DATA_SWEEP,
+        checkpoint_config: CheckpointConfig | None = None,
+        cv_config: CrossValidationConfig | None = None,
+        lr_control: LearningRateControl | None = None,
+        mb_scaling: MinibatchScaling | None = None,
+        test_config: TestConfig | None = None,
+        cut_minibatch_at: int | None = None,
+    ) -> None:
+        check_kind("trainer", trainer, Trainer)
+        check_source("mb_source", mb_source)
+        check_kind("checkpoint_config", checkpoint_config, CheckpointConfig, optional=True)
+        check_kind("cv_config", cv_config, CrossValidationConfig, optional=True)
+        check_kind("lr_control", lr_control, LearningRateControl, optional=True)
+        check_kind("mb_scaling", mb_scaling, MinibatchScaling, optional=True)
+        check_kind("test_config", test_config, TestConfig, optional=True)
+        self._trainer = trainer
+        self._source = mb_source
+        self._request = Request(
+            session_sizes(mb_size, check_int("epoch_size", epoch_size)),
+            check_int("max_samples", max_samples),
+            None
+            if cut_minibatch_at is None
+            else check_int("cut_minibatch_at", cut_minibatch_at),
+        )
+        if mb_source.is_infinite and max_samples == INFINITELY_REPEAT:
+            raise ValueError(
+                "training would never end: give max_samples, or give the source max_samples or "
+                "max_sweeps"
+            )
+        self._cv_config = cv_config
+        self._test_config = test_config
+        self._saver = None
+        saves_every = Frequency(0)
+        if checkpoint_config is not None and checkpoint_config.filename is not None:
+            self._saver = Saver(checkpoint_config, trainer.model.workers)
+            saves_every = Frequency.parse("frequency", checkpoint_config.frequency)
+        self._preemption = Preemption(is_wanted=self._saver is not None)
+
+        epoch = Frequency(1, "epoch")
+        validates_every = 0 if cv_config is None else cv_config.frequency
+        scales_every = 0 if mb_scaling is None else mb_scaling.frequency
+        actions = {
+            "summary": Action(Frequency.parse("progress_frequency", progress_frequency)),
+            "validation": Action(Frequency.parse("frequency", validates_every)),
+            "control": Action(Frequency(0) if lr_control is None else epoch),
+            "scaling": Action(Frequency(scales_every, "epoch")),
+            "epoch": Action(epoch),
+            "checkpoint": Action(saves_every),
+        }
+        self._due: list[tuple[Action, Callable[[], None]]] = [
+            (actions["summary"], self._summarize),
+            (actions["validation"], self._validate_and_ask),
+            (actions["control"], self._control),
+            (actions["scaling"], self._scale),
+            (actions["epoch"], self._begin_epoch),
+        ]
+        self._run = Run(
+            trainer,
+            mb_source,
+            Feed(trainer, self._preemption, self._watch_saver),
+            Frequency.parse("epoch_size", epoch_size),
+            actions,
+        )
+        self._steering = Steering(
+            self._run, lr_control, mb_scaling, self._request.sizes, self._read, self._say
+        )
+        self._ended: str | None = None  # why, if a callback asked for it
+        self._is_tested = False
+
+    def train(self) -> None:
+        """Train to the end, from the beginning or from a checkpoint.
+
+        Raises
+        ------
+        FileNotFoundError
+            If a checkpoint is required, and there is none.
+        StateError
+            If checkpoints are damaged, or of another model, corpus or order.
+        OSError
+            If a checkpoint cannot be written; those that were there stay.
+        FloatingPointError, LossScaleError
+            As `Trainer.train_minibatch`.
+        SystemExit
+            With ``PREEMPTED_EXIT_CODE``, after SIGTERM or SIGUSR1.
+        """
+        self._trainer.writers.append(self._run.figures)
+        try:
+            with self._preemption:
+                try:
+                    self._begin()
+                    self._train()
+                except Preempted:
+                    self._leave()
+        finally:
+            self._trainer.writers.remove(self._run.figures)
+            if self._saver is not None:
+                self._saver.close()
+
+    def _begin(self) -> None:
+        """Restore what is to be restored."""
+        store = None
+        if self._saver is not None:
+            store = self._saver.store
+            checkpoint = self._saver.begin_with()
+            if checkpoint is not None:
+                self._restore(Snapshot.read(checkpoint, self._trainer.model))
+                self._say(f"going on from {checkpoint.folder}")
+                if checkpoint.folder.parent != store.folder:
+                    store = None  # its other checkpoints are not ours
+            elif self._saver.restores:
+                self._say(f"no checkpoint in {store.folder}: starting afresh")
+        self._steering.begin(lambda number: store is not None and store.path(number).exists())
+
+    def _train(self) -> None:
+        self._act()  # what was due when it was saved
+        while not self._has_ended() and self._step():
+            self._act()
+        self._finish()
+
+    def _has_ended(self) -> bool:
+        if self._why_ended is not None:
+            return True
+        return self._request.has_enough(self._run)
+
+    @property
+    def _why_ended(self) -> str | None:
+        """Why training ends, if not for the number of samples."""
+        return self._ended or self._steering.ended
+
+    def _step(self) -> bool:
+        """Train one minibatch; False at the end of data."""
+        minibatch, num_samples = self._run.feed.next(
+            self._source, self._request.size(self._run)
+        )
+        if not minibatch:
+            return False
+        self._run.has_label_per_sequence = num_samples == self._run.feed.num_sequences
+        self._is_tested = False
+        try:
+            self._trainer.train_minibatch(minibatch, num_samples)
+        except FloatingPointError as error:
+            self._steering.outlive(error)
+        return True
+
+    def _act(self) -> None:
+        """Do what is due between two minibatches."""
+        for action, run in self._due:
+            self._run.feed.raise_if_preempted()
+            if action.is_due(self._run):
+                self._do(run)
+        if self._steering.is_to_accept or self._run.actions["checkpoint"].is_due(self._run):
+            self._do(self._save)
+        self._run.feed.raise_if_preempted()
+
+    def _do(self, run: Callable[[], None]) -> None:
+        self._trainer.settle()
+        run()
+        self._trainer.pause()
+
+    def _finish(self) -> None:
+        """Do what is due at the end of training."""
+        if self._why_ended is not None:
+            self._say(f"training ends: {self._why_ended}")
+        elif self._request.leaves_data(self._run):
+            self._say(
+                "training ends after one sweep, as max_samples=FULL_DATA_SWEEP says; the "
+                "source has more, and without max_samples all of it is trained on"
+            )
+        for action, run in self._due[:2]:  # summary and validation
+            if action.is_due_at_end(self._run):
+                self._do(run)
+        is_tested = self._is_tested
+        if self._test_config is not None and not is_tested and self._run.count("minibatch"):
+            self._test(self._test_config)
+        checkpoint = self._run.actions["checkpoint"]
+        changed = self._is_tested and not is_tested and not checkpoint.frequency.is_never
+        if changed or checkpoint.is_due_at_end(self._run):
+            self._save()
+        self._wait_for_saver()
+
+    def _leave(self) -> None:
+        """Save and exit, as a signal wants it; what is due is done after the restore."""
+        assert self._saver is not None
+        self._wait_for_saver()
+        self._write(self._saver, self._saver.next_number())
+        self._wait_for_saver()
+        self._say(f"preempted at {self._run.count('sample')} samples, all is saved")
+        sys.exit(PREEMPTED_EXIT_CODE)
+
+    def _summarize(self) -> None:
+        self._run.actions["summary"].done(self._run)
+        self._trainer.tell("summary", self._run.figures.summary.figures())
+        self._run.figures.summary = Window()
+
+    def _begin_epoch(self) -> None:
+        self._run.actions["epoch"].done(self._run)
+        self._run.figures.epoch = Window()
+
+    def _validate_and_ask(self) -> None:
+        """Validate, and let the callback say whether training goes on."""
+        assert self._cv_config is not None
+        result = Evaluation(0.0, None, 0, 0)
+        if self._cv_config.minibatch_source is not None:
+            result = self._validate(self._cv_config.minibatch_source)
+        index = self._run.actions["validation"].done(self._run)
+        if self._cv_config.callback is None:
+            return
+        error = result.loss if result.metric is None else result.metric
+        answer = self._cv_config.callback(
+            index, error, result.num_samples, result.num_minibatches
+        )
+        if self._run.feed.agree(answer is False):
+            self._ended = "the callback of a validation asked for it"
+
+    def _validate(self, source: Source) -> Evaluation:
+        assert self._cv_config is not None
+        size, limit = self._cv_config.minibatch_size, self._cv_config.max_samples
+        result = evaluate(self._run.feed, self._trainer, source, size, limit)
+        self._run.validated = self._run.count("minibatch"), result.loss
+        self._trainer.tell("validation", result.figures())
+        return result
+
+    def _test(self, config: TestConfig) -> None:
+        source, size = config.minibatch_source, config.minibatch_size
+        result = evaluate(self._run.feed, self._trainer, source, size, None)
+        self._is_tested = True
+        self._trainer.tell("test", result.figures())
+
+    def _control(self) -> None:
+        """Judge the epoch that has ended."""
+        value = self._control_value()
+        self._run.actions["control"].done(self._run)
+        self._steering.judge(value)
+
+    def _control_value(self) -> float:
+        source = None if self._cv_config is None else self._cv_config.minibatch_source
+        if source is None:
+            return self._run.figures.epoch.average_loss
+        step, loss = self._run.validated or (None, math.nan)
+        return loss if step == self._run.count("minibatch") else self._validate(source).loss
+
+    def _scale(self) -> None:
+        self._steering.choose_size()
+        self._run.actions["scaling"].done(self._run)
+
+    def _save(self) -> None:
+        """Save the present moment; in memory, if it is only to be accepted."""
+        if self._saver is None:
+            self._steering.accept(self._capture())
+            return
+        self._wait_for_saver()
+        number = self._saver.next_number()
+        self._steering.accept(number)
+        self._run.actions["checkpoint"].done(self._run)
+        self._write(self._saver, number)
+
+    def _write(self, saver: Saver, number: int) -> None:
+        pinned = self._steering.accepted
+        saver.save(number, self._capture(), pinned if isinstance(pinned, int) else None)
+
+    def _read(self, number: int) -> Snapshot:
+        """Read a checkpoint again that this session has saved."""
+        assert self._saver is not None
+        self._wait_for_saver()
+        checkpoint = Checkpoint(self._saver.store.path(number))
+        return Snapshot.read(checkpoint, self._trainer.model)
+
+    def _wait_for_saver(self) -> None:
+        if self._saver is not None:
+            self._tell_saved(self._saver.wait())
+
+    def _watch_saver(self) -> None:
+        """Tell of a checkpoint that has become durable, or raise why it has not."""
+        if self._saver is not None:
+            self._tell_saved(self._saver.poll())
+
+    def _tell_saved(self, checkpoint: Checkpoint | None) -> None:
+        if checkpoint is not None:
+            self._trainer.tell("event", {"message": f"saved {checkpoint.folder}"})
+
+    def _say(self, message: str) -> None:
+        """Tell something that must not go unheard."""
+        if len(self._trainer.writers) > 1:  # one of them is ours
+            self._trainer.tell("event", {"message": message})
+        else:
+            logger.warning("%s", message)
+
+    def _capture(self) -> Snapshot:
+        snapshot = self._run.capture()
+        snapshot.state["session"] = {
+            "seconds": self._run.feed.seconds,
+            "steering": self._steering.state_dict(),
+            "ended": self._ended,
+            "is_tested": self._is_tested,
+        }
+        return snapshot
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        """Go on from where a session was saved."""
+        self._run.restore(snapshot)
+        with reading("a session"):
+            state = snapshot.state["session"]
+            ended = read_optional(read_text, "ended", state["ended"])
+            is_tested = check_flag("is_tested", state["is_tested"])
+            self._run.feed.begin_at(read_count("seconds", state["seconds"]))
+            self._steering.load_state_dict(state["steering"])
+        self._ended, self._is_tested = ended, is_tested

@@ -1,0 +1,90 @@
+"""How many samples each minibatch of a session is asked to have, and when that is enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
+from sweephand.train.schedules import Schedule, Spec, minibatch_size_schedule
+from sweephand.train.session.training_run import Run
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the next minibatch is asked to have, and where training ends.
+
+    Attributes
+    ----------
+    sizes : Schedule
+        Samples, at the label samples seen.
+    max_samples : int
+        Label samples in all; ``FULL_DATA_SWEEP``: those of the first sweep.
+    cut : int or None
+        Minibatches end at multiples of so many label samples.
+    """
+
+    sizes: Schedule[int]
+    max_samples: int
+    cut: int | None
+
+    def has_enough(self, run: Run) -> bool:
+        """Whether training has had all that it is to have."""
+        if self.max_samples == FULL_DATA_SWEEP:
+            return run.count("sweep") > 0
+        return run.count("sample") >= self.max_samples
+
+    def size(self, run: Run) -> int:
+        """Return how many samples the next minibatch is asked to have."""
+        seen = run.count("sample")
+        size = run.size or self.sizes.at(seen, run.count("sweep"))
+        if self.max_samples == FULL_DATA_SWEEP:
+            sweep = run.source.num_samples_per_sweep
+            size = min(size, sweep - run.source.current_position % sweep)
+        else:
+            size = _up_to(run, self.max_samples - seen, size)
+        return size if self.cut is None else _up_to(run, self.cut - seen % self.cut, size)
+
+    def leaves_data(self, run: Run) -> bool:
+        """Whether a source that ends has more than the one sweep that was wanted."""
+        return (
+            self.max_samples == FULL_DATA_SWEEP
+            and not run.source.is_infinite
+            and next(run.source.plan(1), None) is not None
+        )
+
+
+def session_sizes(mb_size: Spec[int] | Schedule[int], epoch_size: int) -> Schedule[int]:
+    """Return a schedule of minibatch sizes; a list or text counts the epochs of the session.
+
+    Raises
+    ------
+    ValueError
+        If there are several sizes, and one epoch is all.
+    """
+    if isinstance(mb_size, Schedule):
+        return mb_size
+    schedule = minibatch_size_schedule(mb_size)
+    if len(schedule.steps) == 1:
+        return schedule
+    if epoch_size == INFINITELY_REPEAT:
+        raise ValueError(
+            f"mb_size={mb_size!r} has a size for each epoch, but with "
+            "epoch_size=INFINITELY_REPEAT there is only one: give epoch_size, or "
+            "minibatch_size_schedule(..., epoch_size)"
+        )
+    return replace(schedule, epoch_size=None if epoch_size == FULL_DATA_SWEEP else epoch_size)
+
+
+def _up_to(run: Run, num_labels: int, size: int) -> int:
+    """Return the size of a minibatch that has so many label samples at most.
+
+    With one label a sequence the plan tells; else there is about one a sample.
+    """
+    if size <= num_labels or not run.has_label_per_sequence:
+        return min(size, num_labels)
+    planned = next(run.source.plan(size), None)
+    if planned is None or planned.shape is not None:
+        return num_labels
+    return (
+        size if planned.num_sequences <= num_labels else int(planned.sizes[:num_labels].sum())
+    )

@@ -1,0 +1,184 @@
+"""A training run: how far it is, and how it is put back to an earlier moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from sweephand.checks import check_flag, check_int, check_number
+from sweephand.errors import StateError
+from sweephand.train.checkpoint.read_state import (
+    read_count,
+    read_counts,
+    read_optional,
+    reading,
+)
+from sweephand.train.checkpoint.snapshot import Snapshot
+from sweephand.train.progress.progress import Record, Step, Window
+from sweephand.train.session.configs import Source
+from sweephand.train.session.frequency import Action, Frequency, Unit
+from sweephand.train.session.minibatch_feed import Feed
+from sweephand.train.trainer.trainer import Trainer
+
+
+class Run:
+    """What a session trains, and all that an epoch or a trial changes of it.
+
+    Attributes
+    ----------
+    figures : Figures
+        Averages since the last epoch and the last summary.
+    size : int or None
+        Samples of a minibatch, once scaling has chosen it.
+    has_label_per_sequence : bool
+        Whether the last minibatch had as many label samples as sequences.
+    validated : (int, float) or None
+        The step after which was validated last, and the loss.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        source: Source,
+        feed: Feed,
+        epoch: Frequency,
+        actions: dict[str, Action],
+    ) -> None:
+        self.trainer = trainer
+        self.source = source
+        self.feed = feed
+        self.actions = actions
+        self.figures = Figures()
+        self.size: int | None = None
+        self.has_label_per_sequence = False
+        self.validated: tuple[int, float] | None = None
+        self._epoch = epoch
+
+    def count(self, unit: Unit) -> int:
+        """Return the label samples, minibatches, sweeps, epochs or seconds of training."""
+        consumed = self.trainer.consumed
+        match unit:
+            case "sample":
+                return consumed.samples
+            case "minibatch":
+                return consumed.steps
+            case "sweep":
+                return consumed.sweeps
+            case "seconds":
+                return self.feed.seconds
+            case "epoch":
+                epoch = self._epoch
+                return self.count(epoch.unit) // epoch.count if epoch.count else 0
+
+    @property
+    def rate(self) -> float:
+        """The learning rate of the next step; of several learners the highest."""
+        return max(learner.learning_rate for learner in self.trainer.model.learners)
+
+    def multiply_rates(self, factor: float) -> None:
+        """Multiply the learning rates of all learners, from the next step on."""
+        for learner in self.trainer.model.learners:
+            learner.pace.factor *= factor
+
+    @property
+    def has_last_rates(self) -> bool:
+        """Whether the schedules of rates have come to their last values."""
+        return all(learner.pace.is_last_rate for learner in self.trainer.model.learners)
+
+    def capture(self) -> Snapshot:
+        """Return this moment."""
+        snapshot = self.trainer.capture()
+        snapshot.state["source"] = self.source.get_checkpoint_state()
+        snapshot.state["run"] = {
+            "actions": {name: action.state_dict() for name, action in self.actions.items()},
+            "figures": self.figures.state_dict(),
+            "size": self.size,
+            "has_label_per_sequence": self.has_label_per_sequence,
+            "validated": self.validated,
+        }
+        return snapshot
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a moment.
+
+        Raises
+        ------
+        StateError
+            If it is of another model, corpus or order, or of no run.
+        """
+        state = snapshot.state
+        if "run" not in state:
+            raise StateError(
+                "the checkpoint was not saved by a session: it has no position of a source"
+            )
+        with reading("a run"):
+            run = state["run"]
+            size = read_optional(check_int, "size", run["size"])
+            has_label = check_flag("has_label_per_sequence", run["has_label_per_sequence"])
+            validated = _read_validated(run["validated"])
+            self._restore_source_and_trainer(snapshot)
+            for name, action in self.actions.items():
+                action.load_state_dict(run["actions"][name], self)
+            self.figures.load_state_dict(run["figures"])
+        self.size, self.has_label_per_sequence, self.validated = size, has_label, validated
+
+    def _restore_source_and_trainer(self, snapshot: Snapshot) -> None:
+        """Restore both, or none if one of them refuses."""
+        stood = self.source.get_checkpoint_state()
+        self.source.restore_from_checkpoint(snapshot.state["source"])
+        try:
+            self.trainer.restore(snapshot)
+        except StateError:
+            self.source.restore_from_checkpoint(stood)
+            raise
+
+    @contextmanager
+    def without_trace(self) -> Iterator[None]:
+        """Go back afterwards to the moment before; meanwhile nobody is told."""
+        before = self.capture()
+        writers, self.trainer.writers = self.trainer.writers, []
+        try:
+            yield
+        finally:
+            self.trainer.writers = writers
+            self.restore(before)
+
+
+class Figures:
+    """A progress writer that averages what a session needs.
+
+    Attributes
+    ----------
+    epoch, summary : Window
+        Since the last epoch, and since the last summary.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = Window()
+        self.summary = Window()
+
+    def update(self, step: Step) -> None:
+        """Add a step."""
+        self.epoch.update(step)
+        self.summary.update(step)
+
+    def write(self, record: Record) -> None:
+        """Do nothing."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return both."""
+        return {"epoch": asdict(self.epoch), "summary": asdict(self.summary)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from both."""
+        epoch, summary = (read_counts(Window, state[name]) for name in ("epoch", "summary"))
+        self.epoch, self.summary = epoch, summary
+
+
+def _read_validated(state: Any) -> tuple[int, float] | None:
+    if state is None:
+        return None
+    step, loss = state
+    return read_count("a step", step), check_number("a loss", loss)

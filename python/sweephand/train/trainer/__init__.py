@@ -1,0 +1,1 @@
+"""What turns a minibatch into a step of a model."""

@@ -1,0 +1,286 @@
+"""Models whose parameters are NumPy arrays, as a trainer works with them."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sweephand.errors import ArgumentTypeError, StateError
+from sweephand.train.checkpoint.random_state import capture_random_state, restore_random_state
+from sweephand.train.checkpoint.safetensors_file import DTYPES, array_of_tensor, tensor_of_array
+from sweephand.train.checkpoint.saved_tensors import SavedTensors
+from sweephand.train.learners.gradient_findings import Array
+from sweephand.train.learners.learner import Learner
+from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
+from sweephand.train.loss_scale.step_result import StepResult
+from sweephand.train.loss_scale.wrapping import listed
+from sweephand.train.trainer.coverage import check_coverage
+from sweephand.train.trainer.trained_model import Data, Files, Outcome
+from sweephand.train.trainer.workers import OneWorker, Workers
+
+NumpyLearner: TypeAlias = Learner | LossScaleOptimizer[Any]
+
+WEIGHTS = "model.safetensors"
+LEARNERS = "learners.safetensors"
+
+
+class NumpyModel:
+    """A `TrainedModel` for NumPy learners; there is one worker.
+
+    Parameters
+    ----------
+    model : object
+        Its parameters are those of a mapping from name to array, or of its ``parameters``, a
+        mapping or what returns one; else those of the learners.
+    criterion : callable
+        ``criterion(model, minibatch)`` returns the sum of the loss, perhaps that of a metric,
+        and the list of gradient sums in the order of the learners' parameters.
+    learners : sequence of Learner or LossScaleOptimizer
+        Under a loss scale the gradients carry it.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If a learner is none.
+    ValueError
+        If a parameter has no learner or several, or a learner has others.
+    """
+
+    def __init__(
+        self,
+        model: object,
+        criterion: Callable[[Any, Any], Any],
+        learners: Sequence[NumpyLearner],
+    ) -> None:
+        self.workers: Workers = OneWorker()
+        self.device: object = None
+        self.loss_scales = [one for one in learners if isinstance(one, LossScaleOptimizer)]
+        self.learners = [inner for one in learners for inner in _inner(one)]
+        self._model = model
+        self._criterion = criterion
+        self._updaters = learners
+        self._arrays = _parameters(model) or _learned(self.learners)
+        check_coverage(
+            {name: _place(array) for name, array in self._arrays.items()},
+            [_place(a) for learner in self.learners for a in learner.parameters.values()],
+        )
+        names = {_place(array): name for name, array in self._arrays.items()}
+        for learner in self.learners:
+            learner.name_parameters([names[_place(a)] for a in learner.parameters.values()])
+
+    def train(self, parts: Sequence[Data], num_samples: int, sweeps_ended: int) -> Outcome:
+        """Take one step, as `TrainedModel.train`."""
+        loss, metric, gradients = self._sum(parts)
+        if not math.isfinite(loss) and not self.loss_scales:
+            raise FloatingPointError(f"the loss is {loss}")
+        results: list[StepResult | None] = []
+        for updater, share in self._shares(gradients):
+            results.append(updater.update(share, num_samples, sweeps_ended))
+        return Outcome(loss, metric, results)
+
+    def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
+        """Return the sums of loss and metric, in evaluation mode."""
+        with self._evaluating():
+            loss, metric, _ = self._sum([minibatch])
+        return loss, metric
+
+    def squared_norms(
+        self, minibatches: Iterable[tuple[Data, int]]
+    ) -> tuple[list[float], float]:
+        """Return the squared norms of mean gradients, as `TrainedModel.squared_norms`."""
+        norms = []
+        total: list[Array] = []
+        samples = 0
+        for minibatch, num_samples in minibatches:
+            sums = self._unscaled_sums(minibatch)
+            norms.append(_squared_norm(sums) / num_samples**2)
+            total = [a + b for a, b in zip(total, sums, strict=True)] if total else sums
+            samples += num_samples
+        return norms, _squared_norm(total) / max(samples, 1) ** 2
+
+    def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return copies of parameters and learners."""
+        states = [learner.state_dict() for learner in self.learners]
+        moments = _by_learner([state.pop("arrays") for state in states])
+        files = {
+            WEIGHTS: _saved({name: array.copy() for name, array in self._arrays.items()}),
+            LEARNERS: _saved(moments),
+        }
+        return files, {
+            "learners": states,
+            "loss_scales": [scale.state_dict() for scale in self.loss_scales],
+        }
+
+    def read(self, folder: Path) -> dict[str, Any]:
+        """Return the files of a checkpoint."""
+        return {name: SavedTensors.read(folder / name) for name in (WEIGHTS, LEARNERS)}
+
+    def check(self, files: Files, state: Mapping[str, Any]) -> None:
+        """Refuse what is not of this model and these learners."""
+        mine = [type(learner).__name__ for learner in self.learners]
+        theirs = [one["learner"] for one in state["learners"]]
+        if (mine, len(self.loss_scales)) != (theirs, len(state["loss_scales"])):
+            raise StateError(
+                f"the checkpoint is of the learners {theirs} and {len(state['loss_scales'])} "
+                f"loss scales, here are {mine} and {len(self.loss_scales)}"
+            )
+        files[WEIGHTS].check("model", _kinds(self._arrays))
+        files[LEARNERS].check("learner", _kinds(self._learner_arrays()))
+
+    def restore(self, files: Files, state: Mapping[str, Any]) -> None:
+        """Continue from what was captured."""
+        for name, tensor in files[WEIGHTS].tensors.items():
+            self._arrays[name][...] = array_of_tensor(tensor)
+        saved = {name: array_of_tensor(t) for name, t in files[LEARNERS].tensors.items()}
+        for i, learner in enumerate(self.learners):
+            prefix = f"{i}/"
+            arrays = {
+                name.removeprefix(prefix): array
+                for name, array in saved.items()
+                if name.startswith(prefix)
+            }
+            learner.load_state_dict(state["learners"][i] | {"arrays": arrays})
+        for scale, scale_state in zip(self.loss_scales, state["loss_scales"], strict=True):
+            scale.load_state_dict(scale_state)
+
+    def capture_random_state(self) -> dict[str, Any]:
+        """Return where Python's and NumPy's generators stand."""
+        return capture_random_state()
+
+    def restore_random_state(self, state: Mapping[str, Any]) -> None:
+        """Set Python's and NumPy's generators."""
+        restore_random_state(state)
+
+    def _sum(self, parts: Sequence[Data]) -> tuple[float, float | None, list[Array | None]]:
+        """Return the sums of loss, metric and gradients over all parts."""
+        self._discard()
+        loss, metric, sums = 0.0, None, None
+        with ExitStack() as stack:
+            if len(parts) > 1:
+                for scale in self.loss_scales:
+                    stack.enter_context(scale.accumulate())
+            for part in parts:
+                part_loss, part_metric, gradients = self._call(part)
+                loss += part_loss
+                if part_metric is not None:
+                    metric = part_metric + (metric or 0.0)
+                sums = gradients if sums is None else [*map(_add, sums, gradients)]
+        assert sums is not None  # there is at least one part
+        return loss, metric, sums
+
+    def _call(self, minibatch: Data) -> tuple[float, float | None, list[Array | None]]:
+        found = self._criterion(self._model, minibatch)
+        if not isinstance(found, tuple | list) or len(found) not in (2, 3):
+            raise ValueError(
+                "the criterion of NumPy learners must return (loss sum, gradient sums) or "
+                f"(loss sum, metric sum, gradient sums), got {type(found).__name__}"
+                + (f" of {len(found)}" if isinstance(found, tuple | list) else "")
+            )
+        gradients = list(found[-1])
+        wanted = sum(len(learner.parameters) for learner in self.learners)
+        if len(gradients) != wanted:
+            raise ValueError(
+                f"the criterion must return a gradient sum or None for each of the {wanted} "
+                f"parameters of the learners, got {len(gradients)}"
+            )
+        return float(found[0]), float(found[1]) if len(found) == 3 else None, gradients
+
+    def _unscaled_sums(self, minibatch: Data) -> list[Array]:
+        _, _, gradients = self._sum([minibatch])
+        sums = []
+        for updater, share in self._shares(gradients):
+            scale = updater.loss_scale if isinstance(updater, LossScaleOptimizer) else 1.0
+            sums += [np.asarray(g, np.float64) / scale for g in share if g is not None]
+        self._discard()
+        return sums
+
+    def _shares(
+        self, gradients: Sequence[Array | None]
+    ) -> Iterator[tuple[NumpyLearner, Sequence[Array | None]]]:
+        """Yield each learner or loss scale with its part of the gradients."""
+        begin = 0
+        for updater in self._updaters:
+            end = begin + sum(len(learner.parameters) for learner in _inner(updater))
+            yield updater, gradients[begin:end]
+            begin = end
+
+    def _discard(self) -> None:
+        """Forget losses that were scaled and led to no step."""
+        for scale in self.loss_scales:
+            scale.discard()
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """Set the attribute ``training`` of the model to False, if there is one."""
+        was_training = getattr(self._model, "training", None)
+        if isinstance(was_training, bool):
+            self._model.training = False  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            self._discard()
+            if isinstance(was_training, bool):
+                self._model.training = was_training  # type: ignore[attr-defined]
+
+    def _learner_arrays(self) -> dict[str, Array]:
+        return _by_learner([learner.state_dict()["arrays"] for learner in self.learners])
+
+
+def _inner(updater: NumpyLearner) -> list[Learner]:
+    """Return the learners that are updated together."""
+    inner = updater.inner_optimizer if isinstance(updater, LossScaleOptimizer) else updater
+    learners = [one for one in listed(inner) if isinstance(one, Learner)]
+    if not learners:
+        raise ArgumentTypeError(
+            "learners must be learners of sweephand.numpy or of sweephand.torch, or "
+            f"LossScaleOptimizers around those of NumPy, got {updater!r}"
+        )
+    return learners
+
+
+def _parameters(model: object) -> dict[str, Array]:
+    """Return the parameters that a model tells by name; none if it tells none."""
+    found = model if isinstance(model, Mapping) else getattr(model, "parameters", None)
+    if not isinstance(found, Mapping) and callable(found):
+        found = found()
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def _learned(learners: Sequence[Learner]) -> dict[str, Array]:
+    """Return the parameters of learners by name; of several, behind the learner's number."""
+    if len(learners) == 1:
+        return dict(learners[0].parameters)
+    return _by_learner([learner.parameters for learner in learners])
+
+
+def _by_learner(arrays: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    return {
+        f"{i}/{name}": array for i, some in enumerate(arrays) for name, array in some.items()
+    }
+
+
+def _place(array: Array) -> tuple[int, int]:
+    return array.ctypes.data, array.nbytes
+
+
+def _saved(arrays: Mapping[str, Array]) -> SavedTensors:
+    return SavedTensors({name: tensor_of_array(array) for name, array in arrays.items()})
+
+
+def _kinds(arrays: Mapping[str, Array]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    return {name: (DTYPES[array.dtype.name], array.shape) for name, array in arrays.items()}
+
+
+def _add(sum_so_far: Array | None, gradient: Array | None) -> Array | None:
+    """Add gradients, in float32 at least."""
+    if sum_so_far is None or gradient is None:
+        return gradient if sum_so_far is None else sum_so_far
+    dtype = np.result_type(np.float32, sum_so_far, gradient)
+    return np.add(sum_so_far, gradient, dtype=dtype)
+
+
+def _squared_norm(arrays: Sequence[Array]) -> float:
+    return float(sum(np.vdot(array, array) for array in arrays))

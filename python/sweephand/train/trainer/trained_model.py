@@ -1,0 +1,136 @@
+"""What a trainer asks of a model and the learners that change it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, SupportsFloat, TypeAlias
+
+from sweephand.train.checkpoint.safetensors_file import Sink
+from sweephand.train.learners.pace import Pace
+from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
+from sweephand.train.loss_scale.step_result import StepResult
+from sweephand.train.trainer.workers import Workers
+
+Data: TypeAlias = Mapping[Any, Any]  # a minibatch: its streams by name
+
+
+class Outcome(NamedTuple):
+    """What became of one step.
+
+    Attributes
+    ----------
+    loss, metric : float, or what becomes one
+        Sums over the label samples of all workers. On an accelerator they are still on their
+        way, and ``float`` waits for them. The metric is None if the criterion has none.
+    results : list of StepResult or None
+        What became of it, for each learner; None without a loss scale.
+    """
+
+    loss: SupportsFloat
+    metric: SupportsFloat | None
+    results: list[StepResult | None]
+
+
+class SavedFile(Protocol):
+    """The content of one file of a checkpoint, held in main memory."""
+
+    def write(self, sink: Sink, /) -> None:
+        """Write it."""
+
+
+# Files of a checkpoint by name. Their content is known to the model that made them alone.
+Files: TypeAlias = Mapping[str, Any]
+
+
+class Rated(Protocol):
+    """A learner, of NumPy or torch: what it says of its rate."""
+
+    pace: Pace
+
+    learning_rate: float  # of the next step
+
+
+class TrainedModel(Protocol):
+    """A model of one framework, its criterion and its learners."""
+
+    @property
+    def workers(self) -> Workers:
+        """Who trains it."""
+
+    @property
+    def device(self) -> object:
+        """Where minibatches are wanted; None: in main memory."""
+
+    @property
+    def learners(self) -> Sequence[Rated]:
+        """All learners, those inside of loss scales too."""
+
+    @property
+    def loss_scales(self) -> Sequence[LossScaleOptimizer[Any]]:
+        """The loss scales."""
+
+    def train(self, parts: Sequence[Data], num_samples: int, sweeps_ended: int) -> Outcome:
+        """Take one step with the gradients of all parts together.
+
+        Parameters
+        ----------
+        parts : sequence of minibatches
+            This worker's share of the minibatch, cut into sub-minibatches.
+        num_samples : int
+            Label samples of all parts of all workers; at least 1.
+        sweeps_ended : int
+            Sweeps that ended in the minibatch.
+
+        Raises
+        ------
+        FloatingPointError
+            If the loss is not finite and there is no loss scale; nothing is changed then. On an
+            accelerator the loss is not known so early, and nothing is raised.
+        """
+
+    def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
+        """Return the sums of loss and metric over all workers, in evaluation mode."""
+
+    def squared_norms(
+        self, minibatches: Iterable[tuple[Data, int]]
+    ) -> tuple[list[float], float]:
+        """Return the squared norms of mean gradients over all workers.
+
+        Parameters
+        ----------
+        minibatches : iterable of (minibatch, label samples over all workers)
+
+        Returns
+        -------
+        list of float, float
+            Of each minibatch, and of all of them together.
+        """
+
+    def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return copies of all that is learned: `SavedFile` by name, and what JSON holds."""
+
+    def read(self, folder: Path) -> dict[str, Any]:
+        """Return the files of a checkpoint, as `capture` made them.
+
+        Raises
+        ------
+        StateError
+            If one is missing or cannot be read.
+        """
+
+    def check(self, files: Files, state: Mapping[str, Any]) -> None:
+        """Refuse what is not of this model and these learners.
+
+        Raises
+        ------
+        StateError
+            Naming what differs.
+        """
+
+    def restore(self, files: Files, state: Mapping[str, Any]) -> None:
+        """Continue from what was captured; it stays as it is, to be restored again."""
+
+    def capture_random_state(self) -> dict[str, Any]:
+        """Return where all global random generators stand, as JSON can hold it."""
+
+    def restore_random_state(self, state: Mapping[str, Any]) -> None:
+        """Set all global random generators."""

@@ -1,0 +1,568 @@
+"""The trainer: what turns a minibatch into a step of a model."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from uuid import uuid4
+
+from sweephand.checks import check_int
+from sweephand.corpus.streams import StreamInfo, name_of
+from sweephand.errors import ArgumentTypeError, LossScaleError
+from sweephand.train.arguments import check_kind, check_path
+from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, find
+from sweephand.train.checkpoint.folder_lock import FolderLock
+from sweephand.train.checkpoint.read_state import read_counts, reading
+from sweephand.train.checkpoint.snapshot import Snapshot, check_json
+from sweephand.train.checkpoint.stateful import (
+    Stateful,
+    capture_states,
+    check_stateful,
+    restore_states,
+)
+from sweephand.train.learners.pace import Clock
+from sweephand.train.progress.progress import (
+    Figures,
+    Kind,
+    ProgressWriter,
+    Record,
+    Step,
+    Stopwatch,
+    capture_windows,
+    restore_windows,
+)
+from sweephand.train.schedules import Schedule
+from sweephand.train.trainer.mean_criterion import MeanDetector
+from sweephand.train.trainer.numpy_model import NumpyLearner, NumpyModel
+from sweephand.train.trainer.sub_minibatches import split
+from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
+from sweephand.train.trainer.workers import Workers, on_first
+
+if TYPE_CHECKING:
+    from sweephand.torch.train.learner import Learner as TorchLearner
+
+    AnyLearner: TypeAlias = NumpyLearner | TorchLearner
+
+DEFAULT_LABEL_STREAM = "labels"
+
+logger = logging.getLogger("sweephand")
+
+
+class Trainer:
+    """Train a model by minibatches.
+
+    The criterion gives *sums* over the label samples of the minibatch that it is given. The
+    trainer knows their number for the whole step, over all workers and sub-minibatches, before
+    the first backward: of one worker it is counted in the minibatch, of several in one
+    exchange of an integer. So the learners get the mean gradient of the whole step, however it
+    is shared out.
+
+    Parameters
+    ----------
+    model : torch.nn.Module, or any object
+        With NumPy learners its parameters are those of a mapping from name to array, or of its
+        attribute or method ``parameters``, which gives such a mapping; else the learners'. With
+        several workers of ``torch.distributed`` it is in a ``DistributedDataParallel``.
+    criterion : callable
+        ``criterion(model, minibatch)`` returns the sum of the loss over the label samples, or
+        (loss sum, metric sum). With NumPy learners the list of gradient sums, in the order of
+        the learners' parameters, comes last; under a loss scale they carry it, by way of
+        ``get_scaled_loss``.
+    learners : learner, or list of them
+        Of `sweephand.torch` or `sweephand.numpy`, the latter also in a `LossScaleOptimizer`.
+        Together they have every trainable parameter, each once.
+    progress_writers : ProgressWriter, or list of them
+        Who is told.
+    label_stream : str or StreamInfo
+        Its samples are counted. Where a minibatch has no stream ``labels``, those of the
+        size-defining stream are.
+    sub_minibatches : int
+        Parts of a minibatch that are computed one after the other, to save memory.
+    stateful : mapping from name to object, optional
+        What is saved and restored with every checkpoint as well: generators of NumPy or torch,
+        and objects with ``state_dict`` and ``load_state_dict`` whose state JSON can hold.
+
+    Attributes
+    ----------
+    writers : list of ProgressWriter
+        Who is told on this worker.
+    consumed, applied : Clock
+        Steps, label samples and ended sweeps: of all steps, and of those that changed the
+        parameters.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If an argument is of a wrong type.
+    ValueError
+        If the learners do not cover the parameters, or cover one twice.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        criterion: Callable[[Any, Any], Any],
+        learners: AnyLearner | Sequence[AnyLearner],
+        progress_writers: ProgressWriter | Sequence[ProgressWriter] = (),
+        label_stream: str | StreamInfo = DEFAULT_LABEL_STREAM,
+        sub_minibatches: int = 1,
+        *,
+        stateful: Mapping[str, Stateful] | None = None,
+    ) -> None:
+        if not callable(criterion):
+            raise ArgumentTypeError(f"criterion must be callable, got {criterion!r}")
+        self._model = _trained_model(model, criterion, _listed(learners))
+        self.writers = _listening(_listed(progress_writers), self._model.workers)
+        self._label_stream = label_stream
+        self._num_parts = check_int("sub_minibatches", sub_minibatches)
+        check_kind("stateful", stateful, Mapping, optional=True)  # type: ignore[type-abstract]
+        self._stateful = dict(stateful or {})
+        check_stateful(self._stateful)
+        self.consumed = Clock()
+        self.applied = Clock()
+        self._run = uuid4().hex  # of which its checkpoints are
+        self._scheduled = _scheduled(self._model)
+        self._told: dict[str, float] = {}  # the value of each when it was last told
+        self._pending: _Pending | None = None
+        self._last: Step | None = None
+        self._stopwatch = Stopwatch()
+        self._mean_detector: MeanDetector | None = MeanDetector()
+
+    @property
+    def model(self) -> TrainedModel:
+        """The model with its learners, as a session works with it."""
+        return self._model
+
+    @property
+    def previous_minibatch_loss_average(self) -> float:
+        """The loss per label sample of the last global minibatch."""
+        last = self._settled()
+        return last.loss / last.num_samples
+
+    @property
+    def previous_minibatch_evaluation_average(self) -> float:
+        """The metric per label sample of the last global minibatch.
+
+        Raises
+        ------
+        ValueError
+            If the criterion has no metric.
+        """
+        last = self._settled()
+        if last.metric is None:
+            raise ValueError("the criterion returns no metric")
+        return last.metric / last.num_samples
+
+    @property
+    def previous_minibatch_sample_count(self) -> int:
+        """Label samples of the last global minibatch."""
+        return self._settled().num_samples
+
+    @property
+    def total_number_of_samples_seen(self) -> int:
+        """Label samples of all minibatches over all workers, skipped ones included."""
+        return self.consumed.samples
+
+    def train_minibatch(self, minibatch: Data, num_samples: int | None = None) -> bool:
+        """Take one step with a minibatch, or this worker's share of it.
+
+        A minibatch without any label sample changes nothing. A share without sequences takes
+        part with weight 0: in its place the last one that had some is computed, as all workers
+        must make the same calls.
+
+        Parameters
+        ----------
+        minibatch : Minibatch, or mapping from stream name to data
+        num_samples : int, optional
+            Its label samples over all workers, if they are known.
+
+        Returns
+        -------
+        bool
+            False at the end of data: for a falsy minibatch.
+
+        Raises
+        ------
+        FloatingPointError
+            If the loss is not finite and there is no loss scale. The parameters are as they
+            were before. On an accelerator, where the loss of a step is looked at when the next
+            one is under way, they are not.
+        LossScaleError
+            If too many steps in a row were skipped.
+        ValueError
+            If there is no label stream, or the criterion does not return what it should.
+        """
+        if not minibatch:
+            return False
+        check_kind("minibatch", minibatch, Mapping)  # type: ignore[type-abstract]
+        self._stopwatch.enter()
+        if num_samples is None:
+            num_samples = self.count_label_samples(minibatch)
+        sweeps_ended = getattr(minibatch, "sweeps_ended", 0)
+        if num_samples == 0:
+            self._skip(sweeps_ended)
+            return True
+        if self.writers:
+            self._tell_changes()
+        outcome = self._step(minibatch, num_samples, sweeps_ended)
+        is_applied = all(result is None or result.applied for result in outcome.results)
+        self._count(num_samples, sweeps_ended, is_applied=is_applied)
+        done = _Pending(
+            outcome,
+            self.consumed.steps,
+            self.consumed.samples,
+            num_samples,
+            is_applied,
+            *self._stopwatch.leave(),
+        )
+        if isinstance(outcome.loss, float):
+            self._settle(done)
+        else:  # it is on its way: look at the one before
+            self.settle()
+            self._pending = done
+        return True
+
+    def test_minibatch(self, minibatch: Data) -> float:
+        """Return the average of the metric over a minibatch, or of the loss without a metric.
+
+        The model is in evaluation mode meanwhile; nothing else is changed.
+
+        Raises
+        ------
+        ValueError
+            If the minibatch has no label samples.
+        """
+        check_kind("minibatch", minibatch, Mapping)  # type: ignore[type-abstract]
+        num_samples = self.count_label_samples(minibatch)
+        if not num_samples:
+            raise ValueError("the minibatch has no label samples")
+        loss, metric = self._model.evaluate(minibatch)
+        return (loss if metric is None else metric) / num_samples
+
+    def count_label_samples(self, minibatch: Data) -> int:
+        """Return the label samples of a minibatch over all workers."""
+        return self._model.workers.sum([self.count_local_label_samples(minibatch)])[0]
+
+    def count_local_label_samples(self, minibatch: Data) -> int:
+        """Return the label samples of this worker's share.
+
+        Raises
+        ------
+        ValueError
+            If there is no such stream.
+        """
+        labels = minibatch.get(self._label_stream)
+        if labels is None:  # a plain dict does not know what an info stands for
+            labels = minibatch.get(name_of(self._label_stream))
+        if labels is None:
+            found: int | None = getattr(minibatch, "num_samples", None)
+            if found is not None and self._label_stream == DEFAULT_LABEL_STREAM:
+                return found
+            name = name_of(self._label_stream)
+            raise ValueError(
+                f"the minibatch has no label stream {name!r}, there are: "
+                f"{', '.join(map(str, minibatch))}"
+            )
+        counted: int | None = getattr(labels, "num_samples", None)
+        return len(labels) if counted is None else counted
+
+    def save_checkpoint(
+        self, path: str | Path, external_state: dict[str, Any] | None = None
+    ) -> None:
+        """Save everything but the source's position, and return when it is durable.
+
+        Parameters
+        ----------
+        path : path
+            The folder that checkpoints are kept in, whatever its name: ``"m.ckpt"`` is one too.
+            When the new one has been read back, older ones are removed that this trainer saved,
+            or the run whose newest one it has restored.
+        external_state : dict, optional
+            Of what JSON can hold; `restore_from_checkpoint` returns it.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written, or another run is saving there; older ones stay.
+        TypeError
+            If JSON cannot hold a state.
+        """
+        check_path("path", path)
+        check_json("external_state", external_state)
+        snapshot = self.capture()
+        snapshot.state["external"] = external_state
+        store = CheckpointStore(Path(path), run=self._run)
+
+        def write() -> None:
+            with FolderLock(store.folder):
+                store.write(store.next_number(), snapshot.contents())
+
+        on_first(self._model.workers, write)
+
+    def restore_from_checkpoint(self, path: str | Path) -> Any:
+        """Continue from a checkpoint, and return its external state.
+
+        Parameters
+        ----------
+        path : path
+            A folder of checkpoints, of which the newest is taken, or one checkpoint.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none.
+        StateError
+            If all are damaged, or it is of another model or other learners.
+        """
+        check_path("path", path)
+        checkpoint = find(Path(path))
+        if checkpoint is None:
+            raise FileNotFoundError(f"there is no checkpoint in {path}")
+        snapshot = Snapshot.read(checkpoint, self._model)
+        self.restore(snapshot)
+        if checkpoint.run is not None and checkpoint.folder != Path(path):
+            self._run = checkpoint.run  # which goes on
+        return snapshot.state.get("external")
+
+    def capture(self) -> Snapshot:
+        """Return all that is needed to go on from here but the source's position."""
+        self.settle()
+        files, state = self._model.capture()
+        return Snapshot(
+            files,
+            {
+                "trainer": {"consumed": asdict(self.consumed), "applied": asdict(self.applied)},
+                "model": state,
+                "stateful": capture_states(self._stateful),
+                "random": self._model.workers.gather(self._model.capture_random_state()),
+                "writers": capture_windows(self.writers),
+            },
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot.
+
+        Raises
+        ------
+        StateError
+            If it is of another model or other learners, with what differs.
+        """
+        self._pending = None
+        state = snapshot.state
+        with reading("a trainer"):
+            clocks = state["trainer"]
+            consumed, applied = (read_counts(Clock, clocks[c]) for c in ("consumed", "applied"))
+            self._model.check(snapshot.files, state["model"])
+            restore_states(self._stateful, state["stateful"])
+            self._model.restore(snapshot.files, state["model"])
+            self._restore_random_state(state["random"])
+            if self._model.workers.index == 0:  # the others' were not saved
+                restore_windows(self.writers, state.get("writers", []))
+        self.consumed, self.applied = consumed, applied
+        self._stopwatch.forget()
+
+    def settle(self) -> None:
+        """Wait for the figures of the last step and tell them to the writers."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self._settle(pending)
+
+    def tell(self, kind: Kind, figures: Figures) -> None:
+        """Let the progress writers write something down."""
+        for writer in self.writers:
+            writer.write(Record(kind, self.consumed.steps, self.consumed.samples, figures))
+
+    def pause(self) -> None:
+        """Let what passes until the next minibatch count as no waiting for data."""
+        self._stopwatch.forget()
+
+    def _step(self, minibatch: Data, num_samples: int, sweeps_ended: int) -> Outcome:
+        # Several workers compute equally many parts, whatever the calls in them exchange.
+        is_padded = self._model.workers.count > 1
+        parts = split(minibatch, self._num_parts, is_padded=is_padded)
+        try:
+            return self._model.train(parts, num_samples, sweeps_ended)
+        except FloatingPointError as error:
+            raise FloatingPointError(
+                f"{error} in step {self.consumed.steps + 1}, {_place(minibatch)}; "
+                "the parameters are as they were before"
+            ) from error
+        except LossScaleError as error:
+            self._count(num_samples, sweeps_ended, is_applied=False)
+            raise LossScaleError(
+                f"{error}; {_place(minibatch)}",
+                error.step,
+                error.scale,
+                error.cause,
+                error.parameters,
+                _ids(minibatch),
+            ) from error
+
+    def _skip(self, sweeps_ended: int) -> None:
+        """Count a step without label samples."""
+        for learner in self._model.learners:
+            learner.pace.advance(0, sweeps_ended, applied=False)
+        self._count(0, sweeps_ended, is_applied=False)
+
+    def _count(self, num_samples: int, sweeps_ended: int, *, is_applied: bool) -> None:
+        self.consumed.steps += 1
+        self.consumed.samples += num_samples
+        self.consumed.sweeps += sweeps_ended
+        if is_applied:
+            self.applied.steps += 1
+            self.applied.samples += num_samples
+            self.applied.sweeps = self.consumed.sweeps
+
+    def _settle(self, done: _Pending) -> None:
+        """Look at the figures of a step and tell them."""
+        loss = float(done.outcome.loss)
+        metric = done.outcome.metric
+        if not self._model.loss_scales and not math.isfinite(loss):
+            raise FloatingPointError(
+                f"the loss was {loss} in step {done.step}, which changed the parameters"
+            )
+        self._last = Step(
+            done.step,
+            done.samples,
+            done.num_samples,
+            loss,
+            None if metric is None else float(metric),
+            done.is_applied,
+            done.seconds,
+            done.waited_seconds,
+        )
+        if self._mean_detector is not None:
+            self._detect_mean(self._mean_detector)
+        for writer in self.writers:
+            writer.update(self._last)
+
+    def _settled(self) -> Step:
+        """Return the last step."""
+        self.settle()
+        if self._last is None:
+            raise RuntimeError("no minibatch was trained yet")
+        return self._last
+
+    def _detect_mean(self, detector: MeanDetector) -> None:
+        assert self._last is not None
+        if detector.is_mean(self._last.loss, self._last.num_samples):
+            self._mean_detector = None
+            warnings.warn(
+                "the loss does not grow with the number of label samples: the criterion seems "
+                "to return their mean, but must return their sum",
+                stacklevel=4,  # who called train_minibatch
+            )
+
+    def _tell_changes(self) -> None:
+        for name, read in self._scheduled.items():
+            value = read()
+            if self._told.get(name) != value:
+                self._told[name] = value
+                figures = {name: value}
+                step, samples = self.consumed.steps + 1, self.consumed.samples
+                for writer in self.writers:
+                    writer.write(Record("change", step, samples, figures))
+
+    @contextmanager
+    def drawing_again(self, error: type[Exception]) -> Iterator[None]:
+        """Put generators and stateful objects back to where they stood, on such an error."""
+        stateful = capture_states(self._stateful)
+        random = self._model.capture_random_state()
+        try:
+            yield
+        except error:
+            restore_states(self._stateful, stateful)
+            self._model.restore_random_state(random)
+            raise
+
+    def _restore_random_state(self, states: Sequence[Mapping[str, Any]]) -> None:
+        index = self._model.workers.index
+        if index < len(states):
+            self._model.restore_random_state(states[index])
+        else:
+            logger.warning(
+                "the checkpoint was saved by %d workers: the random generators of worker %d go "
+                "on from where they are",
+                len(states),
+                index,
+            )
+
+
+class _Pending(NamedTuple):
+    """A step whose figures were not looked at yet."""
+
+    outcome: Outcome
+    step: int
+    samples: int
+    num_samples: int
+    is_applied: bool
+    seconds: float
+    waited_seconds: float
+
+
+def _trained_model(
+    model: Any, criterion: Callable[[Any, Any], Any], learners: Sequence[Any]
+) -> TrainedModel:
+    """Return the model with its learners, of torch or of NumPy."""
+    if not learners:
+        raise ValueError("a trainer needs at least one learner, got none")
+    if "torch" not in sys.modules:  # then nobody can have made a module of it
+        return NumpyModel(model, criterion, learners)
+    from sweephand.torch.train.model import TorchModel, is_module
+
+    if not is_module(model):
+        return NumpyModel(model, criterion, learners)
+    return TorchModel(model, criterion, learners)
+
+
+def _listed(some: Any) -> list[Any]:
+    return list(some) if isinstance(some, Sequence) else [some]
+
+
+def _listening(writers: Sequence[Any], workers: Workers) -> list[ProgressWriter]:
+    """Return those that this worker tells."""
+    for writer in writers:
+        if not isinstance(writer, ProgressWriter):
+            raise ArgumentTypeError(
+                f"progress_writers must have the methods update and write, got {writer!r}"
+            )
+    return [
+        writer
+        for writer in writers
+        if workers.index == 0 or getattr(writer, "every_worker", False)
+    ]
+
+
+def _scheduled(model: TrainedModel) -> dict[str, Callable[[], float]]:
+    """Return what reads the values that may change from step to step, by name."""
+    readers: dict[str, Callable[[], float]] = {}
+    for i, learner in enumerate(model.learners):
+        suffix = f"[{i}]" if len(model.learners) > 1 else ""
+        readers[f"learning_rate{suffix}"] = partial(getattr, learner, "learning_rate")
+        for name, value in vars(learner).items():
+            if isinstance(value, Schedule):
+                readers[f"{name}{suffix}"] = partial(learner.pace.value, value)
+    for i, scale in enumerate(model.loss_scales):
+        suffix = f"[{i}]" if len(model.loss_scales) > 1 else ""
+        readers[f"loss_scale{suffix}"] = partial(getattr, scale, "loss_scale")
+    return readers
+
+
+def _place(minibatch: Data) -> str:
+    """Return where a minibatch is found again."""
+    time = getattr(minibatch, "nominal_time", None)
+    if time is None:
+        return "of a minibatch that tells no place"
+    return f"minibatch at nominal time {time} of {', '.join(_ids(minibatch)[:5])}"
+
+
+def _ids(minibatch: Data) -> tuple[str, ...]:
+    return tuple(getattr(minibatch, "ids", ()))
