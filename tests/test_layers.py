@@ -14,10 +14,12 @@ MAY_SEE = {
     "index": {"base"},
     "order": {"base", "index"},
     "compose": {"base", "index", "order"},
-    "read": {"base", "index"},
-    "engine": {"base", "index", "order", "compose", "read"},
+    "run": {"base"},
+    "read": {"base", "index", "run"},
+    "formats": {"base", "index", "run", "read"},
+    "engine": {"base", "index", "order", "compose", "run", "read"},
     "train": {"base"},
-    "bind": {"base", "index", "order", "compose", "read", "engine", "train"},
+    "bind": {"base", "index", "order", "compose", "run", "read", "formats", "engine", "train"},
 }
 PURE = ["base", "index", "order", "compose"]
 # Threads, files, clocks and Python.

@@ -1,7 +1,7 @@
 // Memory that minibatches are assembled in, used again when the last array on it is dropped.
 #pragma once
 
-#include "read/block_pool.hpp"
+#include "run/block_pool.hpp"
 
 #include <cstddef>
 #include <memory>

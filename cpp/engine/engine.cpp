@@ -1,7 +1,7 @@
 #include "engine/engine.hpp"
 
 #include "base/error.hpp"
-#include "read/fork_count.hpp"
+#include "run/fork_count.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -3,8 +3,8 @@
 
 #include "compose/planner.hpp"
 #include "engine/assemble.hpp"
-#include "read/thread_group.hpp"
-#include "read/waiting.hpp"
+#include "run/thread_group.hpp"
+#include "run/waiting.hpp"
 
 #include <array>
 #include <atomic>

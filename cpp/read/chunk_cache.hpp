@@ -2,8 +2,8 @@
 #pragma once
 
 #include "read/deserializer.hpp"
-#include "read/thread_group.hpp"
-#include "read/waiting.hpp"
+#include "run/thread_group.hpp"
+#include "run/waiting.hpp"
 
 #include <chrono>
 #include <condition_variable>

@@ -1,7 +1,7 @@
 // Vectors for the columns of chunks.
 #pragma once
 
-#include "read/block_pool.hpp"
+#include "run/block_pool.hpp"
 
 #include <cstddef>
 #include <cstring>

@@ -7,7 +7,7 @@
 #include "engine/engine.hpp"
 #include "no_threads.hpp"
 #include "order/timeline.hpp"
-#include "read/waiting.hpp"
+#include "run/waiting.hpp"
 
 #include <algorithm>
 #include <atomic>

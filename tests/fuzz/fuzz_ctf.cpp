@@ -4,10 +4,10 @@
 #include "../cpp/check.hpp"
 #include "base/error.hpp"
 #include "driver.hpp"
+#include "formats/ctf_index.hpp"
+#include "formats/ctf_scanner.hpp"
+#include "formats/ledger.hpp"
 #include "read/byte_source.hpp"
-#include "read/ctf_index.hpp"
-#include "read/ctf_scanner.hpp"
-#include "read/ledger.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -2,7 +2,7 @@
 // for the part of it that the grammar allows.
 #include "../cpp/check.hpp"
 #include "driver.hpp"
-#include "read/decimal.hpp"
+#include "formats/decimal.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -3,8 +3,8 @@
 #include "../cpp/check.hpp"
 #include "base/error.hpp"
 #include "driver.hpp"
-#include "read/example.hpp"
-#include "read/varint.hpp"
+#include "formats/example.hpp"
+#include "formats/varint.hpp"
 
 #include <algorithm>
 #include <span>

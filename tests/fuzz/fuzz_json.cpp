@@ -2,7 +2,7 @@
 // without a line behind it.
 #include "../cpp/check.hpp"
 #include "driver.hpp"
-#include "read/json_lines.hpp"
+#include "formats/json_lines.hpp"
 
 #include <algorithm>
 #include <cstddef>

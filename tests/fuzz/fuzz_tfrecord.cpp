@@ -3,9 +3,9 @@
 #include "../cpp/check.hpp"
 #include "base/error.hpp"
 #include "driver.hpp"
-#include "read/ledger.hpp"
-#include "read/record_frames.hpp"
-#include "read/tfrecord.hpp"
+#include "formats/ledger.hpp"
+#include "formats/record_frames.hpp"
+#include "formats/tfrecord.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Varints by AVX-512: sixteen at a time.
-#include "read/varint.hpp"
+#include "formats/varint.hpp"
 
 #ifdef __x86_64__
 

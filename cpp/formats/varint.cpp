@@ -1,4 +1,4 @@
-#include "read/varint.hpp"
+#include "formats/varint.hpp"
 
 #include "base/little_endian.hpp"
 

@@ -1,4 +1,4 @@
-#include "read/fork_count.hpp"
+#include "run/fork_count.hpp"
 
 #include <atomic>
 #include <pthread.h>

@@ -1,7 +1,7 @@
-#include "read/ctf_index.hpp"
+#include "formats/ctf_index.hpp"
 
 #include "base/error.hpp"
-#include "read/line_blocks.hpp"
+#include "formats/line_blocks.hpp"
 
 #include <algorithm>
 #include <array>

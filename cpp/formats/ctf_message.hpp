@@ -1,8 +1,8 @@
 // What messages say of a line in CNTK's text format.
 #pragma once
 
-#include "read/ctf_column.hpp"
-#include "read/ctf_format.hpp"
+#include "formats/ctf_column.hpp"
+#include "formats/ctf_format.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "read/example.hpp"
+#include "formats/example.hpp"
 
 #include "base/error.hpp"
 #include "base/little_endian.hpp"

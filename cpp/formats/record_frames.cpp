@@ -1,8 +1,8 @@
-#include "read/record_frames.hpp"
+#include "formats/record_frames.hpp"
 
 #include "base/error.hpp"
 #include "base/little_endian.hpp"
-#include "read/crc32c.hpp"
+#include "formats/crc32c.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "read/decimal.hpp"
+#include "formats/decimal.hpp"
 
 #include <charconv>
 #include <span>

@@ -1,7 +1,7 @@
-#include "read/ctf_scanner.hpp"
+#include "formats/ctf_scanner.hpp"
 
-#include "read/ctf_message.hpp"
-#include "read/find_byte.hpp"
+#include "formats/ctf_message.hpp"
+#include "formats/find_byte.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "read/thread_group.hpp"
+#include "run/thread_group.hpp"
 
 #include <algorithm>
 #include <system_error>

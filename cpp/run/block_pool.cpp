@@ -1,6 +1,6 @@
-#include "read/block_pool.hpp"
+#include "run/block_pool.hpp"
 
-#include "read/fork_count.hpp"
+#include "run/fork_count.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "read/ledger.hpp"
+#include "formats/ledger.hpp"
 
 #include <cstddef>
 #include <utility>

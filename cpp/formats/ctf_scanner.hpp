@@ -9,10 +9,10 @@
 // The grammar is CNTK's; docs/ctf.md states it with what counts as an error.
 #pragma once
 
-#include "read/ctf_column.hpp"
-#include "read/ctf_format.hpp"
-#include "read/decimal.hpp"
-#include "read/ledger.hpp"
+#include "formats/ctf_column.hpp"
+#include "formats/ctf_format.hpp"
+#include "formats/decimal.hpp"
+#include "formats/ledger.hpp"
 
 #include <charconv>
 #include <cstdint>

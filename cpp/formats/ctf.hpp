@@ -1,12 +1,12 @@
 // Reads chunks of files in CNTK's text format.
 #pragma once
 
+#include "formats/ctf_format.hpp"
+#include "formats/ctf_scanner.hpp"
+#include "formats/ledger.hpp"
 #include "read/byte_source.hpp"
-#include "read/ctf_format.hpp"
-#include "read/ctf_scanner.hpp"
 #include "read/deserializer.hpp"
 #include "read/file.hpp"
-#include "read/ledger.hpp"
 
 #include <cstdint>
 #include <memory>

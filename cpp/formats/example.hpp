@@ -13,8 +13,8 @@
 #pragma once
 
 #include "base/element.hpp"
+#include "formats/varint.hpp"
 #include "read/column_vector.hpp"
-#include "read/varint.hpp"
 
 #include <array>
 #include <cstddef>

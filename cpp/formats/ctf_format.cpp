@@ -1,4 +1,4 @@
-#include "read/ctf_format.hpp"
+#include "formats/ctf_format.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "formats/example.hpp"
+#include "formats/ledger.hpp"
 #include "read/column.hpp"
-#include "read/example.hpp"
-#include "read/ledger.hpp"
 
 #include <cstddef>
 #include <memory>

@@ -1,7 +1,7 @@
-#include "read/ctf_column.hpp"
+#include "formats/ctf_column.hpp"
 
+#include "formats/decimal.hpp"
 #include "read/column_vector.hpp"
-#include "read/decimal.hpp"
 
 #include <algorithm>
 #include <charconv>

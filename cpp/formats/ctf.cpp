@@ -1,9 +1,9 @@
-#include "read/ctf.hpp"
+#include "formats/ctf.hpp"
 
 #include "base/error.hpp"
-#include "read/ctf_scanner.hpp"
-#include "read/ledger.hpp"
-#include "read/line_blocks.hpp"
+#include "formats/ctf_scanner.hpp"
+#include "formats/ledger.hpp"
+#include "formats/line_blocks.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -3,7 +3,7 @@
 //
 //   | lane a: w words | lane b: w words | lane c: w words | next round or rest |
 //   crc = a * x^(128 w) + b * x^(64 w) + c     (polynomials over GF(2), modulo the CRC's)
-#include "read/crc32c.hpp"
+#include "formats/crc32c.hpp"
 
 #include "base/little_endian.hpp"
 

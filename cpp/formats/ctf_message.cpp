@@ -1,4 +1,4 @@
-#include "read/ctf_message.hpp"
+#include "formats/ctf_message.hpp"
 
 #include <algorithm>
 #include <cstddef>

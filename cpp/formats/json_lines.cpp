@@ -1,6 +1,6 @@
-#include "read/json_lines.hpp"
+#include "formats/json_lines.hpp"
 
-#include "read/decimal.hpp"
+#include "formats/decimal.hpp"
 
 #include <algorithm>
 #include <array>

@@ -5,8 +5,8 @@
 //    match read    end                         match read      end
 #pragma once
 
+#include "formats/ctf_format.hpp"
 #include "read/column.hpp"
-#include "read/ctf_format.hpp"
 
 #include <cstdint>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "read/line_blocks.hpp"
+#include "formats/line_blocks.hpp"
 
 #include "base/error.hpp"
 

@@ -6,9 +6,9 @@
 //         parts
 #pragma once
 
+#include "formats/ctf_scanner.hpp"
+#include "formats/ledger.hpp"
 #include "read/byte_source.hpp"
-#include "read/ctf_scanner.hpp"
-#include "read/ledger.hpp"
 
 #include <cstdint>
 #include <map>

@@ -1,6 +1,6 @@
-#include "read/tfrecord.hpp"
+#include "formats/tfrecord.hpp"
 
-#include "read/record_frames.hpp"
+#include "formats/record_frames.hpp"
 
 #include <algorithm>
 #include <cstdint>
