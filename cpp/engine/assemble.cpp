@@ -7,7 +7,6 @@
 #include <map>
 #include <stdexcept>
 #include <string>
-#include <unordered_set>
 #include <utility>
 
 namespace sweephand {
@@ -52,11 +51,15 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
     if (corpus != nullptr &&
         (corpus->num_sequences != num_sequences || !fits(*corpus, streams_, number)))
       throw std::invalid_argument("the corpus in memory is not what was planned");
-    caches_.push_back(access != Access::kChunks
-                          ? nullptr
-                          : std::make_unique<ChunkCache>(member.deserializer,
-                                                         load_ahead ? member.load_threads : 0));
-    any_cached_ = any_cached_ || access == Access::kChunks;
+    caches_.push_back(nullptr);
+    if (access != Access::kChunks) continue;
+    any_cached_ = true;
+    const Retention retention{.is_first = number == 0,
+                              .open_chunks = member.open_chunks,
+                              .num_chunks = member.chunks->num_chunks(),
+                              .first_chunks = members_[0].chunks->num_chunks()};
+    caches_.back() = std::make_unique<ChunkCache>(
+        member.deserializer, load_ahead ? member.load_threads : 0, retention);
   }
   for (const StreamSpec& stream : streams_) {
     const Chunk* chunk = resident_.at(stream.member).get();
@@ -144,8 +147,6 @@ Located Assembler::locate_in_chunks(std::size_t number,
   return located;
 }
 
-// A chunk stays as long as a block that holds it is open: in a lane of the planner, or in a
-// plan that is being carried out.
 void Assembler::open_blocks(const Plan& plan) {
   const std::scoped_lock lock(mutex_);
   for (const auto& block : plan.blocks) {
@@ -153,37 +154,23 @@ void Assembler::open_blocks(const Plan& plan) {
   }
 }
 
-// `num_used`: by the first member's part of a minibatch. In an order that the corpus gives,
-// those that were used last stay: as many as are open, and room for the minibatches that are
-// being made, which go on to others.
-void Assembler::close_chunks(std::uint64_t num_used) {
+// `num_used`: chunks of the first member, by a minibatch.
+void Assembler::settle_caches(std::uint64_t num_used) {
   const std::scoped_lock lock(mutex_);
-  std::unordered_set<std::uint64_t> chunks;
-  bool all = false;
-  bool by_use = false;
+  Demand demand{.num_making = num_making_, .num_used = num_used};
   for (auto place = open_blocks_.begin(); place != open_blocks_.end();) {
     if (const std::shared_ptr<const Block> block = place->lock()) {
-      chunks.insert(block->chunks().begin(), block->chunks().end());
-      by_use = by_use || block->has_given_order();
-      all = all || (block->chunks().empty() && !block->has_given_order());
+      demand.chunks.insert(block->chunks().begin(), block->chunks().end());
+      const bool given = block->has_given_order();
+      demand.in_given_order = demand.in_given_order || given;
+      demand.wants_all = demand.wants_all || (block->chunks().empty() && !given);
       ++place;
     } else {
       place = open_blocks_.erase(place);
     }
   }
-  if (all) return;
-  if (caches_[0] && by_use) {
-    caches_[0]->keep_recent(members_[0].open_chunks + num_making_ * num_used);
-  } else if (caches_[0]) {
-    caches_[0]->keep_only([&](std::uint64_t chunk) { return chunks.contains(chunk); });
-  }
-  // Blocks are made of the first member's chunks. The others may lie in any order; they get
-  // twice the room that they need if they lie in the same one.
-  const std::uint64_t num_chunks = members_[0].chunks->num_chunks();
-  for (std::size_t number = 1; number < members_.size(); ++number) {
-    if (!caches_[number]) continue;
-    const std::uint64_t own = members_[number].chunks->num_chunks();
-    caches_[number]->keep_recent(2 * (chunks.size() * own / num_chunks + chunks.size()));
+  for (const auto& cache : caches_) {
+    if (cache) cache->settle(demand);
   }
 }
 
@@ -202,7 +189,7 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
   leave_out_unusable(runs, plan, streams_, report_);
   std::shared_ptr<Batch> batch = write_deliverable(plan, runs);
   plan.blocks.clear();
-  if (any_cached_) close_chunks(located[0] ? located[0]->chunks.size() : 0);
+  if (any_cached_) settle_caches(located[0] ? located[0]->chunks.size() : 0);
   batch->plan = std::move(plan);
   for (const PlannedSequence& planned : batch->plan.share) batch->share_samples += planned.size;
   if (options_.form == Form::kRagged) batch->num_cells = batch->share_samples;

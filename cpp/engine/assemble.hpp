@@ -74,7 +74,7 @@ class Assembler {
   StreamBatch write_stream_of(std::size_t number, const Plan& plan,
                               const std::vector<Run>& runs);
   void open_blocks(const Plan& plan);
-  void close_chunks(std::uint64_t num_used);
+  void settle_caches(std::uint64_t num_used);
 
   std::vector<Member> members_;
   std::vector<StreamSpec> streams_;
@@ -87,7 +87,7 @@ class Assembler {
   bool any_cached_ = false;
   std::atomic<std::uint64_t> num_making_ = 0;  // minibatches
   mutable std::mutex mutex_;
-  // Whose chunks are kept.
+  // In a lane of the planner, or in a plan that is being carried out.
   std::set<std::weak_ptr<const Block>, std::owner_less<>> open_blocks_;
   std::uint64_t bytes_assembled_ = 0;
 };

@@ -71,36 +71,22 @@ void ChunkCache::work() {
   }
 }
 
-std::shared_ptr<const Chunk> ChunkCache::drop(Entries::iterator entry) {
-  std::shared_ptr<const Chunk> chunk = std::move(entry->second.chunk);
-  if (chunk) stats_.bytes_held -= chunk->bytes;
-  entries_.erase(entry);
-  return chunk;
-}
-
-void ChunkCache::keep_only(const std::function<bool(std::uint64_t)>& wanted) {
+void ChunkCache::settle(const Demand& demand) {
   // Freed after the lock: that may take long, or need another lock.
   std::vector<std::shared_ptr<const Chunk>> dropped;
   const Lock lock(mutex_);
-  std::erase_if(ahead_, [&](std::uint64_t chunk) { return !wanted(chunk); });
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
-    const auto next = std::next(entry);
-    if (!entry->second.is_loading() && !wanted(entry->first)) dropped.push_back(drop(entry));
-    entry = next;
+  std::erase_if(ahead_, [&](auto chunk) { return !retention_.wants(demand, chunk); });
+  std::vector<HeldChunk> held;
+  held.reserve(entries_.size());
+  for (const auto& [number, entry] : entries_) {
+    held.push_back({.chunk = number,
+                    .bytes = entry.is_loading() ? 0 : entry.chunk->bytes,
+                    .last_wanted = entry.last_wanted,
+                    .is_loading = entry.is_loading()});
   }
-}
-
-void ChunkCache::keep_recent(std::size_t count) {
-  std::vector<std::shared_ptr<const Chunk>> dropped;  // as above
-  const Lock lock(mutex_);
-  while (entries_.size() > count) {
-    const auto oldest =
-        std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
-          return std::pair(a.second.is_loading(), a.second.last_wanted) <
-                 std::pair(b.second.is_loading(), b.second.last_wanted);
-        });
-    if (oldest->second.is_loading()) return;
-    dropped.push_back(drop(oldest));
+  for (const std::uint64_t number : retention_.leaving(demand, held)) {
+    dropped.push_back(std::move(entries_.extract(number).mapped().chunk));
+    stats_.bytes_held -= dropped.back()->bytes;
   }
 }
 

@@ -1,7 +1,8 @@
-// Chunks that were loaded and are still wanted.
+// Chunks that were loaded and are still wanted; read/retention.hpp says which.
 #pragma once
 
 #include "read/deserializer.hpp"
+#include "read/retention.hpp"
 #include "run/thread_group.hpp"
 #include "run/waiting.hpp"
 
@@ -10,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -31,8 +31,11 @@ class ChunkCache {
  public:
   // `num_threads` load ahead, or as many as the system has; they start when there is something
   // to load.
-  ChunkCache(std::shared_ptr<Deserializer> deserializer, std::uint32_t num_threads)
-      : deserializer_(std::move(deserializer)), num_threads_(num_threads) {}
+  ChunkCache(std::shared_ptr<Deserializer> deserializer, std::uint32_t num_threads,
+             const Retention& retention)
+      : deserializer_(std::move(deserializer)),
+        num_threads_(num_threads),
+        retention_(retention) {}
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
   ~ChunkCache() { close(std::chrono::seconds::zero()); }
@@ -44,11 +47,8 @@ class ChunkCache {
   // Has the threads load those chunks that are not here. What goes wrong there, get() throws.
   void load_ahead(std::span<const std::uint64_t> chunks);
 
-  // Forgets the chunks that `wanted` denies. Whoever has one keeps it.
-  void keep_only(const std::function<bool(std::uint64_t)>& wanted);
-
-  // Forgets all but the `count` chunks that were asked for last.
-  void keep_recent(std::size_t count);
+  // Forgets what the retention lets go. Whoever has such a chunk keeps it.
+  void settle(const Demand& demand);
 
   // Waits so long for the threads to end, and returns whether they have, but for the caller
   // itself. Chunks are loaded by get() alone from here on.
@@ -66,19 +66,17 @@ class ChunkCache {
 
     bool is_loading() const noexcept { return !chunk; }
   };
-  using Entries = std::map<std::uint64_t, Entry>;
   using Lock = std::unique_lock<std::mutex>;
 
   void work();
   Entry& load(Lock& lock, std::uint64_t chunk);
-  // Takes an entry away and returns what is to be freed, without the lock.
-  std::shared_ptr<const Chunk> drop(Entries::iterator entry);
 
   std::shared_ptr<Deserializer> deserializer_;
   std::uint32_t num_threads_;
+  Retention retention_;
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  Entries entries_;
+  std::map<std::uint64_t, Entry> entries_;
   std::uint64_t clock_ = 0;
   std::deque<std::uint64_t> ahead_;  // to be loaded by the threads
   bool closed_ = false;

@@ -1,0 +1,41 @@
+#include "read/retention.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace sweephand {
+
+// A chunk of the first member stays as long as a block that holds it is open: in a lane of the
+// planner, or in a plan that is being carried out.
+bool Retention::wants(const Demand& demand, std::uint64_t chunk) const {
+  return demand.wants_all || !stays_while_open(demand) || demand.chunks.contains(chunk);
+}
+
+// Elsewhere those stay that were wanted last, as many as this. In an order that the corpus
+// gives: as many as are open, and room for the minibatches that are being made, which go on to
+// others. The chunks of other members may lie in any order; they get twice the room that they
+// need if they lie in that of the first.
+std::uint64_t Retention::most_recent(const Demand& demand) const {
+  if (is_first) return open_chunks + demand.num_making * demand.num_used;
+  const std::uint64_t open = demand.chunks.size();
+  return 2 * (open * num_chunks / first_chunks + open);
+}
+
+std::vector<std::uint64_t> Retention::leaving(const Demand& demand,
+                                              std::span<const HeldChunk> held) const {
+  std::vector<HeldChunk> leaving;
+  if (demand.wants_all) return {};
+  std::ranges::copy_if(held, std::back_inserter(leaving), [&](const HeldChunk& one) {
+    return !one.is_loading && !(stays_while_open(demand) && wants(demand, one.chunk));
+  });
+  if (!stays_while_open(demand)) {
+    const std::uint64_t most = std::min(held.size(), most_recent(demand));
+    std::ranges::sort(leaving, {}, &HeldChunk::last_wanted);
+    leaving.resize(std::min(leaving.size(), held.size() - most));
+  }
+  std::vector<std::uint64_t> chunks(leaving.size());
+  std::ranges::transform(leaving, chunks.begin(), &HeldChunk::chunk);
+  return chunks;
+}
+
+}  // namespace sweephand

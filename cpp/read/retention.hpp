@@ -1,0 +1,50 @@
+// Which chunks stay in memory: the one place that decides.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_set>
+#include <vector>
+
+namespace sweephand {
+
+// What the blocks that are open, and the minibatches that are being made, want of the chunks of
+// the first member. Blocks are made of its chunks; the other members are joined to it.
+struct Demand {
+  std::unordered_set<std::uint64_t> chunks;  // of the blocks that name theirs
+  bool wants_all = false;                    // a block is the whole corpus
+  bool in_given_order = false;   // which the corpus gives: chunks come and go within a block
+  std::uint64_t num_making = 0;  // minibatches that are being made
+  std::uint64_t num_used = 0;    // chunks of the first member that such a one uses
+};
+
+// What a cache holds of a chunk.
+struct HeldChunk {
+  std::uint64_t chunk = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t last_wanted = 0;  // a time
+  bool is_loading = false;        // it cannot leave now
+};
+
+// The rule for the chunks of one member.
+struct Retention {
+  bool is_first = true;
+  std::uint64_t open_chunks = 1;  // of the first member at a time, in a given order
+  std::uint64_t num_chunks = 1;
+  std::uint64_t first_chunks = 1;  // the chunks of the first member
+
+  // Whether a chunk that is not loaded yet shall still be loaded ahead.
+  bool wants(const Demand& demand, std::uint64_t chunk) const;
+
+  // The chunks that leave.
+  std::vector<std::uint64_t> leaving(const Demand& demand,
+                                     std::span<const HeldChunk> held) const;
+
+ private:
+  bool stays_while_open(const Demand& demand) const {
+    return is_first && !demand.in_given_order;
+  }
+  std::uint64_t most_recent(const Demand& demand) const;
+};
+
+}  // namespace sweephand
