@@ -7,7 +7,7 @@
 #   ./check.sh clients         accelerate, transformers and Lightning in two processes; needs the
 #                              extra `clients`
 #   ./check.sh fix             write the formats instead of checking them
-#   ./check.sh stub            write python/sweephand/_core.pyi again
+#   ./check.sh stub            write python/sweephand/_core/*.pyi again
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -54,7 +54,10 @@ fix() {
   ruff format .
   ruff check --fix .
 }
-stub() { python -m pybind11_stubgen sweephand._core -o python; }
+stub() {
+  rm -rf python/sweephand/_core
+  python -m pybind11_stubgen sweephand._core -o python
+}
 
 quick=(formats lint types tests cpp)
 case "${1-}" in

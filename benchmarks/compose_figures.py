@@ -62,9 +62,11 @@ def planning(count: int = 200_000) -> Figure:
             pass
 
     work: dict[str, Callable[[], object]] = {
-        "sweephand, longest first": lambda: _core.pack_longest_first(sizes, ROW_LENGTH),
-        "sweephand, look-ahead 64": lambda: _core.pack_in_order(sizes, ROW_LENGTH, 64),
-        "sweephand, look-ahead 1,024": lambda: _core.pack_in_order(sizes, ROW_LENGTH, 1024),
+        "sweephand, longest first": lambda: _core.compose.pack_longest_first(sizes, ROW_LENGTH),
+        "sweephand, look-ahead 64": lambda: _core.compose.pack_in_order(sizes, ROW_LENGTH, 64),
+        "sweephand, look-ahead 1,024": lambda: _core.compose.pack_in_order(
+            sizes, ROW_LENGTH, 1024
+        ),
         "sweephand, source.plan with 48 lanes": planner,
     }
     if find_spec("lightbinpack"):
@@ -119,7 +121,7 @@ def packed_rows() -> Figure:
     return Figure("G tokens/s", "C best fit", contenders)
 
 
-def by_hand(corpus: Tokens, plans: list[_core.Plan]) -> float:
+def by_hand(corpus: Tokens, plans: list[_core.compose.Plan]) -> float:
     """Rows as NumPy writes them when it is told which sequences stand where."""
     count = sum(plan.num_samples for plan in plans)
     jobs = [
@@ -144,7 +146,7 @@ def by_hand(corpus: Tokens, plans: list[_core.Plan]) -> float:
     return rate(count, work) / 1e9
 
 
-def fill_of(rows: _core.Rows, sizes: NDArray[np.uint32], row_length: int) -> float:
+def fill_of(rows: _core.compose.Rows, sizes: NDArray[np.uint32], row_length: int) -> float:
     return float(sizes.sum(dtype=np.int64) / (len(rows.ends) * row_length))
 
 
@@ -174,9 +176,9 @@ def fills() -> list[tuple[str, str, float]]:
     }
     for name, (sizes, length) in corpora.items():
         for window in (64, 1024):
-            rows = _core.pack_in_order(sizes, length, window)
+            rows = _core.compose.pack_in_order(sizes, length, window)
             found.append((name, f"look-ahead {window:,}", fill_of(rows, sizes, length)))
-        rows = _core.pack_longest_first(sizes, length)
+        rows = _core.compose.pack_longest_first(sizes, length)
         found.append((name, "longest first of all", fill_of(rows, sizes, length)))
         for lanes in (1, 48):
             fill = source_fill(sizes, length, lanes)
@@ -193,16 +195,17 @@ def bucket_fills() -> list[tuple[int, float, float]]:
     sizes = make_lengths()
     lengths, counts = np.unique(sizes, return_counts=True)
     counted = [
-        _core.SizeCount(*pair) for pair in zip(lengths.tolist(), counts.tolist(), strict=True)
+        _core.compose.SizeCount(*pair)
+        for pair in zip(lengths.tolist(), counts.tolist(), strict=True)
     ]
     found = []
     for buckets in (8, 16, 32):
         shares = np.arange(1, buckets + 1) / buckets
         ends = np.quantile(sizes, shares, method="inverted_cdf")
         quantiles = sorted({int(end) for end in ends})
-        best = _core.best_boundaries(counted, buckets)
+        best = _core.compose.best_boundaries(counted, buckets)
         fill, other = (
-            float(sizes.sum() / _core.padded_cells(counted, chosen))
+            float(sizes.sum() / _core.compose.padded_cells(counted, chosen))
             for chosen in (best, quantiles)
         )
         found.append((buckets, fill, other))

@@ -82,35 +82,39 @@ class Text:
         self.index()
         self.deserializer = self._open()
 
-    def _format(self) -> _core.CtfFormat:
+    def _format(self) -> _core.formats.CtfFormat:
         is_sparse = self.kind != "dense"
         width, labels = self.dimensions
-        float32 = _core.ElementType.float32
+        float32 = _core.base.ElementType.float32
         streams = [
-            _core.CtfStream("x", width, is_sparse, float32, True),
-            _core.CtfStream("y", labels if is_sparse else 1, is_sparse, float32, False),
+            _core.formats.CtfStream("x", width, is_sparse, float32, True),
+            _core.formats.CtfStream("y", labels if is_sparse else 1, is_sparse, float32, False),
         ]
-        return _core.CtfFormat(streams, False, False, False, 1 << 28)
+        return _core.formats.CtfFormat(streams, False, False, False, 1 << 28)
 
     def index(self) -> None:
         """Build the index: what the first use of a file costs."""
-        file = _core.File(str(self.path))
-        start = _core.ctf_start(file, self.form)
-        self.found = _core.ctf_index(file, self.form, start, start.offset, self.size, 0)
+        file = _core.read.File(str(self.path))
+        start = _core.formats.ctf_start(file, self.form)
+        self.found = _core.formats.ctf_index(file, self.form, start, start.offset, self.size, 0)
         self.found.ledger.check()
 
-    def _open(self) -> _core.CtfDeserializer:
-        tag = _core.File(str(self.path)).tag
-        firsts = [*_core.ctf_chunks(self.found.offsets, self.size, 1 << 25).tolist()]
+    def _open(self) -> _core.formats.CtfDeserializer:
+        tag = _core.read.File(str(self.path)).tag
+        firsts = [*_core.formats.ctf_chunks(self.found.offsets, self.size, 1 << 25).tolist()]
         ends = [*self.found.offsets.tolist(), self.size]
         counts = [*firsts, len(ends) - 1]
         chunks = [
-            [_core.CtfPiece(0, ends[a], ends[b] - ends[a], int(self.found.lines[a]), b - a, 0)]
+            [
+                _core.formats.CtfPiece(
+                    0, ends[a], ends[b] - ends[a], int(self.found.lines[a]), b - a, 0
+                )
+            ]
             for a, b in pairwise(counts)
         ]
         self.num_chunks = len(chunks)
-        return _core.CtfDeserializer(
-            self.form, [_core.CtfFile(str(self.path), tag, False)], chunks
+        return _core.formats.CtfDeserializer(
+            self.form, [_core.formats.CtfFile(str(self.path), tag, False)], chunks
         )
 
     def read(self) -> int:
@@ -171,7 +175,7 @@ class Records:
         ]
 
     def index(self) -> None:
-        finder = _core.FrameFinder(str(self.path))
+        finder = _core.formats.FrameFinder(str(self.path))
         with self.path.open("rb") as file:
             while piece := file.read(1 << 20):
                 finder.feed(file.tell() - len(piece), np.frombuffer(piece, np.uint8))
@@ -184,7 +188,7 @@ class Records:
         file = stat_file(self.path)
         for first in range(0, self.num_records, 3_000):
             begin, end = self.offsets[[first, min(first + 3_000, self.num_records)]].tolist()
-            records = _core.empty_bytes(end - begin + PADDING)
+            records = _core.read.empty_bytes(end - begin + PADDING)
             file.read_into(begin, records[: end - begin])
             columns, _ = decode_examples(self.fields, records, file=file.path, offset=begin)
             count += sum(column.num_samples for column in columns)
@@ -285,7 +289,7 @@ def main() -> None:
 
         def checksums(data: np.ndarray = data, count: int = count) -> None:
             for _ in range(count):
-                _core.crc32c(data)
+                _core.formats.crc32c(data)
 
         rate = size * count / best_seconds(checksums, 3) / 1e9
         print(f"crc32c   of {size} bytes, a call each: {rate:.1f} GB/s")

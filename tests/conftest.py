@@ -15,7 +15,7 @@ hypothesis.settings.load_profile("quick")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    return f"core: {_core.__file__} (sanitizers: {_core.sanitizers() or 'none'})"
+    return f"core: {_core.__file__} (sanitizers: {_core.testing.sanitizers() or 'none'})"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,32 +7,34 @@ from sweephand import _core
 from tests.model import ModelCorpus, ModelSettings
 
 
-def core_corpus(corpus: ModelCorpus, *, offsets: bool = False) -> _core.Corpus:
+def core_corpus(corpus: ModelCorpus, *, offsets: bool = False) -> _core.index.Corpus:
     """Sizes are one number where all are equal, else stored, or differences of offsets."""
-    sizes: _core.Sizes
+    sizes: _core.index.Sizes
     if offsets:
-        sizes = _core.OffsetSizes(np.cumsum([0, *corpus.sizes]))
+        sizes = _core.index.OffsetSizes(np.cumsum([0, *corpus.sizes]))
     elif len(set(corpus.sizes)) == 1:
-        sizes = _core.CommonSize(corpus.sizes[0])
+        sizes = _core.index.CommonSize(corpus.sizes[0])
     else:
-        sizes = _core.StoredSizes(np.array(corpus.sizes, dtype=np.uint32))
-    return _core.Corpus(
+        sizes = _core.index.StoredSizes(np.array(corpus.sizes, dtype=np.uint32))
+    return _core.index.Corpus(
         np.array([len(chunk) for chunk in corpus.chunks], dtype=np.uint64),
         np.array([sum(chunk) for chunk in corpus.chunks], dtype=np.uint64),
         sizes,
     )
 
 
-def core_request(num_samples: int, num_workers: int = 1, rank: int = 0) -> _core.Request:
-    return _core.Request(num_samples, num_workers, rank, 0, True)
+def core_request(
+    num_samples: int, num_workers: int = 1, rank: int = 0
+) -> _core.compose.Request:
+    return _core.compose.Request(num_samples, num_workers, rank, 0, True)
 
 
 def core_timeline(
     corpus: ModelCorpus, settings: ModelSettings, *, offsets: bool = False
-) -> _core.Timeline:
-    return _core.Timeline(
+) -> _core.order.Timeline:
+    return _core.order.Timeline(
         core_corpus(corpus, offsets=offsets),
-        _core.OrderSettings(
+        _core.order.OrderSettings(
             seed=settings.seed,
             num_lanes=settings.num_lanes,
             window_chunks=settings.window_chunks or 0,

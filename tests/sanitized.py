@@ -5,5 +5,5 @@ import pytest
 from sweephand import _core
 
 unmeasured = pytest.mark.skipif(
-    _core.sanitizers() != "", reason="sanitizers keep freed memory and take their time"
+    _core.testing.sanitizers() != "", reason="sanitizers keep freed memory and take their time"
 )

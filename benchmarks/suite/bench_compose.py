@@ -75,7 +75,7 @@ class Fill:
 
     def track_look_ahead_64(self) -> float:
         sizes = figures.shuffled(make_lengths())
-        return figures.fill_of(_core.pack_in_order(sizes, 2048, 64), sizes, 2048)
+        return figures.fill_of(_core.compose.pack_in_order(sizes, 2048, 64), sizes, 2048)
 
     def track_source_with_48_lanes(self) -> float:
         return figures.source_fill(figures.shuffled(make_lengths()), 2048, 48)

@@ -1,6 +1,6 @@
-// Errors become those of sweephand.errors and OSError; mixing and digests are there for the
-// tests.
+// Number types, digests, and errors, which become those of sweephand.errors and OSError.
 #include "base/digest.hpp"
+#include "base/element.hpp"
 #include "base/error.hpp"
 #include "base/mix.hpp"
 #include "bind/bind.hpp"
@@ -9,9 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -20,7 +18,6 @@ namespace sweephand {
 namespace {
 
 using Text = std::optional<std::string>;
-using Number = std::optional<std::uint64_t>;
 
 // Text that may hold any bytes of a file or its name, decoded as os.fsdecode does.
 py::object decode(const Text& text) {
@@ -85,49 +82,35 @@ Report report_to(py::function function) {
   };
 }
 
-void bind_base(py::module_& module) {
+void bind_base(py::module_& room) {
   py::register_local_exception_translator(&translate);
 
-  module.def("sanitizers", [] { return SWEEPHAND_SANITIZE; });
-  module.def("mix64", &mix64, "x"_a);
-  module.def(
+  py::enum_<ElementType>(room, "ElementType")
+      .value("opaque", ElementType::kOpaque)
+      .value("bool_", ElementType::kBool)
+      .value("int8", ElementType::kInt8)
+      .value("int16", ElementType::kInt16)
+      .value("int32", ElementType::kInt32)
+      .value("int64", ElementType::kInt64)
+      .value("uint8", ElementType::kUInt8)
+      .value("uint16", ElementType::kUInt16)
+      .value("uint32", ElementType::kUInt32)
+      .value("uint64", ElementType::kUInt64)
+      .value("float16", ElementType::kFloat16)
+      .value("bfloat16", ElementType::kBFloat16)
+      .value("float32", ElementType::kFloat32)
+      .value("float64", ElementType::kFloat64);
+
+  room.def(
       "derive_key", [](const std::vector<std::uint64_t>& words) { return derive_key(words); },
       "words"_a);
-  module.def("scale", &scale, "random64"_a, "bound"_a);
-  module.def("checked_add", &checked_add, "a"_a, "b"_a);
-  module.def("checked_mul", &checked_mul, "a"_a, "b"_a);
-
-  py::class_<Digest>(module, "Digest")
+  py::class_<Digest>(room, "Digest")
       .def(py::init<>())
       .def(
           "update",
           [](Digest& self, const py::buffer& bytes) { self.update(to_bytes(bytes.request())); },
           "bytes"_a)
       .def("hex", &Digest::hex);
-
-  py::class_<Place>(module, "Place")
-      .def(py::init<Text, Number, Number, Text, Number, Number>(), "file"_a, "offset"_a,
-           "chunk"_a, "stream"_a, "sequence"_a, "line"_a);
-  module.def(
-      "describe_data_error",
-      [](const std::string& reason, const Place& place) {
-        return std::string(DataError(reason, place).what());
-      },
-      "reason"_a, "place"_a);
-  module.def(
-      "throw_data_error",
-      [](const std::string& reason, const Place& place) { throw DataError(reason, place); },
-      "reason"_a, "place"_a);
-  module.def(
-      "throw_stale_error",
-      [](const std::string& reason, const Place& place) { throw StaleError(reason, place); },
-      "reason"_a, "place"_a);
-  module.def(
-      "throw_system_error",
-      [](int code, const std::filesystem::path& file) {
-        throw std::filesystem::filesystem_error("open", file, {code, std::generic_category()});
-      },
-      "code"_a, "file"_a);
 }
 
 }  // namespace sweephand

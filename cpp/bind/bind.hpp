@@ -9,6 +9,8 @@
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <span>
@@ -20,17 +22,40 @@ namespace sweephand {
 namespace py = pybind11;
 using namespace py::literals;
 
+using NoGil = py::call_guard<py::gil_scoped_release>;
+
+// What `action` returns, done without the GIL.
+template <class Action>
+auto without_gil(const Action& action) {
+  const py::gil_scoped_release nogil;
+  return action();
+}
+
+// The base of an array whose entries `owner` keeps.
+template <class Owner>
+py::capsule keep(Owner owner) {
+  return {new Owner(std::move(owner)), [](void* pointer) {
+            const std::unique_ptr<Owner> dropped(static_cast<Owner*>(pointer));
+          }};
+}
+
 // An array that owns the buffer of `values`: moved, not copied.
 template <class T, class Allocator>
 py::array_t<T> to_numpy(std::vector<T, Allocator>&& values) {
-  using Owner = std::vector<T, Allocator>;
-  auto owner = std::make_unique<Owner>(std::move(values));
-  const auto size = static_cast<py::ssize_t>(owner->size());
-  T* const data = owner->data();
-  const py::capsule capsule(owner.release(), [](void* pointer) {
-    std::unique_ptr<Owner>(static_cast<Owner*>(pointer)).reset();
-  });
-  return py::array_t<T>(size, data, capsule);
+  T* const data = values.data();  // which moves along
+  const auto size = static_cast<py::ssize_t>(values.size());
+  return py::array_t<T>(size, data, keep(std::move(values)));
+}
+
+template <class T>
+py::array_t<T> copy_to_numpy(std::vector<T> values) {
+  return to_numpy(std::move(values));
+}
+
+// The vector that `make` returns, made without the GIL.
+template <class Make>
+auto to_numpy_without_gil(const Make& make) {
+  return to_numpy(without_gil(make));
 }
 
 // An array that is taken as it is, without a copy, if it is C-contiguous and of this type.
@@ -40,6 +65,17 @@ using Array = py::array_t<T, py::array::c_style>;
 template <class T>
 std::span<const T> view(const Array<T>& array) {
   return {array.data(), static_cast<std::size_t>(array.size())};
+}
+
+template <class T>
+std::vector<T> to_vector(const Array<T>& array) {
+  return {view(array).begin(), view(array).end()};
+}
+
+// To be written to. REQUIRES: it was taken as it is, not converted
+inline std::span<std::byte> writable_bytes(Array<std::uint8_t>& array) {
+  return std::as_writable_bytes(
+      std::span(array.mutable_data(), static_cast<std::size_t>(array.size())));
 }
 
 // REQUIRES: the buffer is contiguous
@@ -73,13 +109,15 @@ py::object call(const py::function& function, const Arguments&... arguments) {
 // Tells Python code of damage; what it raises goes to whoever waits.
 Report report_to(py::function function);
 
-void bind_base(py::module_& module);
-void bind_compose(py::module_& module);
-void bind_engine(py::module_& module);
-void bind_index(py::module_& module);
-void bind_order(py::module_& module);
-void bind_formats(py::module_& module);
-void bind_read(py::module_& module);
-void bind_train(py::module_& module);
+// Each fills the submodule of its room.
+void bind_base(py::module_& room);
+void bind_index(py::module_& room);
+void bind_order(py::module_& room);
+void bind_compose(py::module_& room);
+void bind_read(py::module_& room);
+void bind_formats(py::module_& room);
+void bind_engine(py::module_& room);
+void bind_train(py::module_& room);
+void bind_testing(py::module_& room);
 
 }  // namespace sweephand

@@ -20,12 +20,7 @@ py::dtype to_dtype(const Column& column) {
 py::object view(const py::dtype& dtype, std::int64_t size, const void* data,
                 const std::shared_ptr<const Chunk>& chunk) {
   if (data == nullptr && size > 0) return py::none();
-  using Owner = std::shared_ptr<const Chunk>;
-  auto owner = std::make_unique<Owner>(chunk);
-  const py::capsule capsule(owner.release(), [](void* pointer) {
-    const std::unique_ptr<Owner> dropped(static_cast<Owner*>(pointer));
-  });
-  py::array array(dtype, {size}, {dtype.itemsize()}, data, capsule);
+  py::array array(dtype, {size}, {dtype.itemsize()}, data, keep(chunk));
   array.attr("setflags")("write"_a = false);
   return array;
 }

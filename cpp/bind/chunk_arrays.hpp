@@ -12,11 +12,4 @@ namespace sweephand {
 // read-only. The arrays keep the chunk.
 py::list to_arrays(const std::shared_ptr<const Chunk>& chunk);
 
-// What `action` returns, done without the GIL.
-template <class Action>
-auto without_gil(const Action& action) {
-  const py::gil_scoped_release nogil;
-  return action();
-}
-
 }  // namespace sweephand

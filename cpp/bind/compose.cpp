@@ -16,41 +16,36 @@ namespace sweephand {
 namespace {
 
 using Sizes32 = Array<std::uint32_t>;
-using NoGil = py::call_guard<py::gil_scoped_release>;
 
-void bind_kernels(py::module_& module) {
-  py::class_<Rows>(module, "Rows")
-      .def_property_readonly("members",
-                             [](Rows& rows) { return to_numpy(std::vector(rows.members)); })
-      .def_property_readonly("ends",
-                             [](Rows& rows) { return to_numpy(std::vector(rows.ends)); });
-  module.def(
+void bind_kernels(py::module_& room) {
+  py::class_<Rows>(room, "Rows")
+      .def_property_readonly("members", [](const Rows& r) { return copy_to_numpy(r.members); })
+      .def_property_readonly("ends", [](const Rows& r) { return copy_to_numpy(r.ends); });
+  room.def(
       "pack_in_order",
       [](const Sizes32& sizes, std::uint32_t row_length, std::uint64_t look_ahead) {
-        const py::gil_scoped_release nogil;
-        return pack_in_order(view(sizes), row_length, look_ahead);
+        return without_gil([&] { return pack_in_order(view(sizes), row_length, look_ahead); });
       },
       "sizes"_a, "row_length"_a, "look_ahead"_a);
-  module.def(
+  room.def(
       "pack_longest_first",
       [](const Sizes32& sizes, std::uint32_t row_length) {
-        const py::gil_scoped_release nogil;
-        return pack_longest_first(view(sizes), row_length);
+        return without_gil([&] { return pack_longest_first(view(sizes), row_length); });
       },
       "sizes"_a, "row_length"_a);
 
-  py::class_<SizeCount>(module, "SizeCount")
+  py::class_<SizeCount>(room, "SizeCount")
       .def(py::init<std::uint32_t, std::uint64_t>(), "size"_a, "count"_a)
       .def_readonly("size", &SizeCount::size)
       .def_readonly("count", &SizeCount::count);
-  module.def("count_sizes", &count_sizes, "corpus"_a, NoGil());
-  module.def(
+  room.def("count_sizes", &count_sizes, "corpus"_a, NoGil());
+  room.def(
       "best_boundaries",
       [](const std::vector<SizeCount>& sizes, std::uint32_t num_buckets) {
         return best_boundaries(sizes, num_buckets);
       },
       "sizes"_a, "num_buckets"_a, NoGil());
-  module.def(
+  room.def(
       "padded_cells",
       [](const std::vector<SizeCount>& sizes, const std::vector<std::uint32_t>& boundaries) {
         return padded_cells(sizes, boundaries);
@@ -58,25 +53,15 @@ void bind_kernels(py::module_& module) {
       "sizes"_a, "boundaries"_a, NoGil());
 }
 
-void bind_plan(py::module_& module) {
-  py::class_<Request>(module, "Request")
-      .def(py::init([](std::uint64_t num_samples, std::uint32_t num_workers, std::uint32_t rank,
-                       std::uint32_t num_skipped, bool crosses_sweeps) {
-             return Request{.num_samples = num_samples,
-                            .num_workers = num_workers,
-                            .rank = rank,
-                            .num_skipped = num_skipped,
-                            .crosses_sweeps = crosses_sweeps};
-           }),
+void bind_plan(py::module_& room) {
+  py::class_<Request>(room, "Request")
+      .def(py::init<std::uint64_t, std::uint32_t, std::uint32_t, std::uint32_t, bool>(),
            "num_samples"_a, "num_workers"_a, "rank"_a, "num_skipped"_a, "crosses_sweeps"_a);
-  py::class_<Position>(module, "Position")
-      .def(py::init([](std::uint64_t time, std::vector<std::uint64_t> progress) {
-             return Position{.time = time, .progress = std::move(progress)};
-           }),
-           "time"_a, "progress"_a)
+  py::class_<Position>(room, "Position")
+      .def(py::init<std::uint64_t, std::vector<std::uint64_t>>(), "time"_a, "progress"_a)
       .def_readonly("time", &Position::time)
       .def_readonly("progress", &Position::progress);
-  py::class_<Plan>(module, "Plan")
+  py::class_<Plan>(room, "Plan")
       .def_readonly("nominal_time", &Plan::nominal_time)
       .def_readonly("next", &Plan::next)
       .def_readonly("num_samples", &Plan::num_samples)
@@ -91,13 +76,8 @@ void bind_plan(py::module_& module) {
       .def("sizes", [](const Plan& plan) { return to_numpy(sequence_sizes(plan)); });
 }
 
-}  // namespace
-
-void bind_compose(py::module_& module) {
-  bind_kernels(module);
-  bind_plan(module);
-
-  py::class_<Planner, py::smart_holder>(module, "Planner")
+void bind_planner(py::module_& room) {
+  py::class_<Planner, py::smart_holder>(room, "Planner")
       .def("seek", &Planner::seek, "time"_a, NoGil())
       .def("resume", &Planner::resume, "position"_a, NoGil())
       .def_property_readonly("time", &Planner::time)
@@ -107,26 +87,24 @@ void bind_compose(py::module_& module) {
           "sequences_in",
           [](const Planner& self, std::uint64_t start, std::uint64_t stop,
              std::uint64_t num_samples) {
-            std::vector<std::uint64_t> sequences;
-            {
-              const py::gil_scoped_release nogil;
-              sequences = self.sequences_in(start, stop, num_samples);
-            }
-            return to_numpy(std::move(sequences));
+            return to_numpy_without_gil(
+                [&] { return self.sequences_in(start, stop, num_samples); });
           },
           "start"_a, "stop"_a, "num_samples"_a);
+}
 
-  py::class_<FitPlanner, Planner, py::smart_holder>(module, "FitPlanner")
+void bind_planners(py::module_& room) {
+  py::class_<FitPlanner, Planner, py::smart_holder>(room, "FitPlanner")
       .def(py::init([](std::shared_ptr<Timeline> timeline, std::uint64_t limit,
                        bool cross_sweeps, bool balance_samples) {
-             const py::gil_scoped_release nogil;
-             return std::make_unique<FitPlanner>(
-                 std::move(timeline), FitOptions{.limit = limit,
-                                                 .cross_sweeps = cross_sweeps,
-                                                 .balance_samples = balance_samples});
+             const FitOptions options{.limit = limit,
+                                      .cross_sweeps = cross_sweeps,
+                                      .balance_samples = balance_samples};
+             return without_gil(
+                 [&] { return std::make_unique<FitPlanner>(std::move(timeline), options); });
            }),
            "timeline"_a, "limit"_a, "cross_sweeps"_a, "balance_samples"_a);
-  py::class_<PackedPlanner, Planner, py::smart_holder>(module, "PackedPlanner")
+  py::class_<PackedPlanner, Planner, py::smart_holder>(room, "PackedPlanner")
       .def(py::init([](std::shared_ptr<Timeline> timeline, std::uint32_t row_length,
                        std::uint64_t look_ahead, bool split_long, std::uint64_t limit) {
              return std::make_unique<PackedPlanner>(
@@ -136,7 +114,7 @@ void bind_compose(py::module_& module) {
                                                     .limit = limit});
            }),
            "timeline"_a, "row_length"_a, "look_ahead"_a, "split_long"_a, "limit"_a);
-  py::class_<BucketedPlanner, Planner, py::smart_holder>(module, "BucketedPlanner")
+  py::class_<BucketedPlanner, Planner, py::smart_holder>(room, "BucketedPlanner")
       .def(
           py::init([](std::shared_ptr<Timeline> timeline, std::vector<std::uint32_t> boundaries,
                       std::uint64_t num_sequences, std::uint64_t limit) {
@@ -147,13 +125,22 @@ void bind_compose(py::module_& module) {
                                 .limit = limit});
           }),
           "timeline"_a, "boundaries"_a, "num_sequences"_a, "limit"_a);
-  py::class_<BpttPlanner, Planner, py::smart_holder>(module, "BpttPlanner")
+  py::class_<BpttPlanner, Planner, py::smart_holder>(room, "BpttPlanner")
       .def(py::init([](std::shared_ptr<Timeline> timeline, std::uint32_t length,
                        std::uint64_t limit) {
              return std::make_unique<BpttPlanner>(
                  std::move(timeline), BpttOptions{.length = length, .limit = limit});
            }),
            "timeline"_a, "length"_a, "limit"_a);
+}
+
+}  // namespace
+
+void bind_compose(py::module_& room) {
+  bind_kernels(room);
+  bind_plan(room);
+  bind_planner(room);
+  bind_planners(room);
 }
 
 }  // namespace sweephand

@@ -7,8 +7,8 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -20,15 +20,14 @@ namespace {
 py::object wrap(const std::shared_ptr<Buffer>& buffer, const py::dtype& dtype,
                 std::vector<py::ssize_t> shape) {
   if (!buffer) return py::none();
-  using Owner = std::shared_ptr<Buffer>;
-  auto owner = std::make_unique<Owner>(buffer);
-  const py::capsule capsule(owner.release(), [](void* pointer) {
-    const std::unique_ptr<Owner> dropped(static_cast<Owner*>(pointer));
-  });
-  return py::array(dtype, std::move(shape), buffer->data(), capsule);
+  return py::array(dtype, std::move(shape), buffer->data(), keep(buffer));
 }
 
-py::ssize_t extent(std::uint64_t size) { return static_cast<py::ssize_t>(size); }
+// The same, of entries of type T, as many as these extents say.
+template <class T, class... Extents>
+py::object wrap(const std::shared_ptr<Buffer>& buffer, Extents... extents) {
+  return wrap(buffer, py::dtype::of<T>(), {static_cast<py::ssize_t>(extents)...});
+}
 
 // Threads are joined without the GIL, which they may need. In a forked child there is nothing
 // to join, and locks may be held forever: what the parent had is left alone. Code that makes a
@@ -60,10 +59,8 @@ void check_signals() {
   throw Interruption(std::make_exception_ptr(py::error_already_set()));
 }
 
-using NoGil = py::call_guard<py::gil_scoped_release>;
-
-void bind_batch(py::module_& module) {
-  py::class_<StreamBatch>(module, "StreamBatch")
+void bind_stream_batch(py::module_& room) {
+  py::class_<StreamBatch>(room, "StreamBatch")
       .def_readonly("num_samples", &StreamBatch::num_samples)
       .def_readonly("num_elements", &StreamBatch::num_elements)
       .def_readonly("longest", &StreamBatch::longest)
@@ -77,21 +74,16 @@ void bind_batch(py::module_& module) {
           },
           "dtype"_a, "shape"_a)
       .def("mask",
-           [](const StreamBatch& self) {
-             return wrap(self.mask, py::dtype::of<std::uint8_t>(),
-                         {extent(self.rows), extent(self.width)});
-           })
+           [](const StreamBatch& s) { return wrap<std::uint8_t>(s.mask, s.rows, s.width); })
       .def(
           "sample_offsets",
           [](const StreamBatch& self, std::uint64_t num_sequences) {
-            return wrap(self.sample_offsets, py::dtype::of<std::int64_t>(),
-                        {extent(num_sequences) + 1});
+            return wrap<std::int64_t>(self.sample_offsets, num_sequences + 1);
           },
           "num_sequences"_a)
       .def("element_offsets",
-           [](const StreamBatch& self) {
-             return wrap(self.element_offsets, py::dtype::of<std::int64_t>(),
-                         {extent(self.num_samples) + 1});
+           [](const StreamBatch& s) {
+             return wrap<std::int64_t>(s.element_offsets, s.num_samples + 1);
            })
       .def(
           "beyond",
@@ -99,36 +91,43 @@ void bind_batch(py::module_& module) {
             return wrap(self.beyond, dtype, std::move(shape));
           },
           "dtype"_a, "shape"_a)
-      .def("indices", [](const StreamBatch& self) {
-        return wrap(self.indices, py::dtype::of<std::int32_t>(), {extent(self.num_elements)});
-      });
+      .def("indices",
+           [](const StreamBatch& s) { return wrap<std::int32_t>(s.indices, s.num_elements); });
+}
 
-  py::class_<Batch, std::shared_ptr<Batch>>(module, "Batch")
-      .def_property_readonly("nominal_time", [](const Batch& b) { return b.plan.nominal_time; })
-      .def_property_readonly("next_position", [](const Batch& b) { return b.plan.next; })
-      .def_property_readonly("num_samples", [](const Batch& b) { return b.plan.num_samples; })
+template <auto member>
+auto of_plan(const Batch& batch) {
+  return batch.plan.*member;
+}
+
+template <auto table>
+auto table_of_plan(const Batch& batch) {
+  return to_numpy(table(batch.plan));
+}
+
+template <auto ids>
+py::object ids_of_rows(const Batch& batch) {
+  return wrap<std::int32_t>(batch.marks.*ids, batch.plan.num_rows, batch.plan.row_length);
+}
+
+void bind_batch(py::module_& room) {
+  py::class_<Batch, std::shared_ptr<Batch>>(room, "Batch")
+      .def_property_readonly("nominal_time", &of_plan<&Plan::nominal_time>)
+      .def_property_readonly("next_position", &of_plan<&Plan::next>)
+      .def_property_readonly("num_samples", &of_plan<&Plan::num_samples>)
       .def_property_readonly("num_sequences",
                              [](const Batch& b) { return b.plan.share.size(); })
-      .def_property_readonly("sweeps_ended", [](const Batch& b) { return b.plan.sweeps_ended; })
-      .def_property_readonly("end_of_data", [](const Batch& b) { return b.plan.end_of_data; })
-      .def_property_readonly("share_samples", [](const Batch& b) { return b.share_samples; })
+      .def_property_readonly("sweeps_ended", &of_plan<&Plan::sweeps_ended>)
+      .def_property_readonly("end_of_data", &of_plan<&Plan::end_of_data>)
+      .def_readonly("share_samples", &Batch::share_samples)
       .def_readonly("num_cells", &Batch::num_cells)
-      .def_property_readonly("num_rows", [](const Batch& b) { return b.plan.num_rows; })
-      .def_property_readonly("row_length", [](const Batch& b) { return b.plan.row_length; })
-      .def("sizes", [](const Batch& batch) { return to_numpy(sequence_sizes(batch.plan)); })
-      .def("cells", [](const Batch& batch) { return to_numpy(cell_table(batch.plan)); })
-      .def("segment_ids",
-           [](const Batch& b) {
-             return wrap(b.marks.segment_ids, py::dtype::of<std::int32_t>(),
-                         {extent(b.plan.num_rows), extent(b.plan.row_length)});
-           })
-      .def("position_ids",
-           [](const Batch& b) {
-             return wrap(b.marks.position_ids, py::dtype::of<std::int32_t>(),
-                         {extent(b.plan.num_rows), extent(b.plan.row_length)});
-           })
-      .def("sequences",
-           [](const Batch& batch) { return to_numpy(sequence_numbers(batch.plan)); })
+      .def_property_readonly("num_rows", &of_plan<&Plan::num_rows>)
+      .def_property_readonly("row_length", &of_plan<&Plan::row_length>)
+      .def("sizes", &table_of_plan<sequence_sizes>)
+      .def("cells", &table_of_plan<cell_table>)
+      .def("sequences", &table_of_plan<sequence_numbers>)
+      .def("segment_ids", &ids_of_rows<&RowMarks::segment_ids>)
+      .def("position_ids", &ids_of_rows<&RowMarks::position_ids>)
       .def(
           "stream",
           [](const Batch& batch, std::size_t stream) -> const StreamBatch& {
@@ -137,17 +136,13 @@ void bind_batch(py::module_& module) {
           "stream"_a, py::return_value_policy::reference_internal);
 }
 
-}  // namespace
-
-void bind_engine(py::module_& module) {
-  bind_batch(module);
-
-  py::enum_<Form>(module, "Form")
+void bind_assembler(py::module_& room) {
+  py::enum_<Form>(room, "Form")
       .value("RAGGED", Form::kRagged)
       .value("PADDED", Form::kPadded)
       .value("ROWS", Form::kRows);
 
-  py::class_<Member>(module, "Member")
+  py::class_<Member>(room, "Member")
       .def(py::init([](std::shared_ptr<Deserializer> deserializer,
                        const Array<std::uint64_t>& chunk_sequences,
                        const Array<std::uint64_t>& joined, std::uint32_t load_threads,
@@ -155,67 +150,51 @@ void bind_engine(py::module_& module) {
              const auto counts = view(chunk_sequences);
              return Member{.deserializer = std::move(deserializer),
                            .chunks = std::make_shared<const ChunkTable>(counts, counts),
-                           .joined = {view(joined).begin(), view(joined).end()},
+                           .joined = to_vector(joined),
                            .load_threads = load_threads,
                            .open_chunks = open_chunks};
            }),
            "deserializer"_a, "chunk_sequences"_a, "joined"_a, "load_threads"_a,
            "open_chunks"_a);
-  py::class_<StreamSpec>(module, "StreamSpec")
-      .def(py::init([](std::string name, std::uint32_t member, std::uint32_t column,
-                       ElementType type, std::uint32_t element_bytes, bool variable,
-                       std::uint64_t sample_elements, bool broadcast, bool counts,
-                       const py::bytes& pad_value) {
-             const auto bytes = std::as_bytes(std::span(std::string_view(pad_value)));
-             return StreamSpec{.name = std::move(name),
-                               .member = member,
-                               .column = column,
-                               .type = type,
-                               .element_bytes = element_bytes,
-                               .variable = variable,
-                               .sample_elements = sample_elements,
-                               .broadcast = broadcast,
-                               .counts = counts,
-                               .pad_value = {bytes.begin(), bytes.end()}};
-           }),
+  py::class_<StreamSpec>(room, "StreamSpec")
+      .def(py::init<std::string, std::uint32_t, std::uint32_t, ElementType, std::uint32_t, bool,
+                    std::uint64_t, bool, bool, py::bytes>(),
            "name"_a, "member"_a, "column"_a, "type"_a, "element_bytes"_a, "variable"_a,
            "sample_elements"_a, "broadcast"_a, "counts"_a, "pad_value"_a);
-
-  py::class_<AssembleOptions>(module, "AssembleOptions")
-      .def(py::init([](Form form, bool pad_left, std::uint32_t multiple_of, bool segments) {
-             return AssembleOptions{.form = form,
-                                    .pad_left = pad_left,
-                                    .multiple_of = multiple_of,
-                                    .segments = segments};
-           }),
-           "form"_a, "pad_left"_a, "multiple_of"_a, "segments"_a)
+  py::class_<AssembleOptions>(room, "AssembleOptions")
+      .def(py::init<Form, bool, std::uint32_t, bool>(), "form"_a, "pad_left"_a, "multiple_of"_a,
+           "segments"_a)
       .def_readonly("pad_left", &AssembleOptions::pad_left)
       .def_readonly("multiple_of", &AssembleOptions::multiple_of);
-  py::class_<Assembler, std::shared_ptr<Assembler>>(module, "Assembler")
+  py::class_<Assembler, std::shared_ptr<Assembler>>(room, "Assembler")
       .def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams,
                        const AssembleOptions& options, bool load_ahead, py::function report) {
              return std::make_shared<Assembler>(std::move(members), std::move(streams), options,
                                                 load_ahead, report_to(std::move(report)));
            }),
            "members"_a, "streams"_a, "options"_a, "load_ahead"_a, "report"_a);
+}
 
-  py::class_<EngineStats>(module, "EngineStats")
+template <auto member>
+auto of_assembled(const EngineStats& stats) {
+  return stats.assembled.*member;
+}
+
+void bind_stats(py::module_& room) {
+  py::class_<EngineStats>(room, "EngineStats")
       .def_readonly("minibatches", &EngineStats::minibatches)
       .def_readonly("samples", &EngineStats::samples)
       .def_readonly("cells", &EngineStats::cells)
       .def_readonly("waited_ns", &EngineStats::waited_ns)
-      .def_property_readonly("bytes_assembled",
-                             [](const EngineStats& s) { return s.assembled.bytes_assembled; })
-      .def_property_readonly("chunks_loaded",
-                             [](const EngineStats& s) { return s.assembled.chunks_loaded; })
-      .def_property_readonly("chunk_hits",
-                             [](const EngineStats& s) { return s.assembled.chunk_hits; })
-      .def_property_readonly("bytes_loaded",
-                             [](const EngineStats& s) { return s.assembled.bytes_loaded; })
-      .def_property_readonly("bytes_held",
-                             [](const EngineStats& s) { return s.assembled.bytes_held; });
+      .def_property_readonly("bytes_assembled", &of_assembled<&AssembleStats::bytes_assembled>)
+      .def_property_readonly("chunks_loaded", &of_assembled<&AssembleStats::chunks_loaded>)
+      .def_property_readonly("chunk_hits", &of_assembled<&AssembleStats::chunk_hits>)
+      .def_property_readonly("bytes_loaded", &of_assembled<&AssembleStats::bytes_loaded>)
+      .def_property_readonly("bytes_held", &of_assembled<&AssembleStats::bytes_held>);
+}
 
-  py::class_<Engine, std::unique_ptr<Engine, EngineDeleter>>(module, "Engine")
+void bind_running(py::module_& room) {
+  py::class_<Engine, std::unique_ptr<Engine, EngineDeleter>>(room, "Engine")
       .def(py::init([](std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> assembler,
                        std::uint32_t num_threads, std::uint32_t prefetch) {
              return std::unique_ptr<Engine, EngineDeleter>(
@@ -247,16 +226,23 @@ void bind_engine(py::module_& module) {
             return self.close(std::chrono::duration<double>(seconds));
           },
           "seconds"_a, NoGil());
+}
 
+}  // namespace
+
+void bind_engine(py::module_& room) {
+  bind_stream_batch(room);
+  bind_batch(room);
+  bind_assembler(room);
+  bind_stats(room);
+  bind_running(room);
   // The bytes of elements; gives the number of the first that is refused.
-  module.def(
+  room.def(
       "convert",
       [](ElementType from, const Array<std::uint8_t>& values, ElementType to,
          Array<std::uint8_t> out, std::size_t count) {
-        return convert(
-            from, std::as_bytes(view(values)).data(), to,
-            std::as_writable_bytes(std::span(out.mutable_data(), view(out).size())).data(),
-            count);
+        const std::span bytes = std::as_bytes(view(values));
+        return convert(from, bytes.data(), to, writable_bytes(out).data(), count);
       },
       "from_type"_a, "values"_a, "to_type"_a, "out"_a.noconvert(), "count"_a);
 }

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,20 +34,27 @@ namespace {
 
 using Path = std::filesystem::path;
 
-template <class T>
-py::array_t<T> copy_to_numpy(std::vector<T> values) {
-  return to_numpy(std::move(values));
-}
-
 // The bytes without those behind them that may be read.
-std::span<const std::byte> without_padding(const Array<std::uint8_t>& bytes) {
+std::span<const std::byte> without_padding(const Array<std::uint8_t>& bytes,
+                                           std::size_t padding) {
   const auto all = std::as_bytes(view(bytes));
-  if (all.size() < kExamplePadding) throw std::invalid_argument("the bytes need their padding");
-  return all.first(all.size() - kExamplePadding);
+  if (all.size() < padding) throw std::invalid_argument("the bytes need their padding");
+  return all.first(all.size() - padding);
 }
 
-void bind_ledger(py::module_& module) {
-  py::class_<Item>(module, "Item")
+std::span<const char> to_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// By name, which may be any bytes.
+py::dict to_python(const std::map<std::string, std::uint64_t>& counts) {
+  py::dict dict;
+  for (const auto& [name, count] : counts) dict[py::bytes(name)] = count;
+  return dict;
+}
+
+void bind_ledger(py::module_& room) {
+  py::class_<Item>(room, "Item")
       .def_property_readonly("reason", [](const Item& self) { return describe(self); })
       .def_property_readonly(
           "file", [](const Item& self) -> std::optional<Path> { return self.place.file; })
@@ -55,7 +63,7 @@ void bind_ledger(py::module_& module) {
       .def_property_readonly("sequence", [](const Item& self) { return self.place.sequence; })
       .def_property_readonly("line", [](const Item& self) { return self.place.line; })
       .def_readonly("caused_by", &Item::caused_by);
-  py::class_<Ledger>(module, "Ledger")
+  py::class_<Ledger>(room, "Ledger")
       .def(py::init<std::uint64_t>(), "max_errors"_a)
       .def("check", &Ledger::check)
       .def_property_readonly("items", &Ledger::items)
@@ -64,18 +72,21 @@ void bind_ledger(py::module_& module) {
       .def_property_readonly("num_charged", &Ledger::num_charged);
 }
 
-void bind_ctf(py::module_& module) {
-  py::class_<CtfStream>(module, "CtfStream")
+void bind_ctf_format(py::module_& room) {
+  py::class_<CtfStream>(room, "CtfStream")
       .def(py::init<std::string, std::uint64_t, bool, ElementType, bool>(), "field"_a,
            "dimension"_a, "is_sparse"_a, "type"_a, "defines_mb_size"_a);
-  py::class_<CtfFormat>(module, "CtfFormat")
+  py::class_<CtfFormat>(room, "CtfFormat")
       .def(py::init<std::vector<CtfStream>, bool, bool, bool, std::uint64_t>(), "streams"_a,
            "skip_sequence_ids"_a, "allow_blank_lines"_a, "allow_nonfinite"_a,
            "max_line_bytes"_a);
-  py::class_<CtfStart>(module, "CtfStart")
+  py::class_<CtfStart>(room, "CtfStart")
       .def_readonly("offset", &CtfStart::offset)
       .def_readonly("ignore_ids", &CtfStart::ignore_ids);
-  py::class_<CtfIndex>(module, "CtfIndex")
+}
+
+void bind_ctf_index(py::module_& room) {
+  py::class_<CtfIndex>(room, "CtfIndex")
       .def(py::init(
                [](std::uint64_t max_errors) { return CtfIndex{.ledger = Ledger(max_errors)}; }),
            "max_errors"_a)
@@ -85,12 +96,7 @@ void bind_ctf(py::module_& module) {
       .def_readonly("num_samples", &CtfIndex::num_samples)
       .def_readonly("num_met", &CtfIndex::num_met)
       .def_property_readonly("undeclared",
-                             [](const CtfIndex& self) {
-                               py::dict counts;  // of names, which may be any bytes
-                               for (const auto& [name, count] : self.undeclared)
-                                 counts[py::bytes(name)] = count;
-                               return counts;
-                             })
+                             [](const CtfIndex& self) { return to_python(self.undeclared); })
       .def_property_readonly(
           "keys", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.keys); })
       .def_property_readonly(
@@ -102,26 +108,25 @@ void bind_ctf(py::module_& module) {
       .def_property_readonly("skipped", [](const CtfIndex& self) {
         return copy_to_numpy(self.sequences.skipped);
       });
-  const py::call_guard<py::gil_scoped_release> nogil;
-  module.def("ctf_start", &find_start, "file"_a, "format"_a);
-  module.def("ctf_part", &find_part, "file"_a, "format"_a, "start"_a, "offset"_a, nogil);
-  module.def("ctf_index", &index_part, "file"_a, "format"_a, "start"_a, "begin"_a, "end"_a,
-             "max_errors"_a, nogil);
-  module.def(
+  room.def("ctf_start", &find_start, "file"_a, "format"_a);
+  room.def("ctf_part", &find_part, "file"_a, "format"_a, "start"_a, "offset"_a, NoGil());
+  room.def("ctf_index", &index_part, "file"_a, "format"_a, "start"_a, "begin"_a, "end"_a,
+           "max_errors"_a, NoGil());
+  room.def(
       "ctf_chunks",
-      [](const py::array_t<std::uint64_t, py::array::c_style>& offsets, std::uint64_t end,
-         std::uint64_t chunk_bytes) {
-        return to_numpy(cut_chunks({offsets.data(), static_cast<std::size_t>(offsets.size())},
-                                   end, chunk_bytes));
+      [](const Array<std::uint64_t>& offsets, std::uint64_t end, std::uint64_t chunk_bytes) {
+        return to_numpy(cut_chunks(view(offsets), end, chunk_bytes));
       },
       "offsets"_a, "end"_a, "chunk_bytes"_a);
+}
 
-  py::class_<CtfFile>(module, "CtfFile")
+void bind_ctf_reader(py::module_& room) {
+  py::class_<CtfFile>(room, "CtfFile")
       .def(py::init([](const Path& path, const FileTag& tag, bool ignore_ids) {
              return CtfFile{path.string(), tag, ignore_ids};
            }),
            "path"_a, "tag"_a, "ignore_ids"_a);
-  py::class_<CtfPiece>(module, "CtfPiece")
+  py::class_<CtfPiece>(room, "CtfPiece")
       .def(py::init<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
                     std::uint64_t>(),
            "file"_a, "offset"_a, "bytes"_a, "first_line"_a, "num_sequences"_a, "num_items"_a)
@@ -129,7 +134,7 @@ void bind_ctf(py::module_& module) {
       .def_readonly("offset", &CtfPiece::offset)
       .def_readonly("bytes", &CtfPiece::bytes)
       .def_readonly("num_sequences", &CtfPiece::num_sequences);
-  py::class_<CtfReader>(module, "CtfReader")
+  py::class_<CtfReader>(room, "CtfReader")
       .def(py::init<const CtfFormat&, std::uint64_t>(), "format"_a, "num_bytes"_a,
            py::keep_alive<1, 2>())
       .def(
@@ -141,22 +146,18 @@ void bind_ctf(py::module_& module) {
           },
           "file"_a, "text"_a, "piece"_a, "ignore_ids"_a)
       .def("take", &CtfReader::take);
-  py::class_<CtfDeserializer, Deserializer, std::shared_ptr<CtfDeserializer>>(module,
+  py::class_<CtfDeserializer, Deserializer, std::shared_ptr<CtfDeserializer>>(room,
                                                                               "CtfDeserializer")
       .def(py::init<CtfFormat, std::vector<CtfFile>, std::vector<CtfChunk>>(), "format"_a,
            "files"_a, "chunks"_a);
 }
 
-void bind_tfrecord(py::module_& module) {
-  module.def(
+void bind_record_frames(py::module_& room) {
+  room.def(
       "crc32c", [](const py::buffer& bytes) { return crc32c(to_bytes(bytes.request())); },
       "bytes"_a);
-  module.def(
-      "crc32c_portable",
-      [](const py::buffer& bytes) { return crc32c_portable(to_bytes(bytes.request())); },
-      "bytes"_a);
-  module.def("mask_crc", &mask_crc, "crc"_a);
-  py::class_<FrameFinder>(module, "FrameFinder")
+  room.def("mask_crc", &mask_crc, "crc"_a);
+  py::class_<FrameFinder>(room, "FrameFinder")
       .def(py::init([](const Path& file) { return FrameFinder(file.string()); }), "file"_a)
       .def(
           "feed",
@@ -172,66 +173,68 @@ void bind_tfrecord(py::module_& module) {
       .def("offset_of", &FrameFinder::offset_of, "record"_a)
       .def_property_readonly(
           "offsets", [](const FrameFinder& self) { return copy_to_numpy(self.offsets()); });
+}
 
-  py::enum_<FeatureKind>(module, "FeatureKind")
+void bind_examples(py::module_& room) {
+  py::enum_<FeatureKind>(room, "FeatureKind")
       .value("none", FeatureKind::kNone)
       .value("bytes", FeatureKind::kBytes)
       .value("float", FeatureKind::kFloat)
       .value("int64", FeatureKind::kInt64);
-  py::class_<ExampleStream>(module, "ExampleStream")
+  py::class_<ExampleStream>(room, "ExampleStream")
       .def(py::init<std::string, FeatureKind, std::uint64_t, bool, bool>(), "key"_a, "kind"_a,
            "sample_elements"_a, "is_sequence"_a, "is_required"_a);
-  module.attr("EXAMPLE_PADDING") = kExamplePadding;
-  module.def(
+  room.attr("EXAMPLE_PADDING") = kExamplePadding;
+  room.def(
       "decode_records",
       [](const std::vector<ExampleStream>& streams, const Array<std::uint8_t>& bytes,
          const Path& file, std::uint64_t offset, std::uint64_t first, bool verify_checksums,
          Ledger& ledger) {
         const RecordRun run{
-            .bytes = without_padding(bytes),
+            .bytes = without_padding(bytes, kExamplePadding),
             .place = {.file = file.string(), .offset = offset, .sequence = first}};
         return to_arrays(without_gil(
             [&] { return decode_records(streams, run, verify_checksums, ledger); }));
       },
       "streams"_a, "bytes"_a, "file"_a, "offset"_a, "first"_a, "verify_checksums"_a,
       "ledger"_a);
-  module.def(
+  room.def(
       "find_kinds",
       [](const std::vector<std::string>& keys, const Array<std::uint8_t>& bytes,
          bool verify_checksums) {
-        return without_gil(
-            [&] { return find_kinds(keys, without_padding(bytes), verify_checksums); });
+        return without_gil([&] {
+          return find_kinds(keys, without_padding(bytes, kExamplePadding), verify_checksums);
+        });
       },
       "keys"_a, "bytes"_a, "verify_checksums"_a);
 }
 
-void bind_json(py::module_& module) {
-  module.attr("JSON_PADDING") = kJsonPadding;
+void bind_json(py::module_& room) {
+  room.attr("JSON_PADDING") = kJsonPadding;
+  py::class_<JsonKey>(room, "JsonKey")
+      .def(py::init<std::string, ElementType>(), "name"_a, "wanted"_a);
   // The columns of a text without its padding; None when something is not ordinary.
-  module.def(
+  room.def(
       "read_json_lines",
-      [](const std::vector<std::string>& names, const std::vector<ElementType>& wanted,
+      [](const std::vector<JsonKey>& keys,
          const Array<std::uint8_t>& padded) -> std::optional<py::list> {
-        if (view(padded).size() < kJsonPadding)
-          throw std::invalid_argument("the bytes need their padding");
-        std::vector<JsonKey> keys(names.size());
-        for (std::size_t i = 0; i < names.size(); ++i)
-          keys[i] = {.name = names[i], .wanted = wanted.at(i)};
-        const auto* const text = reinterpret_cast<const char*>(padded.data());
-        const std::span bytes(text, view(padded).size() - kJsonPadding);
-        const auto chunk = without_gil([&] { return read_json_lines(keys, bytes); });
+        const auto text = without_padding(padded, kJsonPadding);
+        const auto chunk = without_gil([&] { return read_json_lines(keys, to_text(text)); });
         return chunk ? std::optional(to_arrays(chunk)) : std::nullopt;
       },
-      "keys"_a, "wanted"_a, "text"_a);
+      "keys"_a, "text"_a);
 }
 
 }  // namespace
 
-void bind_formats(py::module_& module) {
-  bind_ledger(module);
-  bind_ctf(module);
-  bind_tfrecord(module);
-  bind_json(module);
+void bind_formats(py::module_& room) {
+  bind_ledger(room);
+  bind_ctf_format(room);
+  bind_ctf_index(room);
+  bind_ctf_reader(room);
+  bind_record_frames(room);
+  bind_examples(room);
+  bind_json(room);
 }
 
 }  // namespace sweephand

@@ -62,39 +62,33 @@ class CallbackOrder final : public GivenOrder {
   std::shared_ptr<const py::function> place_;
 };
 
-}  // namespace
-
-void bind_index(py::module_& module) {
-  const py::class_<Sizes, std::shared_ptr<Sizes>> sizes_class(module, "Sizes");
-  py::class_<CommonSize, Sizes, std::shared_ptr<CommonSize>>(module, "CommonSize")
+void bind_sizes(py::module_& room) {
+  const py::class_<Sizes, std::shared_ptr<Sizes>> sizes_class(room, "Sizes");
+  py::class_<CommonSize, Sizes, std::shared_ptr<CommonSize>>(room, "CommonSize")
       .def(py::init<std::uint32_t>(), "size"_a);
-  py::class_<StoredSizes, Sizes, std::shared_ptr<StoredSizes>>(module, "StoredSizes")
+  py::class_<StoredSizes, Sizes, std::shared_ptr<StoredSizes>>(room, "StoredSizes")
       .def(py::init([](const Array<std::uint32_t>& sizes) {
-             return std::make_shared<StoredSizes>(
-                 std::vector(view(sizes).begin(), view(sizes).end()));
+             return std::make_shared<StoredSizes>(to_vector(sizes));
            }),
            "sizes"_a);
-  py::class_<OffsetSizes, Sizes, std::shared_ptr<OffsetSizes>>(module, "OffsetSizes")
+  py::class_<OffsetSizes, Sizes, std::shared_ptr<OffsetSizes>>(room, "OffsetSizes")
       .def(py::init([](const Array<std::int64_t>& offsets) {
              return std::make_shared<OffsetSizes>(view(offsets), hold(py::object(offsets)));
            }),
            "offsets"_a);
-  py::class_<CallbackSizes, Sizes, std::shared_ptr<CallbackSizes>>(module, "CallbackSizes")
+  py::class_<CallbackSizes, Sizes, std::shared_ptr<CallbackSizes>>(room, "CallbackSizes")
       .def(py::init<py::function>(), "read"_a);
-
-  const py::class_<GivenOrder, std::shared_ptr<GivenOrder>> order_class(module, "GivenOrder");
-  py::class_<CallbackOrder, GivenOrder, std::shared_ptr<CallbackOrder>>(module, "CallbackOrder")
-      .def(py::init<py::function, py::function>(), "fill"_a, "place"_a);
-
-  module.def(
+  room.def(
       "check_offsets",
       [](const Array<std::int64_t>& offsets, std::uint64_t num_samples) {
         const OffsetSummary summary = check_offsets(view(offsets), num_samples);
         return py::make_tuple(summary.min_size, summary.max_size);
       },
       "offsets"_a, "num_samples"_a);
+}
 
-  py::class_<Corpus, std::shared_ptr<Corpus>>(module, "Corpus")
+void bind_corpus(py::module_& room) {
+  py::class_<Corpus, std::shared_ptr<Corpus>>(room, "Corpus")
       .def(py::init([](const Array<std::uint64_t>& chunk_sequences,
                        const Array<std::uint64_t>& chunk_samples,
                        const std::shared_ptr<Sizes>& sizes) {
@@ -117,32 +111,34 @@ void bind_index(py::module_& module) {
       .def_property_readonly("num_samples",
                              [](const Corpus& c) { return c.chunks.num_samples(); })
       .def_property_readonly("common_size", [](const Corpus& c) { return c.sizes->common(); })
-      .def("fingerprint_sizes",
-           [](const Corpus& corpus) {
-             const py::gil_scoped_release nogil;
-             return fingerprint_sizes(corpus);
-           })
-      .def("fingerprint_chunks",
-           [](const Corpus& corpus) { return fingerprint_chunks(corpus.chunks); })
+      .def("fingerprint_sizes", &fingerprint_sizes, NoGil())
+      .def("fingerprint_chunks", [](const Corpus& c) { return fingerprint_chunks(c.chunks); })
       .def(
           "sizes",
           [](const Corpus& corpus, std::uint64_t first, std::uint64_t count) {
-            std::vector<std::uint32_t> sizes(count);
-            {
-              const py::gil_scoped_release nogil;
+            return to_numpy_without_gil([&] {
+              std::vector<std::uint32_t> sizes(count);
               corpus.sizes->read(first, sizes);
-            }
-            return to_numpy(std::move(sizes));
+              return sizes;
+            });
           },
           "first"_a, "count"_a);
+}
 
-  py::class_<LongSequences>(module, "LongSequences")
+}  // namespace
+
+void bind_index(py::module_& room) {
+  bind_sizes(room);
+  const py::class_<GivenOrder, std::shared_ptr<GivenOrder>> order_class(room, "GivenOrder");
+  py::class_<CallbackOrder, GivenOrder, std::shared_ptr<CallbackOrder>>(room, "CallbackOrder")
+      .def(py::init<py::function, py::function>(), "fill"_a, "place"_a);
+  bind_corpus(room);
+  py::class_<LongSequences>(room, "LongSequences")
       .def_readonly("num_sequences", &LongSequences::num_sequences)
       .def_readonly("num_samples", &LongSequences::num_samples)
       .def_readonly("size", &LongSequences::size)
       .def_readonly("sequence", &LongSequences::sequence);
-  module.def("find_long", &find_long, "corpus"_a, "limit"_a,
-             py::call_guard<py::gil_scoped_release>());
+  room.def("find_long", &find_long, "corpus"_a, "limit"_a, NoGil());
 }
 
 }  // namespace sweephand

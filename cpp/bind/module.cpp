@@ -1,13 +1,18 @@
-// The Python extension: a list of its rooms, each after those that it names.
+// The Python extension: a submodule for each room, after those that it names.
 #include "bind/bind.hpp"
 
 PYBIND11_MODULE(_core, module) {
-  sweephand::bind_base(module);
-  sweephand::bind_index(module);
-  sweephand::bind_order(module);
-  sweephand::bind_compose(module);
-  sweephand::bind_read(module);
-  sweephand::bind_formats(module);
-  sweephand::bind_engine(module);
-  sweephand::bind_train(module);
+  const auto add = [&](const char* name, void (*bind)(sweephand::py::module_&)) {
+    sweephand::py::module_ room = module.def_submodule(name);
+    bind(room);
+  };
+  add("base", sweephand::bind_base);
+  add("index", sweephand::bind_index);
+  add("order", sweephand::bind_order);
+  add("compose", sweephand::bind_compose);
+  add("read", sweephand::bind_read);
+  add("formats", sweephand::bind_formats);
+  add("engine", sweephand::bind_engine);
+  add("train", sweephand::bind_train);
+  add("testing", sweephand::bind_testing);
 }

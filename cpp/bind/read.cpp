@@ -107,21 +107,21 @@ class CallbackBytes final : public ByteSource {
   std::shared_ptr<const py::function> read_into_;
 };
 
-void bind_files(py::module_& module) {
-  module.def(
+void bind_files(py::module_& room) {
+  room.def(
       "empty_bytes",
       [](std::size_t size) { return to_numpy(ColumnVector<std::uint8_t>(size)); }, "size"_a);
-  py::class_<FileTag>(module, "FileTag")
+  py::class_<FileTag>(room, "FileTag")
       .def(py::init<std::uint64_t, std::int64_t, std::uint64_t>(), "size"_a, "mtime_ns"_a,
            "inode"_a)
       .def_readonly("size", &FileTag::size)
       .def_readonly("mtime_ns", &FileTag::mtime_ns)
       .def_readonly("inode", &FileTag::inode);
-  py::class_<ByteSource, std::shared_ptr<ByteSource>>(module, "ByteSource")
+  py::class_<ByteSource, std::shared_ptr<ByteSource>>(room, "ByteSource")
       .def_property_readonly("size", &ByteSource::size);
-  py::class_<CallbackBytes, ByteSource, std::shared_ptr<CallbackBytes>>(module, "CallbackBytes")
+  py::class_<CallbackBytes, ByteSource, std::shared_ptr<CallbackBytes>>(room, "CallbackBytes")
       .def(py::init<Path, std::uint64_t, py::function>(), "path"_a, "size"_a, "read_into"_a);
-  py::class_<File, ByteSource, std::shared_ptr<File>>(module, "File")
+  py::class_<File, ByteSource, std::shared_ptr<File>>(room, "File")
       .def(py::init([](const Path& path) { return std::make_shared<File>(path.string()); }),
            "path"_a)
       .def(py::init([](const Path& path, const FileTag& tag) {
@@ -133,17 +133,19 @@ void bind_files(py::module_& module) {
       .def(
           "read_into",
           [](const File& self, std::uint64_t offset, Array<std::uint8_t> out) {
-            const std::span<std::uint8_t> bytes(out.mutable_data(), view(out).size());
-            const py::gil_scoped_release nogil;
-            self.read(offset, std::as_writable_bytes(bytes));
+            const std::span bytes = writable_bytes(out);
+            without_gil([&] { self.read(offset, bytes); });
           },
           "offset"_a, "out"_a.noconvert());
-  py::class_<ListedFile>(module, "ListedFile")
+}
+
+void bind_extents(py::module_& room) {
+  py::class_<ListedFile>(room, "ListedFile")
       .def(py::init([](const Path& path, const FileTag& tag) {
              return ListedFile{.path = path.string(), .tag = tag};
            }),
            "path"_a, "tag"_a);
-  py::class_<Extents, std::shared_ptr<Extents>>(module, "Extents")
+  py::class_<Extents, std::shared_ptr<Extents>>(room, "Extents")
       .def(py::init([](std::vector<ListedFile> files, const Array<std::uint64_t>& numbers,
                        const Array<std::uint64_t>& offsets, const Array<std::uint64_t>& bytes,
                        bool mapped) {
@@ -155,42 +157,21 @@ void bind_files(py::module_& module) {
           "gather",
           [](const Extents& self, const Array<std::uint64_t>& offsets,
              const Array<std::uint64_t>& sizes, Array<std::uint8_t> out) {
-            const std::span<std::uint8_t> bytes(out.mutable_data(), view(out).size());
-            const py::gil_scoped_release nogil;
-            gather(self, view(offsets), view(sizes), std::as_writable_bytes(bytes));
+            const std::span bytes = writable_bytes(out);
+            without_gil([&] { gather(self, view(offsets), view(sizes), bytes); });
           },
           "offsets"_a, "sizes"_a, "out"_a.noconvert())
       .def_property_readonly("num_bytes", &Extents::num_bytes);
 }
 
-}  // namespace
-
-void bind_read(py::module_& module) {
-  bind_files(module);
-
-  py::enum_<ElementType>(module, "ElementType")
-      .value("opaque", ElementType::kOpaque)
-      .value("bool_", ElementType::kBool)
-      .value("int8", ElementType::kInt8)
-      .value("int16", ElementType::kInt16)
-      .value("int32", ElementType::kInt32)
-      .value("int64", ElementType::kInt64)
-      .value("uint8", ElementType::kUInt8)
-      .value("uint16", ElementType::kUInt16)
-      .value("uint32", ElementType::kUInt32)
-      .value("uint64", ElementType::kUInt64)
-      .value("float16", ElementType::kFloat16)
-      .value("bfloat16", ElementType::kBFloat16)
-      .value("float32", ElementType::kFloat32)
-      .value("float64", ElementType::kFloat64);
-
-  py::class_<Column>(module, "Column")
+void bind_chunks(py::module_& room) {
+  py::class_<Column>(room, "Column")
       .def(py::init(&make_column), "values"_a.noconvert(), "sample_offsets"_a.noconvert(),
            "element_offsets"_a.noconvert(), "indices"_a.noconvert(), "element_bytes"_a,
            "sample_elements"_a, "type"_a, "extents"_a, "num_samples"_a);
 
   // `owner` keeps what the columns point to.
-  py::class_<Chunk, std::shared_ptr<Chunk>>(module, "Chunk")
+  py::class_<Chunk, std::shared_ptr<Chunk>>(room, "Chunk")
       .def(py::init([](std::vector<Column> columns, std::uint64_t num_sequences,
                        std::uint64_t bytes, py::object owner,
                        std::vector<std::uint64_t> skipped) {
@@ -201,8 +182,10 @@ void bind_read(py::module_& module) {
                                                   .owner = hold(std::move(owner))});
            }),
            "columns"_a, "num_sequences"_a, "bytes"_a, "owner"_a, "skipped"_a);
+}
 
-  py::class_<Deserializer, std::shared_ptr<Deserializer>>(module, "Deserializer")
+void bind_deserializers(py::module_& room) {
+  py::class_<Deserializer, std::shared_ptr<Deserializer>>(room, "Deserializer")
       .def(
           "load",
           [](Deserializer& self, std::uint64_t chunk) {
@@ -210,20 +193,18 @@ void bind_read(py::module_& module) {
           },
           "chunk"_a);
   py::class_<ResidentDeserializer, Deserializer, std::shared_ptr<ResidentDeserializer>>(
-      module, "ResidentDeserializer")
+      room, "ResidentDeserializer")
       .def(py::init([](std::shared_ptr<Chunk> corpus) {
              return std::make_shared<ResidentDeserializer>(std::move(corpus));
            }),
            "corpus"_a);
-  py::class_<ExtentChunks, Deserializer, std::shared_ptr<ExtentChunks>>(module, "ExtentChunks")
+  py::class_<ExtentChunks, Deserializer, std::shared_ptr<ExtentChunks>>(room, "ExtentChunks")
       .def(py::init([](std::shared_ptr<Chunk> corpus, const Array<std::uint64_t>& starts) {
-             const auto all = view(starts);
-             return std::make_shared<ExtentChunks>(
-                 std::move(corpus), std::vector<std::uint64_t>(all.begin(), all.end()));
+             return std::make_shared<ExtentChunks>(std::move(corpus), to_vector(starts));
            }),
            "corpus"_a, "starts"_a);
   py::class_<FrameDeserializer, Deserializer, std::shared_ptr<FrameDeserializer>>(
-      module, "FrameDeserializer")
+      room, "FrameDeserializer")
       .def(py::init([](std::shared_ptr<Deserializer> sequences, std::vector<std::string> names,
                        const Corpus& corpus, py::function report) {
              return std::make_shared<FrameDeserializer>(std::move(sequences), std::move(names),
@@ -231,11 +212,20 @@ void bind_read(py::module_& module) {
            }),
            "sequences"_a, "names"_a, "corpus"_a, "report"_a);
   py::class_<CallbackDeserializer, Deserializer, std::shared_ptr<CallbackDeserializer>>(
-      module, "CallbackDeserializer")
+      room, "CallbackDeserializer")
       .def(py::init<py::function>(), "load"_a);
   py::class_<FetchingDeserializer, Deserializer, std::shared_ptr<FetchingDeserializer>>(
-      module, "FetchingDeserializer")
+      room, "FetchingDeserializer")
       .def(py::init<py::function>(), "fetch"_a);
+}
+
+}  // namespace
+
+void bind_read(py::module_& room) {
+  bind_files(room);
+  bind_extents(room);
+  bind_chunks(room);
+  bind_deserializers(room);
 }
 
 }  // namespace sweephand

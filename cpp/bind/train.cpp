@@ -75,33 +75,30 @@ void update_arrays(const Rule& rule, const Step& step, const Arrays& weights,
 
 }  // namespace
 
-void bind_train(py::module_& module) {
-  module.def("unscale", &look<unscale>, "gradients"_a, "scale"_a, "num_threads"_a,
-             "portable"_a);
-  module.def("examine", &look<examine>, "gradients"_a, "scale"_a, "num_threads"_a,
-             "portable"_a);
+void bind_train(py::module_& room) {
+  room.def("unscale", &look<unscale>, "gradients"_a, "scale"_a, "num_threads"_a, "portable"_a);
+  room.def("examine", &look<examine>, "gradients"_a, "scale"_a, "num_threads"_a, "portable"_a);
 
-  py::class_<Step>(module, "Step")
+  py::class_<Step>(room, "Step")
       .def(py::init<double, double, double, std::size_t>(), "factor"_a, "decay"_a, "rate"_a,
            "num_threads"_a);
-  py::class_<Sgd>(module, "Sgd").def(py::init<>());
-  py::class_<Momentum>(module, "Momentum")
+  py::class_<Sgd>(room, "Sgd").def(py::init<>());
+  py::class_<Momentum>(room, "Momentum")
       .def(py::init<double, double>(), "momentum"_a, "gain"_a);
-  py::class_<Nesterov>(module, "Nesterov")
+  py::class_<Nesterov>(room, "Nesterov")
       .def(py::init<double, double>(), "momentum"_a, "gain"_a);
-  py::class_<Lion>(module, "Lion").def(py::init<double, double>(), "beta_1"_a, "beta_2"_a);
-  py::class_<Adam>(module, "Adam")
+  py::class_<Lion>(room, "Lion").def(py::init<double, double>(), "beta_1"_a, "beta_2"_a);
+  py::class_<Adam>(room, "Adam")
       .def(py::init<double, double, double, double>(), "beta_1"_a, "beta_2"_a, "epsilon"_a,
            "root_scale"_a);
-  py::class_<AdaMax>(module, "AdaMax")
+  py::class_<AdaMax>(room, "AdaMax")
       .def(py::init<double, double, double>(), "beta_1"_a, "beta_2"_a, "epsilon"_a);
-  py::class_<AdaGrad>(module, "AdaGrad").def(py::init<double>(), "epsilon"_a);
-  py::class_<RmsProp>(module, "RmsProp")
+  py::class_<AdaGrad>(room, "AdaGrad").def(py::init<double>(), "epsilon"_a);
+  py::class_<RmsProp>(room, "RmsProp")
       .def(py::init<double, double, double>(), "rho"_a, "momentum"_a, "epsilon"_a);
-  py::class_<AdaDelta>(module, "AdaDelta")
-      .def(py::init<double, double>(), "rho"_a, "epsilon"_a);
-  module.def("update", &update_arrays, "rule"_a, "step"_a, "weights"_a, "parameters"_a,
-             "gradients"_a, "first_moments"_a, "second_moments"_a);
+  py::class_<AdaDelta>(room, "AdaDelta").def(py::init<double, double>(), "rho"_a, "epsilon"_a);
+  room.def("update", &update_arrays, "rule"_a, "step"_a, "weights"_a, "parameters"_a,
+           "gradients"_a, "first_moments"_a, "second_moments"_a);
 }
 
 }  // namespace sweephand

@@ -3,10 +3,8 @@
 
 #include "base/element.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace sweephand {
 
@@ -21,7 +19,7 @@ struct StreamSpec {
   std::uint64_t sample_elements = 1;  // of samples that are not variable
   bool broadcast = false;  // its one sample is repeated for every sample of the sequence
   bool counts = false;     // a sequence is as long as the longest of the streams that count
-  std::vector<std::byte> pad_value;  // element_bytes bytes
+  std::string pad_value;   // element_bytes bytes
 };
 
 enum class Form : std::uint8_t {

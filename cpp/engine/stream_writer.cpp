@@ -179,7 +179,7 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
   std::uint64_t filled = 0;  // cells before it are done: runs come in the order of their cells
   const auto pad_to = [&](std::uint64_t cell) {
     fill(values + filled * sample_bytes, (cell - filled) * stream.sample_elements,
-         stream.pad_value);
+         std::as_bytes(std::span(stream.pad_value)));
     filled = cell;
   };
   for (std::size_t j = 0; j < runs.size(); ++j) {

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 
-_ELEMENT_TYPES: dict[str, _core.ElementType] = {
-    "bool": _core.ElementType.bool_,
+_ELEMENT_TYPES: dict[str, _core.base.ElementType] = {
+    "bool": _core.base.ElementType.bool_,
     **{
-        name: getattr(_core.ElementType, name)
+        name: getattr(_core.base.ElementType, name)
         for name in (
             *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
             *("float16", "bfloat16", "float32", "float64"),
@@ -33,9 +33,9 @@ _LISTS = {list, tuple}
 _KIND_NAMES = {"b": "booleans", "i": "integers", "f": "floats", "U": "text", "S": "bytes"}
 
 
-def element_type(dtype: np.dtype[Any]) -> _core.ElementType:
+def element_type(dtype: np.dtype[Any]) -> _core.base.ElementType:
     """Return how the core reads elements of a dtype; it copies the unknown ones as they are."""
-    return _ELEMENT_TYPES.get(dtype.name, _core.ElementType.opaque)
+    return _ELEMENT_TYPES.get(dtype.name, _core.base.ElementType.opaque)
 
 
 def as_array(what: str, data: object) -> NDArray[Any]:
@@ -132,7 +132,7 @@ def cast(array: NDArray[Any], dtype: np.dtype[Any], *, rounds: bool = True) -> N
     if array.dtype == dtype:
         return array
     stored, wanted = element_type(array.dtype), element_type(dtype)
-    if _core.ElementType.opaque in (stored, wanted):
+    if _core.base.ElementType.opaque in (stored, wanted):
         raise ValueError(f"there is no cast from {array.dtype} to {dtype}")
     if not (rounds or array.size == 0) and _may_round(array.dtype, dtype):
         raise ValueError(
@@ -140,7 +140,9 @@ def cast(array: NDArray[Any], dtype: np.dtype[Any], *, rounds: bool = True) -> N
         )
     given = np.ascontiguousarray(array)
     result = np.empty(given.shape, dtype)
-    refused = _core.convert(stored, _bytes_of(given), wanted, _bytes_of(result), given.size)
+    refused = _core.engine.convert(
+        stored, _bytes_of(given), wanted, _bytes_of(result), given.size
+    )
     if refused is not None:
         value = given.reshape(-1)[refused]
         raise ValueError(

@@ -226,8 +226,8 @@ class BucketSentenceIter:
     def _permute(self, count: int, epoch: int, what: int) -> NDArray[np.uint64]:
         if not self._shuffle or count == 0:
             return np.arange(count, dtype=np.uint64)
-        key = _core.derive_key([self._seed, epoch, what])
-        return _core.Permutation(count, key).take(0, count)
+        key = _core.base.derive_key([self._seed, epoch, what])
+        return _core.order.Permutation(count, key).take(0, count)
 
     def _shape(self, key: int) -> tuple[int, int]:
         return (self.batch_size, key) if self.layout == "NT" else (key, self.batch_size)
@@ -235,10 +235,10 @@ class BucketSentenceIter:
     def _fingerprint(self) -> int:
         words = [self._seed, self.batch_size, int(self._shuffle)]
         for key, rows in self._rows.items():
-            digest = _core.Digest()
+            digest = _core.base.Digest()
             digest.update(rows.tobytes())
             words += [key, len(rows), int(digest.hex()[:16], 16)]
-        return _core.derive_key(words)
+        return _core.base.derive_key(words)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ numbers = st.none() | st.integers(0, 2**64 - 1)
 
 def test_an_error_reads_place_first_then_reason() -> None:
     with pytest.raises(sh.DataError) as caught:
-        _core.throw_data_error(
-            "checksum mismatch", _core.Place("a.tfrecord", 4096, 2, "labels", 17, 3)
+        _core.testing.throw_data_error(
+            "checksum mismatch", _core.testing.Place("a.tfrecord", 4096, 2, "labels", 17, 3)
         )
     assert str(caught.value) == (
         "a.tfrecord @ 4096 [line 3, chunk 2, stream 'labels', sequence 17]: checksum mismatch"
@@ -39,16 +39,17 @@ def test_python_and_cpp_write_the_same_text(
 ) -> None:
     place = (file, offset, chunk, stream, sequence, line)
     with pytest.raises(sh.DataError) as caught:
-        _core.throw_data_error("reason", _core.Place(*place))
+        _core.testing.throw_data_error("reason", _core.testing.Place(*place))
     assert caught.value.args == ("reason", *place)
-    told = _core.describe_data_error("reason", _core.Place(*place))
+    told = _core.testing.describe_data_error("reason", _core.testing.Place(*place))
     assert str(caught.value) == printable(told)
 
 
 def test_bytes_that_are_no_utf8_do_not_hide_the_error() -> None:
     with pytest.raises(sh.DataError) as caught:
-        _core.throw_data_error(
-            b"not a number: '\xff'", _core.Place(b"\xfe.ctf", None, None, None, None, None)
+        _core.testing.throw_data_error(
+            b"not a number: '\xff'",
+            _core.testing.Place(b"\xfe.ctf", None, None, None, None, None),
         )
     assert caught.value.reason == "not a number: '\udcff'"
     assert caught.value.file == os.fsdecode(b"\xfe.ctf")
@@ -66,8 +67,8 @@ def test_an_error_survives_pickling(kind: type[sh.DataError]) -> None:
 
 def test_stale_data_is_a_data_error_of_its_own() -> None:
     with pytest.raises(sh.StaleError, match="changed") as caught:
-        _core.throw_stale_error(
-            "the file changed", _core.Place("a.bin", None, None, None, None, None)
+        _core.testing.throw_stale_error(
+            "the file changed", _core.testing.Place("a.bin", None, None, None, None, None)
         )
     assert isinstance(caught.value, sh.DataError)
     assert caught.value.file == "a.bin"
@@ -75,5 +76,5 @@ def test_stale_data_is_a_data_error_of_its_own() -> None:
 
 def test_a_failure_of_the_system_is_an_oserror_that_names_the_file() -> None:
     with pytest.raises(FileNotFoundError, match="No such file") as caught:
-        _core.throw_system_error(errno.ENOENT, "absent.npy")
+        _core.testing.throw_system_error(errno.ENOENT, "absent.npy")
     assert caught.value.filename == "absent.npy"

@@ -22,11 +22,11 @@ Taken = tuple[int, list[list[Piece]], int]  # time, rows, sweeps ended
 
 def planner(
     corpus: ModelCorpus, settings: ModelSettings, length: int, limit: int = NO_LIMIT
-) -> _core.BpttPlanner:
-    return _core.BpttPlanner(core_timeline(corpus, settings), length, limit)
+) -> _core.compose.BpttPlanner:
+    return _core.compose.BpttPlanner(core_timeline(corpus, settings), length, limit)
 
 
-def rows_of(plan: _core.Plan) -> list[list[Piece]]:
+def rows_of(plan: _core.compose.Plan) -> list[list[Piece]]:
     """The rows of a share; checks that pieces stand side by side, a continued one first."""
     rows: list[list[Piece]] = [[] for _ in range(plan.num_rows)]
     cells = plan.cells().reshape(-1, 4).tolist()
@@ -39,7 +39,7 @@ def rows_of(plan: _core.Plan) -> list[list[Piece]]:
     return rows
 
 
-def core_minibatches(core: _core.BpttPlanner, requests: list[int]) -> Iterator[Taken]:
+def core_minibatches(core: _core.compose.BpttPlanner, requests: list[int]) -> Iterator[Taken]:
     for request in requests:
         plan = core.next(core_request(request))
         if plan.end_of_data:
@@ -203,13 +203,13 @@ def test_ranks_beyond_the_rows_get_empty_shares() -> None:
 def test_a_sweep_of_two_parts_is_covered_and_resumed() -> None:
     count = 2**21 + 5
     sizes = np.random.default_rng(0).integers(1, 4, count).astype(np.uint32)
-    corpus = _core.Corpus(
+    corpus = _core.index.Corpus(
         np.array([count], np.uint64),
         np.array([sizes.sum()], np.uint64),
-        _core.StoredSizes(sizes),
+        _core.index.StoredSizes(sizes),
     )
-    timeline = _core.Timeline(corpus, _core.OrderSettings(3, 48, 0, 0, True))
-    core = _core.BpttPlanner(timeline, 500, NO_LIMIT)
+    timeline = _core.order.Timeline(corpus, _core.order.OrderSettings(3, 48, 0, 0, True))
+    core = _core.compose.BpttPlanner(timeline, 500, NO_LIMIT)
     request = core_request(500 * 256, 256, 0)  # one row is looked at
     plans = []
     while not plans or not plans[-1].sweeps_ended:
@@ -223,7 +223,7 @@ def test_a_sweep_of_two_parts_is_covered_and_resumed() -> None:
     gaps = [500 * 256 - plan.num_samples for plan in plans]
     assert sum(gap > 0 for gap in gaps) <= 4
     middle = plans[len(plans) * 3 // 4]
-    again = _core.BpttPlanner(timeline, 500, NO_LIMIT)
+    again = _core.compose.BpttPlanner(timeline, 500, NO_LIMIT)
     again.resume(middle.next)
     assert rows_of(again.next(request)) == rows_of(plans[len(plans) * 3 // 4 + 1])
 
@@ -245,4 +245,4 @@ def test_progress_of_another_place_is_refused() -> None:
     core = planner(ModelCorpus.of([[3, 2, 4]]), ModelSettings(randomize=False), 2)
     for time, progress in [(3, [1]), (2, [0]), (2, [1, 1])]:
         with pytest.raises(ValueError, match="rows"):
-            core.resume(_core.Position(time, progress))
+            core.resume(_core.compose.Position(time, progress))

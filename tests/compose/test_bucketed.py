@@ -25,16 +25,18 @@ def planner(
     boundaries: list[int],
     limit: int = NO_LIMIT,
     num_sequences: int = 0,
-) -> _core.BucketedPlanner:
+) -> _core.compose.BucketedPlanner:
     timeline = core_timeline(corpus, settings)
-    return _core.BucketedPlanner(timeline, boundaries, num_sequences, limit)
+    return _core.compose.BucketedPlanner(timeline, boundaries, num_sequences, limit)
 
 
-def taken(plan: _core.Plan) -> Taken:
+def taken(plan: _core.compose.Plan) -> Taken:
     return plan.nominal_time, plan.row_length, plan.sequences().tolist(), plan.sweeps_ended
 
 
-def core_minibatches(core: _core.BucketedPlanner, requests: list[int]) -> Iterator[Taken]:
+def core_minibatches(
+    core: _core.compose.BucketedPlanner, requests: list[int]
+) -> Iterator[Taken]:
     for request in requests:
         plan = core.next(core_request(request))
         if plan.end_of_data:
@@ -249,4 +251,4 @@ def test_progress_of_another_place_is_refused() -> None:
     core = planner(corpus, ModelSettings(), [4])
     for time, progress in [(3, [2]), (9, [4]), (2, [1, 0]), (1, [1])]:
         with pytest.raises(ValueError, match="no minibatch ends at nominal time"):
-            core.resume(_core.Position(time, progress))
+            core.resume(_core.compose.Position(time, progress))

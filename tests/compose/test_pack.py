@@ -14,17 +14,17 @@ from sweephand import _core
 EXAMPLE = [6, 3, 5, 4, 7, 2, 1, 3, 6, 2]
 
 
-def rows_of(packed: _core.Rows) -> list[list[int]]:
+def rows_of(packed: _core.compose.Rows) -> list[list[int]]:
     ends = [0, *packed.ends.tolist()]
     return [packed.members[a:b].tolist() for a, b in itertools.pairwise(ends)]
 
 
 def in_order(sizes: list[int], length: int, look_ahead: int) -> list[list[int]]:
-    return rows_of(_core.pack_in_order(np.array(sizes, np.uint32), length, look_ahead))
+    return rows_of(_core.compose.pack_in_order(np.array(sizes, np.uint32), length, look_ahead))
 
 
 def longest_first(sizes: list[int], length: int) -> list[list[int]]:
-    return rows_of(_core.pack_longest_first(np.array(sizes, np.uint32), length))
+    return rows_of(_core.compose.pack_longest_first(np.array(sizes, np.uint32), length))
 
 
 @st.composite
@@ -117,18 +117,18 @@ def log_normal(count: int) -> NDArray[np.uint32]:
 )
 def test_row_counts_of_the_log_normal_corpus(look_ahead: int, num_rows: int) -> None:
     sizes = log_normal(200_000)
-    assert len(_core.pack_in_order(sizes, 2048, look_ahead).ends) == num_rows
+    assert len(_core.compose.pack_in_order(sizes, 2048, look_ahead).ends) == num_rows
 
 
 def test_longest_first_is_one_or_two_rows_above_the_bound() -> None:
     sizes = log_normal(200_000)
     bound = -(-int(sizes.sum()) // 2048)
     assert bound == 28299
-    assert len(_core.pack_longest_first(sizes, 2048).ends) == 28301
+    assert len(_core.compose.pack_longest_first(sizes, 2048).ends) == 28301
 
 
 def test_rows_of_the_look_ahead_are_not_biased_by_length() -> None:
-    packed = _core.pack_in_order(log_normal(200_000), 2048, 64)
+    packed = _core.compose.pack_in_order(log_normal(200_000), 2048, 64)
     counts = np.diff(packed.ends, prepend=0)
     assert 0.95 < counts[: len(counts) // 10].mean() / counts.mean() < 1.05
 
@@ -137,6 +137,6 @@ def test_huge_rows_are_filled_though_few_sequences_are_in_sight() -> None:
     sizes = np.random.default_rng(0).lognormal(np.log(600), 1.2, 20_000)
     sizes = np.clip(np.rint(sizes), 1, 131_072).astype(np.uint32)
     for look_ahead in (4, 16):
-        rows = _core.pack_in_order(sizes, 131_072, look_ahead)
+        rows = _core.compose.pack_in_order(sizes, 131_072, look_ahead)
         fill = sizes.sum() / ((len(rows.ends) - 1) * 131_072)
         assert fill > 0.99

@@ -26,11 +26,13 @@ def planner(
     length: int,
     look_ahead: int = 64,
     limit: int = NO_LIMIT,
-) -> _core.PackedPlanner:
-    return _core.PackedPlanner(core_timeline(corpus, settings), length, look_ahead, True, limit)
+) -> _core.compose.PackedPlanner:
+    return _core.compose.PackedPlanner(
+        core_timeline(corpus, settings), length, look_ahead, True, limit
+    )
 
 
-def rows_of(plan: _core.Plan) -> list[tuple[Piece, ...]]:
+def rows_of(plan: _core.compose.Plan) -> list[tuple[Piece, ...]]:
     """The rows of a share; checks that members stand one behind the other."""
     rows: list[list[Piece]] = [[] for _ in range(plan.num_rows)]
     cells = plan.cells().reshape(-1, 4).tolist()
@@ -42,7 +44,7 @@ def rows_of(plan: _core.Plan) -> list[tuple[Piece, ...]]:
     return [tuple(row) for row in rows]
 
 
-def next_rows(core: _core.PackedPlanner, size: int) -> list[tuple[Piece, ...]]:
+def next_rows(core: _core.compose.PackedPlanner, size: int) -> list[tuple[Piece, ...]]:
     return rows_of(core.next(core_request(size)))
 
 
@@ -241,7 +243,9 @@ def test_long_lanes_are_cut_into_packs_that_the_model_knows(
 
 def test_sequences_longer_than_a_row_are_refused_or_split() -> None:
     corpus, settings = ModelCorpus.of([[3, 25, 4]]), ModelSettings(num_lanes=1, randomize=False)
-    refusing = _core.PackedPlanner(core_timeline(corpus, settings), 10, 64, False, NO_LIMIT)
+    refusing = _core.compose.PackedPlanner(
+        core_timeline(corpus, settings), 10, 64, False, NO_LIMIT
+    )
     with pytest.raises(ValueError, match="sequence 1 has 25 samples, more than a row of 10"):
         refusing.next(core_request(10))
     rows = next_rows(planner(corpus, settings, 10), TO_SWEEP_END)
@@ -292,13 +296,13 @@ def test_a_request_that_makes_no_sense_is_refused() -> None:
 def test_many_lanes_fill_rows_nearly_as_well_as_one(num_lanes: int, fill: float) -> None:
     sizes = np.random.default_rng(0).lognormal(np.log(180), 1, 200_000)
     sizes = np.clip(np.rint(sizes), 1, 2048).astype(np.uint32)
-    corpus = _core.Corpus(
+    corpus = _core.index.Corpus(
         np.array([200_000], np.uint64),
         np.array([sizes.sum()], np.uint64),
-        _core.StoredSizes(sizes),
+        _core.index.StoredSizes(sizes),
     )
-    timeline = _core.Timeline(corpus, _core.OrderSettings(0, num_lanes, 0, 0, True))
-    core = _core.PackedPlanner(timeline, 2048, 64, False, NO_LIMIT)
+    timeline = _core.order.Timeline(corpus, _core.order.OrderSettings(0, num_lanes, 0, 0, True))
+    core = _core.compose.PackedPlanner(timeline, 2048, 64, False, NO_LIMIT)
     rows, sequences, counts = 0, 0, []
     while not (plan := core.next(core_request(2048 * 256, 256, 0))).sweeps_ended:
         rows += plan.global_rows

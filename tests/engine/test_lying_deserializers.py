@@ -124,7 +124,7 @@ LIES: dict[str, Lie] = {
 }
 
 
-def load(lie: Lie, chunk: int) -> _core.Chunk:
+def load(lie: Lie, chunk: int) -> _core.read.Chunk:
     columns = honest(chunk)
     return make_chunk(lie(columns) if chunk == LIAR else columns)
 
@@ -142,7 +142,7 @@ class Lying(Deserializer):
         samples = np.diff(STARTS[::PER_CHUNK]).astype(np.uint64)
         names = [f"{self.prefix}{name}" for name in ("tokens", "bags", "texts")]
         return Opened(
-            core=_core.CallbackDeserializer(partial(load, self.lie)),
+            core=_core.read.CallbackDeserializer(partial(load, self.lie)),
             streams=[
                 describe_stream(
                     name, column, sh.StreamDef(defines_mb_size=name == self.size_stream)
@@ -150,7 +150,7 @@ class Lying(Deserializer):
                 for name, column in zip(names, honest(0), strict=True)
             ],
             chunk_sequences=np.full(NUM_CHUNKS, PER_CHUNK, np.uint64),
-            size_by=lambda _: Sizing(_core.StoredSizes(sizes), samples),
+            size_by=lambda _: Sizing(_core.index.StoredSizes(sizes), samples),
             ids=ShardIds([f"{self.prefix}liar"], [0, len(SIZES)]),
             names=[f"{self.prefix}liar"],
             resident=False,

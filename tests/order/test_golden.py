@@ -23,12 +23,12 @@ def cases(name: str) -> list[Any]:
 
 PERMUTATIONS = [
     pytest.param(model.Permutation, id="model"),
-    pytest.param(_core.Permutation, id="core"),
+    pytest.param(_core.order.Permutation, id="core"),
 ]
 MIXING = {
-    "mix64": (model.mix64, _core.mix64),
-    "derive_key": (lambda words: model.derive_key(*words), _core.derive_key),
-    "scale": (model.scale, _core.scale),
+    "mix64": (model.mix64, _core.testing.mix64),
+    "derive_key": (lambda words: model.derive_key(*words), _core.base.derive_key),
+    "scale": (model.scale, _core.testing.scale),
 }
 
 

@@ -20,25 +20,25 @@ LIES: dict[str, Callable[[int], NDArray[np.uint32]]] = {
 
 
 def timeline_of(
-    sizes: _core.Sizes,
+    sizes: _core.index.Sizes,
     samples: list[int],
-    order: _core.GivenOrder | None = None,
+    order: _core.index.GivenOrder | None = None,
     *,
     randomize: bool,
-) -> _core.Timeline:
-    corpus = _core.Corpus(np.full(len(samples), 3, np.uint64), np.uint64(samples), sizes)
+) -> _core.order.Timeline:
+    corpus = _core.index.Corpus(np.full(len(samples), 3, np.uint64), np.uint64(samples), sizes)
     if order is not None:
         corpus = corpus.ordered_by(order)
-    settings = _core.OrderSettings(
+    settings = _core.order.OrderSettings(
         seed=1, num_lanes=2, window_chunks=0, window_samples=0, randomize=randomize
     )
-    return _core.Timeline(corpus=corpus, settings=settings)
+    return _core.order.Timeline(corpus=corpus, settings=settings)
 
 
 @pytest.mark.parametrize("randomize", [False, True])
 @pytest.mark.parametrize("lie", LIES)
 def test_sizes_that_lie_are_an_error(lie: str, randomize: bool) -> None:
-    sizes = _core.CallbackSizes(lambda first, count: LIES[lie](count))
+    sizes = _core.index.CallbackSizes(lambda first, count: LIES[lie](count))
     timeline = timeline_of(sizes, [6, 6], randomize=randomize)
     with pytest.raises(sh.DataError):
         timeline.sequences(0, 12)
@@ -47,7 +47,7 @@ def test_sizes_that_lie_are_an_error(lie: str, randomize: bool) -> None:
 @pytest.mark.parametrize("count", [0, 1, 5, 7])
 def test_stored_sizes_of_another_number_are_refused(count: int) -> None:
     with pytest.raises(ValueError, match=f"there are {count} sizes for 6 sequences"):
-        timeline_of(_core.StoredSizes(np.ones(count, np.uint32)), [3, 3], randomize=True)
+        timeline_of(_core.index.StoredSizes(np.ones(count, np.uint32)), [3, 3], randomize=True)
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,12 @@ def test_stored_sizes_of_another_number_are_refused(count: int) -> None:
 def test_an_order_that_lies_is_an_error(
     size: int, numbers: Callable[[int], NDArray[np.uint64]]
 ) -> None:
-    order = _core.CallbackOrder(
+    order = _core.index.CallbackOrder(
         fill=lambda sweep, first, count: numbers(count), place=lambda sweep, number: 2**60
     )
-    timeline = timeline_of(_core.CommonSize(size), [3 * size, 3 * size], order, randomize=False)
+    timeline = timeline_of(
+        _core.index.CommonSize(size), [3 * size, 3 * size], order, randomize=False
+    )
     with pytest.raises(sh.DataError):
         timeline.sequences(0, 6 * size)
     with pytest.raises(sh.DataError):

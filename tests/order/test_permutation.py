@@ -23,7 +23,7 @@ large = st.one_of(
 
 @given(small, seeds())
 def test_a_small_permutation_is_that_of_the_model(size: int, key: int) -> None:
-    order = _core.Permutation(size, key).take(0, size)
+    order = _core.order.Permutation(size, key).take(0, size)
     assert order.tolist() == model.Permutation(size, key).take(0, size).tolist()
 
 
@@ -33,7 +33,7 @@ def test_a_large_permutation_is_that_of_the_model(
 ) -> None:
     count = data.draw(st.integers(0, 40))
     first = data.draw(st.integers(0, size - count))
-    order = _core.Permutation(size, key).take(first, count)
+    order = _core.order.Permutation(size, key).take(first, count)
     assert order.tolist() == model.Permutation(size, key).take(first, count).tolist()
 
 
@@ -41,7 +41,7 @@ def test_a_large_permutation_is_that_of_the_model(
 def test_a_part_equals_the_slice_of_the_whole(size: int, key: int, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, size))
     count = data.draw(st.integers(0, size - first))
-    permutation = _core.Permutation(size, key)
+    permutation = _core.order.Permutation(size, key)
     whole = permutation.take(0, size)
     assert permutation.take(first, count).tolist() == whole[first : first + count].tolist()
 
@@ -50,7 +50,7 @@ def test_a_part_equals_the_slice_of_the_whole(size: int, key: int, data: st.Data
 def test_an_item_is_found_at_its_place(size: int, key: int, data: st.DataObject) -> None:
     first = data.draw(st.integers(0, size - 1))
     count = min(size - first, 40)
-    permutation = _core.Permutation(size, key)
+    permutation = _core.order.Permutation(size, key)
     items = permutation.take(first, count).tolist()
     assert [permutation.item(first + i) for i in range(count)] == items
     assert [permutation.place(item) for item in items] == list(range(first, first + count))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tests import model
 from tests.model import ModelCorpus, ModelSettings
 
-from sweephand._core import Permutation
+from sweephand._core.order import Permutation
 from sweephand.shuffle.chi_square import (
     ChiSquare,
     pair_chi_square,

@@ -18,46 +18,49 @@ def make_format(
     allow_blank_lines: bool = False,
     allow_nonfinite: bool = False,
     max_line_bytes: int = 2**28,
-) -> _core.CtfFormat:
+) -> _core.formats.CtfFormat:
     declared = [
-        _core.CtfStream(
+        _core.formats.CtfStream(
             stream.field,
             stream.dimension,
             stream.is_sparse,
-            getattr(_core.ElementType, stream.dtype),
+            getattr(_core.base.ElementType, stream.dtype),
             stream.defines_mb_size,
         )
         for stream in streams
     ]
-    return _core.CtfFormat(
+    return _core.formats.CtfFormat(
         declared, skip_sequence_ids, allow_blank_lines, allow_nonfinite, max_line_bytes
     )
 
 
 def build_index(
-    path: Path, form: _core.CtfFormat, splits: list[int], max_errors: int
-) -> _core.CtfIndex:
-    file = _core.File(str(path))
-    start = _core.ctf_start(file, form)
-    borders = [_core.ctf_part(file, form, start, offset) for offset in [0, *splits]]
-    index = _core.CtfIndex(max_errors)
+    path: Path, form: _core.formats.CtfFormat, splits: list[int], max_errors: int
+) -> _core.formats.CtfIndex:
+    file = _core.read.File(str(path))
+    start = _core.formats.ctf_start(file, form)
+    borders = [_core.formats.ctf_part(file, form, start, offset) for offset in [0, *splits]]
+    index = _core.formats.CtfIndex(max_errors)
     for begin, end in zip(borders, [*borders[1:], file.tag.size], strict=True):
-        index.append(_core.ctf_index(file, form, start, begin, end, max_errors), start)
+        index.append(_core.formats.ctf_index(file, form, start, begin, end, max_errors), start)
     index.ledger.check()
     return index
 
 
 def open_ctf(
-    path: Path, form: _core.CtfFormat, index: _core.CtfIndex, chunk_bytes: int
-) -> tuple[_core.CtfDeserializer, list[int]]:
+    path: Path, form: _core.formats.CtfFormat, index: _core.formats.CtfIndex, chunk_bytes: int
+) -> tuple[_core.formats.CtfDeserializer, list[int]]:
     """Return the deserializer and the first sequence of every chunk, with the end."""
-    file = _core.File(str(path))
+    file = _core.read.File(str(path))
     size = file.tag.size
-    firsts = [*_core.ctf_chunks(index.offsets, size, chunk_bytes).tolist(), len(index.keys)]
+    firsts = [
+        *_core.formats.ctf_chunks(index.offsets, size, chunk_bytes).tolist(),
+        len(index.keys),
+    ]
     begins = [[*index.offsets.tolist(), size][first] for first in firsts]
     counts = np.histogram(index.ledger.offsets, [*begins[:-1], size + 1])[0]
     pieces = [
-        _core.CtfPiece(
+        _core.formats.CtfPiece(
             0,
             begins[i],
             begins[i + 1] - begins[i],
@@ -67,9 +70,9 @@ def open_ctf(
         )
         for i in range(len(firsts) - 1)
     ]
-    start = _core.ctf_start(file, form)
-    source = _core.CtfFile(str(path), file.tag, start.ignore_ids)
-    return _core.CtfDeserializer(form, [source], [[piece] for piece in pieces]), firsts
+    start = _core.formats.ctf_start(file, form)
+    source = _core.formats.CtfFile(str(path), file.tag, start.ignore_ids)
+    return _core.formats.CtfDeserializer(form, [source], [[piece] for piece in pieces]), firsts
 
 
 def to_samples(column: tuple[np.ndarray, ...], dimension: int) -> list[list[list[object]]]:

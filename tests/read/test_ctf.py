@@ -391,11 +391,11 @@ def test_a_changed_file_is_stale(path: Path) -> None:
 
 def test_an_index_that_lies_is_stale(path: Path) -> None:
     path.write_bytes(GOOD)
-    file = _core.File(str(path))
-    source = _core.CtfFile(str(path), file.tag, False)
+    file = _core.read.File(str(path))
+    source = _core.formats.CtfFile(str(path), file.tag, False)
     for num_sequences, num_items in ((3, 0), (2, 1)):
-        piece = _core.CtfPiece(0, 0, len(GOOD), 0, num_sequences, num_items)
-        deserializer = _core.CtfDeserializer(make_format([A, B]), [source], [[piece]])
+        piece = _core.formats.CtfPiece(0, 0, len(GOOD), 0, num_sequences, num_items)
+        deserializer = _core.formats.CtfDeserializer(make_format([A, B]), [source], [[piece]])
         with pytest.raises(StaleError, match="the index says") as caught:
             deserializer.load(0)
         assert (caught.value.file, caught.value.offset) == (str(path), 0)

@@ -83,7 +83,7 @@ def test_records_beyond_4_gib_are_found_without_reading_what_lies_before(
     shard = folder / "demo-s.tfrecord-00000-of-00001"
     good = shard.read_bytes()
     hole = (FAR - 16).to_bytes(8, "little")
-    checksum = _core.mask_crc(_core.crc32c(hole)).to_bytes(4, "little")
+    checksum = _core.formats.mask_crc(_core.formats.crc32c(hole)).to_bytes(4, "little")
     shard.unlink()
     put(shard, 0, hole + checksum)  # one record of 5 GiB, whose data are never asked for
     put(shard, FAR, good)
@@ -106,9 +106,9 @@ def test_lines_of_ctf_beyond_4_gib_are_read_and_damage_is_placed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def index_the_end(file: Any, form: Any, max_errors: int) -> Any:
-        start = _core.ctf_start(file, form)
-        index = _core.CtfIndex(max_errors)
-        part = _core.ctf_index(file, form, start, FAR, file.tag.size, max_errors)
+        start = _core.formats.ctf_start(file, form)
+        index = _core.formats.CtfIndex(max_errors)
+        part = _core.formats.ctf_index(file, form, start, FAR, file.tag.size, max_errors)
         index.append(part, start)
         return start, index
 

@@ -45,21 +45,21 @@ def ints(*values: int) -> bytes:
 
 # -- checksums --
 def test_the_checksum_is_the_published_one() -> None:
-    assert _core.crc32c(b"123456789") == 0xE3069283
-    assert _core.mask_crc(0xE3069283) == 0xC78AB0E5
+    assert _core.formats.crc32c(b"123456789") == 0xE3069283
+    assert _core.formats.mask_crc(0xE3069283) == 0xC78AB0E5
 
 
 @settings(max_examples=50)
 @given(size=st.integers(0, 10000), begin=st.integers(0, 16), seed=st.integers(0, 99))
 def test_tables_and_instruction_agree(size: int, begin: int, seed: int) -> None:
     data = np.random.default_rng(seed).integers(0, 256, begin + size, np.uint8)[begin:]
-    assert _core.crc32c(data) == _core.crc32c_portable(data)
+    assert _core.formats.crc32c(data) == _core.testing.crc32c_portable(data)
 
 
 def test_tables_and_instruction_agree_for_every_short_size() -> None:
     data = np.random.default_rng(1).integers(0, 256, 700, np.uint8)
     for size in range(len(data)):
-        assert _core.crc32c(data[:size]) == _core.crc32c_portable(data[:size])
+        assert _core.formats.crc32c(data[:size]) == _core.testing.crc32c_portable(data[:size])
 
 
 # -- frames --
@@ -144,7 +144,7 @@ def test_a_length_that_lies_under_a_right_checksum_takes_no_memory(
     path: Path, length: int
 ) -> None:
     head = struct.pack("<Q", length)
-    crc = struct.pack("<I", _core.mask_crc(_core.crc32c(head)))
+    crc = struct.pack("<I", _core.formats.mask_crc(_core.formats.crc32c(head)))
     path.write_bytes(head + crc + b"x" * 100)
     with pytest.raises(DataError, match=f"the record has {length} bytes, but the file ends"):
         read_records(path, STREAMS)
@@ -152,7 +152,7 @@ def test_a_length_that_lies_under_a_right_checksum_takes_no_memory(
 
 def test_unmasked_checksums_are_wrong(path: Path) -> None:
     head = struct.pack("<Q", 3)
-    path.write_bytes(head + struct.pack("<I", _core.crc32c(head)) + b"abc" + b"\0" * 4)
+    path.write_bytes(head + struct.pack("<I", _core.formats.crc32c(head)) + b"abc" + b"\0" * 4)
     with pytest.raises(DataError, match="is it a TFRecord file"):
         read_records(path, STREAMS)
 
@@ -163,7 +163,7 @@ def test_lost_framing_is_one_error_and_ends_the_file(path: Path) -> None:
     offsets = find_offsets(path).tolist()
     data[offsets[1]] ^= 1
     path.write_bytes(data)
-    finder = _core.FrameFinder("f")
+    finder = _core.formats.FrameFinder("f")
     with pytest.raises(DataError, match="the rest of the file cannot be read") as caught:
         finder.feed(0, np.frombuffer(data, np.uint8))
     assert (caught.value.sequence, caught.value.offset) == (1, offsets[1])
@@ -185,7 +185,7 @@ def test_a_damaged_record_has_no_samples_and_is_listed(path: Path) -> None:
     offsets = find_offsets(path)
     data[int(offsets[1]) + 20] ^= 1
     path.write_bytes(data)
-    ledger = _core.Ledger(2)
+    ledger = _core.formats.Ledger(2)
     columns = decode_records(path, STREAMS, ledger)
     assert [len(samples) for samples in to_samples(columns[1], 1)] == [1, 0, 1, 0]
     assert [len(samples) for samples in to_samples(columns[0], 1)] == [4, 0, 1, 0]
@@ -200,14 +200,14 @@ def test_records_that_end_too_early_are_stale(path: Path) -> None:
     tfrecord.write(path, EXAMPLES)
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(StaleError, match="more than its index says") as caught:
-        decode_records(path, STREAMS, _core.Ledger(0))
+        decode_records(path, STREAMS, _core.formats.Ledger(0))
     assert caught.value.sequence == 2
 
 
 def test_what_a_feature_holds_is_told_by_its_first_values(path: Path) -> None:
     tfrecord.write(path, [{"a": []}, {"b": [1.5]}, {"a": [7], "b": 2}, {"a": "x"}])
-    records = np.frombuffer(path.read_bytes() + bytes(_core.EXAMPLE_PADDING), np.uint8)
-    kinds = _core.find_kinds(["a", "b", "c"], records, True)
+    records = np.frombuffer(path.read_bytes() + bytes(_core.formats.EXAMPLE_PADDING), np.uint8)
+    kinds = _core.formats.find_kinds(["a", "b", "c"], records, True)
     assert [kind.name for kind in kinds] == ["int64", "float", "none"]
 
 

@@ -133,7 +133,7 @@ def test_a_length_that_lies_is_told_before_the_file_is_read(path: Path) -> None:
     from sweephand import _core
 
     head = (2**40).to_bytes(8, "little")
-    checksum = _core.mask_crc(_core.crc32c(head)).to_bytes(4, "little")
+    checksum = _core.formats.mask_crc(_core.formats.crc32c(head)).to_bytes(4, "little")
     path.write_bytes(head + checksum + bytes(3 << 20))
     with pytest.raises(sh.DataError, match="has 1099511627776 bytes, but the file ends after"):
         open_all(path)

@@ -10,11 +10,11 @@ from tests.read.example_model import Stream
 from sweephand import _core
 
 
-def declare(streams: list[Stream]) -> list[_core.ExampleStream]:
+def declare(streams: list[Stream]) -> list[_core.formats.ExampleStream]:
     return [
-        _core.ExampleStream(
+        _core.formats.ExampleStream(
             stream.key,
-            getattr(_core.FeatureKind, stream.kind),
+            getattr(_core.formats.FeatureKind, stream.kind),
             stream.sample_elements,
             stream.is_sequence,
             stream.is_required,
@@ -40,7 +40,7 @@ def to_samples(
 def find_offsets(path: Path, piece: int = 1 << 16) -> np.ndarray:
     """Return where the records of a file begin, and its end; the file comes in pieces."""
     data = np.frombuffer(path.read_bytes(), np.uint8)
-    finder = _core.FrameFinder(str(path))
+    finder = _core.formats.FrameFinder(str(path))
     while finder.wanted < len(data):
         finder.feed(finder.wanted, data[finder.wanted : finder.wanted + piece])
     finder.finish(len(data))
@@ -48,11 +48,13 @@ def find_offsets(path: Path, piece: int = 1 << 16) -> np.ndarray:
 
 
 def decode_records(
-    path: Path, streams: list[Stream], ledger: _core.Ledger, *, verify: bool = True
+    path: Path, streams: list[Stream], ledger: _core.formats.Ledger, *, verify: bool = True
 ) -> list[Any]:
     """Return the columns of a file."""
-    records = np.frombuffer(path.read_bytes() + bytes(_core.EXAMPLE_PADDING), np.uint8)
-    return _core.decode_records(declare(streams), records, str(path), 0, 0, verify, ledger)
+    records = np.frombuffer(path.read_bytes() + bytes(_core.formats.EXAMPLE_PADDING), np.uint8)
+    return _core.formats.decode_records(
+        declare(streams), records, str(path), 0, 0, verify, ledger
+    )
 
 
 def read_records(
@@ -60,7 +62,7 @@ def read_records(
 ) -> list[list[list[list[object]]]]:
     """Return, for every sequence, the samples of every stream."""
     find_offsets(path)
-    ledger = _core.Ledger(0)
+    ledger = _core.formats.Ledger(0)
     found = decode_records(path, streams, ledger, verify=verify)
     ledger.check()
     columns = [

@@ -56,7 +56,7 @@ def is_tfrecord(path: AnyPath) -> bool:
     """Return whether a file, unpacked if need be, begins with the head of a record."""
     try:
         head = _first_bytes(path, _RECORD_HEAD)
-        _core.FrameFinder(str(path)).feed(0, np.frombuffer(head, np.uint8))
+        _core.formats.FrameFinder(str(path)).feed(0, np.frombuffer(head, np.uint8))
     except DataError:
         return False
     return len(head) == _RECORD_HEAD
@@ -89,7 +89,10 @@ def _first_bytes(path: AnyPath, size: int) -> bytes:
 
 def _is_record_head(head: bytes) -> bool:
     checksum = int.from_bytes(head[8:12], "little")
-    return len(head) == _RECORD_HEAD and _core.mask_crc(_core.crc32c(head[:8])) == checksum
+    return (
+        len(head) == _RECORD_HEAD
+        and _core.formats.mask_crc(_core.formats.crc32c(head[:8])) == checksum
+    )
 
 
 def _feature_keys(record: bytes) -> list[bytes]:

@@ -47,7 +47,7 @@ class ColumnData:
     sample_offsets: NDArray[np.int64] | None = None
     element_offsets: NDArray[np.int64] | None = None
     indices: NDArray[np.int32] | None = None
-    extents: _core.Extents | None = None
+    extents: _core.read.Extents | None = None
 
     @property
     def is_sparse(self) -> bool:
@@ -84,9 +84,9 @@ class ColumnData:
             return np.ones(self.num_samples, np.int64)
         return np.diff(self.sample_offsets)
 
-    def to_core(self) -> _core.Column:
+    def to_core(self) -> _core.read.Column:
         """Return what the core reads; it borrows the arrays."""
-        return _core.Column(
+        return _core.read.Column(
             values=self.values,
             sample_offsets=self.sample_offsets,
             element_offsets=self.element_offsets,
@@ -272,7 +272,7 @@ def describe_stream(name: str, column: ColumnData, definition: StreamDef) -> Str
         raise ValueError(f"stream {name!r} is declared sparse, but its data are dense")
     stored = np.dtype(object) if column.is_bytes else column.dtype
     dtype = stored if definition.dtype is None else np.dtype(definition.dtype)
-    opaque = _core.ElementType.opaque
+    opaque = _core.base.ElementType.opaque
     if dtype != stored and opaque in (element_type(dtype), element_type(stored)):
         held = "bytes" if column.is_bytes else stored
         raise ValueError(f"stream {name!r}: there is no cast from {held} to {dtype}")
@@ -324,7 +324,7 @@ def _from_offsets(name: str, data: object, offsets: object) -> ColumnData:
         )
     checked = np.ascontiguousarray(starts, dtype=np.int64)
     try:
-        _core.check_offsets(checked, len(values))
+        _core.index.check_offsets(checked, len(values))
     except ValueError as error:
         raise ValueError(f"stream {name!r}: {error}") from None
     return ColumnData(values, values.dtype, values.shape[1:], len(values), checked)
@@ -400,7 +400,7 @@ def _from_csr(name: str, matrix: Any) -> ColumnData:
     if len(indices) != len(values):
         raise ValueError(f"stream {name!r} has {len(indices)} indices for {len(values)} values")
     try:
-        _core.check_offsets(element_offsets, len(values))
+        _core.index.check_offsets(element_offsets, len(values))
     except ValueError as error:
         raise ValueError(f"stream {name!r}: row {error}") from None
     return ColumnData(

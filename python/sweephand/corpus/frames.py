@@ -23,7 +23,7 @@ def as_frames(sequences: Opened, ledger: Ledger) -> Opened:
     loaded: where the data are resident, when the engine is made.
     """
     sizing = sequences.size_by(_size_stream(sequences))
-    core = _core.FrameDeserializer(
+    core = _core.read.FrameDeserializer(
         sequences.core,
         [info.name for info in sequences.streams],
         _stored_corpus(sequences, sizing),
@@ -34,23 +34,23 @@ def as_frames(sequences: Opened, ledger: Ledger) -> Opened:
         stored=None if sequences.stored is None else _frames_of(sequences.stored),
         core=core,
         chunk_sequences=sizing.chunk_samples,
-        size_by=lambda _: Sizing(_core.CommonSize(1), sizing.chunk_samples),
+        size_by=lambda _: Sizing(_core.index.CommonSize(1), sizing.chunk_samples),
         ids=FrameIds(sequences, sizing),
         keys=None,
     )
 
 
-def _stored_corpus(sequences: Opened, sizing: Sizing) -> _core.Corpus:
+def _stored_corpus(sequences: Opened, sizing: Sizing) -> _core.index.Corpus:
     """Return what the core holds, in its chunks."""
     stored = sequences.stored
     if stored is None:
-        return _core.Corpus(sequences.chunk_sequences, sizing.chunk_samples, sizing.sizes)
+        return _core.index.Corpus(sequences.chunk_sequences, sizing.chunk_samples, sizing.sizes)
     counts = stored.chunk_sequences
     if stored.sizes is None:
-        return _core.Corpus(counts, counts, _core.CommonSize(1))
+        return _core.index.Corpus(counts, counts, _core.index.CommonSize(1))
     starts = offsets_of(counts.astype(np.int64))
-    return _core.Corpus(
-        counts, sum_chunks(stored.sizes, starts), _core.StoredSizes(stored.sizes)
+    return _core.index.Corpus(
+        counts, sum_chunks(stored.sizes, starts), _core.index.StoredSizes(stored.sizes)
     )
 
 
@@ -105,7 +105,7 @@ class FrameIds(SequenceIds):
     @cached_property
     def _offsets(self) -> NDArray[np.int64]:
         """The first sample of every sequence, and the end; made when an id is asked for."""
-        corpus = _core.Corpus(
+        corpus = _core.index.Corpus(
             self._sequences.chunk_sequences, self._sizing.chunk_samples, self._sizing.sizes
         )
         sizes = corpus.sizes(0, corpus.num_sequences)

@@ -36,7 +36,7 @@ class Joined:
         of the only one.
     """
 
-    members: list[_core.Member]
+    members: list[_core.engine.Member]
     places: list[tuple[int, int]]
     streams: list[StreamInfo]
     chunk_sequences: NDArray[np.uint64]
@@ -57,12 +57,12 @@ class Joined:
         """Turns of the user's objects that are called."""
         return [turn for one in self.opened for turn in one.turns]
 
-    def measure(self, stream: str | None) -> tuple[Sizing, _core.Corpus]:
+    def measure(self, stream: str | None) -> tuple[Sizing, _core.index.Corpus]:
         """Return the sizes of sequences, by one stream or by the longest, and the corpus."""
         sizing = self.size_by(stream)
-        corpus = _core.Corpus(self.chunk_sequences, sizing.chunk_samples, sizing.sizes)
+        corpus = _core.index.Corpus(self.chunk_sequences, sizing.chunk_samples, sizing.sizes)
         if self.order is not None:
-            order = _core.CallbackOrder(fill=self.order.numbers, place=self.order.place)
+            order = _core.index.CallbackOrder(fill=self.order.numbers, place=self.order.place)
             corpus = corpus.ordered_by(order)
         return sizing, corpus
 
@@ -150,13 +150,13 @@ def _stored_loads(one: Opened) -> int:
     return one.load_threads if one.holds_stored else 0
 
 
-def _member(one: Opened, joined: NDArray[np.uint64] | None = None) -> _core.Member:
+def _member(one: Opened, joined: NDArray[np.uint64] | None = None) -> _core.engine.Member:
     """Return a member that gives its sequences `joined`; None: all, one after the other."""
     chunk_sequences = one.chunk_sequences
     if one.stored is not None:
         chunk_sequences = one.stored.chunk_sequences
         joined = one.stored.numbers if joined is None else one.stored.numbers[joined]
-    return _core.Member(
+    return _core.engine.Member(
         deserializer=one.core,
         chunk_sequences=chunk_sequences,
         joined=np.empty(0, np.uint64) if joined is None else joined,
@@ -183,8 +183,8 @@ def _select(
         totals = np.append(0, np.cumsum(sizes, dtype=np.int64))
         chunk_samples = np.diff(totals[starts]).astype(np.uint64)
         if sizes.min() == sizes.max():
-            return Sizing(_core.CommonSize(int(sizes[0])), chunk_samples)
-        return Sizing(_core.StoredSizes(sizes), chunk_samples)
+            return Sizing(_core.index.CommonSize(int(sizes[0])), chunk_samples)
+        return Sizing(_core.index.StoredSizes(sizes), chunk_samples)
 
     return Joined(
         members=[_member(one, rows) for one, rows in zip(opened, numbers, strict=True)],
@@ -205,7 +205,7 @@ def _select(
 
 def _all_sizes(one: Opened, stream: str | None) -> NDArray[np.uint32]:
     sizing = one.size_by(stream)
-    corpus = _core.Corpus(one.chunk_sequences, sizing.chunk_samples, sizing.sizes)
+    corpus = _core.index.Corpus(one.chunk_sequences, sizing.chunk_samples, sizing.sizes)
     return corpus.sizes(0, corpus.num_sequences)
 
 

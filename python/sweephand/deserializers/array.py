@@ -123,7 +123,7 @@ class ArrayDeserializer(Deserializer):
         )
         chunk = make_chunk(list(columns.values()), owned=False)
         return Opened(
-            core=_core.ResidentDeserializer(chunk),
+            core=_core.read.ResidentDeserializer(chunk),
             streams=self._infos,
             chunk_sequences=np.diff(starts).astype(np.uint64),
             size_by=partial(size_columns, columns, starts),

@@ -98,7 +98,7 @@ class ArrowFiles(ArrowUnits):
         first, stop = facts["record batch"][begin][0], facts["record batch"][end - 1][1]
         before = [one for one in facts["dictionary"] if one[0] < first]
         prefix = _read_prefix(file, tuple(map(tuple, facts["schema"] + before)))
-        content = _core.empty_bytes(len(prefix) + stop - first)
+        content = _core.read.empty_bytes(len(prefix) + stop - first)
         content[: len(prefix)] = prefix
         file.read_into(first, content[len(prefix) :])
         with data_errors(file.path, f"record batch {begin}"):

@@ -103,10 +103,10 @@ class CTFDeserializer(Deserializer):
             "flags": self._flags,
         }
 
-    def _make_format(self) -> _core.CtfFormat:
+    def _make_format(self) -> _core.formats.CtfFormat:
         """Return what the core reads; it cannot go to another process, as this can."""
         streams = [
-            _core.CtfStream(
+            _core.formats.CtfStream(
                 field=self._streams[info.name].field or "",
                 dimension=int(np.prod(info.shape, dtype=np.int64)),
                 is_sparse=info.is_sparse,
@@ -116,7 +116,7 @@ class CTFDeserializer(Deserializer):
             for info in self._infos
         ]
         skip_sequence_ids, allow_blank_lines, allow_nonfinite = self._flags
-        return _core.CtfFormat(
+        return _core.formats.CtfFormat(
             streams=streams,
             skip_sequence_ids=skip_sequence_ids,
             allow_blank_lines=allow_blank_lines,
@@ -179,18 +179,18 @@ class CTFDeserializer(Deserializer):
         self,
         files: Sequence[SourceFile],
         ignored: Sequence[bool],
-        chunks: Sequence[list[_core.CtfPiece]],
-    ) -> _core.Deserializer:
+        chunks: Sequence[list[_core.formats.CtfPiece]],
+    ) -> _core.read.Deserializer:
         form = self._make_format()
         if are_local(files):
             named = [
-                _core.CtfFile(file.path, file.core_tag, ignores_ids)
+                _core.formats.CtfFile(file.path, file.core_tag, ignores_ids)
                 for file, ignores_ids in zip(files, ignored, strict=True)
             ]
-            return _core.CtfDeserializer(form, named, chunks)
+            return _core.formats.CtfDeserializer(form, named, chunks)
 
-        def load(number: int) -> _core.Chunk:
-            reader = _core.CtfReader(form, sum(piece.bytes for piece in chunks[number]))
+        def load(number: int) -> _core.read.Chunk:
+            reader = _core.formats.CtfReader(form, sum(piece.bytes for piece in chunks[number]))
             for piece in chunks[number]:
                 file = files[piece.file]
                 text = file.fetch(piece.offset, piece.bytes)
@@ -198,13 +198,13 @@ class CTFDeserializer(Deserializer):
                 reader.read(file.path, text, piece, ignored[piece.file])
             return reader.take()
 
-        return _core.CallbackDeserializer(load)
+        return _core.read.CallbackDeserializer(load)
 
     def _scan(self, file: SourceFile, advance: Advance, max_errors: int) -> Scan:
         """Scan a file once; it gets an index if what is wrong in it is within the budget."""
         form = self._make_format()
         if isinstance(file, LocalFile):
-            start, index = _index_in_parts(_core.File(file.path), form, max_errors)
+            start, index = _index_in_parts(_core.read.File(file.path), form, max_errors)
             advance(file.size)
         else:
             start, index = _index_in_order(file, form, max_errors, advance)
@@ -245,8 +245,8 @@ class CTFDeserializer(Deserializer):
             )
         chunk_samples = sum_chunks(sizes, offsets_of(chunk_sequences))
         if sizes.min() == sizes.max():
-            return Sizing(_core.CommonSize(int(sizes[0])), chunk_samples)
-        return Sizing(_core.StoredSizes(sizes), chunk_samples)
+            return Sizing(_core.index.CommonSize(int(sizes[0])), chunk_samples)
+        return Sizing(_core.index.StoredSizes(sizes), chunk_samples)
 
 
 def _check_scan(file: SourceFile, scan: Scan, num_streams: int) -> None:
@@ -328,11 +328,11 @@ class _IndexedFile:
         self.lines = scan.arrays["lines"]
         self.item_offsets = scan.arrays["item_offsets"]
 
-    def pieces(self, number: int, most_bytes: int) -> list[_core.CtfPiece]:
+    def pieces(self, number: int, most_bytes: int) -> list[_core.formats.CtfPiece]:
         """Cut the file, which is number `number`, between sequences."""
         if not len(self.offsets):
             return []
-        firsts = _core.ctf_chunks(self.offsets, self.size, most_bytes).tolist()
+        firsts = _core.formats.ctf_chunks(self.offsets, self.size, most_bytes).tolist()
         ends = [*firsts[1:], len(self.offsets)]
         begins = self.offsets[firsts].astype(np.int64)
         num_bytes = np.diff(begins, append=self.size)
@@ -340,7 +340,7 @@ class _IndexedFile:
         edges = np.append(begins, self.size + 1)
         num_items = np.diff(np.searchsorted(self.item_offsets.astype(np.int64), edges))
         return [
-            _core.CtfPiece(
+            _core.formats.CtfPiece(
                 file=number,
                 offset=int(begins[piece]),
                 bytes=int(num_bytes[piece]),
@@ -352,9 +352,11 @@ class _IndexedFile:
         ]
 
 
-def _join(pieces: Sequence[_core.CtfPiece], most_bytes: int) -> list[list[_core.CtfPiece]]:
+def _join(
+    pieces: Sequence[_core.formats.CtfPiece], most_bytes: int
+) -> list[list[_core.formats.CtfPiece]]:
     """Return chunks of pieces that follow each other, so that small files share one."""
-    chunks: list[list[_core.CtfPiece]] = []
+    chunks: list[list[_core.formats.CtfPiece]] = []
     num_bytes = 0
     for piece in pieces:
         if not chunks or num_bytes + piece.bytes > most_bytes:
@@ -373,8 +375,8 @@ def _look_again(file: SourceFile) -> SourceFile:
 
 
 def _index_in_order(
-    file: SourceFile, form: _core.CtfFormat, max_errors: int, advance: Advance
-) -> tuple[_core.CtfStart, _core.CtfIndex]:
+    file: SourceFile, form: _core.formats.CtfFormat, max_errors: int, advance: Advance
+) -> tuple[_core.formats.CtfStart, _core.formats.CtfIndex]:
     """Index an object in one pass, by few requests."""
     with open_to_scan(file) as stream:
 
@@ -383,24 +385,30 @@ def _index_in_order(
             stream.readinto(out)
             advance(len(out))
 
-        source = _core.CallbackBytes(file.path, file.size, read_into)
-        start = _core.ctf_start(source, form)
-        return start, _core.ctf_index(source, form, start, start.offset, file.size, max_errors)
+        source = _core.read.CallbackBytes(file.path, file.size, read_into)
+        start = _core.formats.ctf_start(source, form)
+        return start, _core.formats.ctf_index(
+            source, form, start, start.offset, file.size, max_errors
+        )
 
 
 def _index_in_parts(
-    file: _core.File, form: _core.CtfFormat, max_errors: int
-) -> tuple[_core.CtfStart, _core.CtfIndex]:
+    file: _core.read.File, form: _core.formats.CtfFormat, max_errors: int
+) -> tuple[_core.formats.CtfStart, _core.formats.CtfIndex]:
     """Index a file on several threads; what comes out does not depend on their number."""
-    start = _core.ctf_start(file, form)
+    start = _core.formats.ctf_start(file, form)
     size = file.tag.size
     threads = max(1, min(os.cpu_count() or 1, (size - start.offset) // _PART_BYTES))
-    begins = [_core.ctf_part(file, form, start, size * i // threads) for i in range(threads)]
+    begins = [
+        _core.formats.ctf_part(file, form, start, size * i // threads) for i in range(threads)
+    ]
     borders = sorted({*begins, size})
-    index = _core.CtfIndex(max_errors)
+    index = _core.formats.CtfIndex(max_errors)
     with ThreadPoolExecutor(threads) as pool:
         parts = pool.map(
-            lambda part: _core.ctf_index(file, form, start, part[0], part[1], max_errors),
+            lambda part: _core.formats.ctf_index(
+                file, form, start, part[0], part[1], max_errors
+            ),
             pairwise(borders),
         )
         for part in parts:

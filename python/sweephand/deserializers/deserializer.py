@@ -33,7 +33,7 @@ class Sizing:
         corpus.
     """
 
-    sizes: _core.Sizes
+    sizes: _core.index.Sizes
     chunk_samples: NDArray[np.uint64]
     fingerprinted: bool = True
 
@@ -114,7 +114,7 @@ class Opened:
         Of the user's objects that are called to read it.
     """
 
-    core: _core.Deserializer
+    core: _core.read.Deserializer
     streams: Sequence[StreamInfo]
     chunk_sequences: NDArray[np.uint64]
     size_by: Callable[[str | None], Sizing]
@@ -130,7 +130,7 @@ class Opened:
     index: Path | None = None
     order: SweepOrder | None = None
     open_chunks: int = 1
-    chunked: _core.Deserializer | None = None
+    chunked: _core.read.Deserializer | None = None
     turns: Sequence[Turn] = ()
 
     def in_window(self) -> Opened:
@@ -195,7 +195,7 @@ def size_columns(
         if column.sample_offsets is not None
     }
     if len(chosen) > len(ragged) and not ragged:
-        return Sizing(_core.CommonSize(1), np.diff(starts).astype(np.uint64))
+        return Sizing(_core.index.CommonSize(1), np.diff(starts).astype(np.uint64))
     is_any_skipped = skipped is not None and len(skipped) > 0
     same = len(chosen) == 1 or _all_equal(list(ragged.values()), len(chosen))
     if same and not is_any_skipped:
@@ -217,19 +217,19 @@ def _all_equal(offsets: list[NDArray[np.int64]], wanted: int) -> bool:
 
 
 def _size_offsets(name: str, offsets: NDArray[np.int64], starts: NDArray[np.int64]) -> Sizing:
-    least, most = _core.check_offsets(offsets, int(offsets[-1]))
+    least, most = _core.index.check_offsets(offsets, int(offsets[-1]))
     if least == 0:
         _refuse_empty(repr(name), 0, np.diff(offsets))
     chunk_samples = np.diff(offsets[starts]).astype(np.uint64)
     if least == most:
-        return Sizing(_core.CommonSize(least), chunk_samples)
-    return Sizing(_core.OffsetSizes(offsets), chunk_samples)
+        return Sizing(_core.index.CommonSize(least), chunk_samples)
+    return Sizing(_core.index.OffsetSizes(offsets), chunk_samples)
 
 
-def _stored(sizes: NDArray[np.int64]) -> _core.Sizes:
+def _stored(sizes: NDArray[np.int64]) -> _core.index.Sizes:
     if sizes.min() == sizes.max():
-        return _core.CommonSize(int(sizes[0]))
-    return _core.StoredSizes(sizes.astype(np.uint32))
+        return _core.index.CommonSize(int(sizes[0]))
+    return _core.index.StoredSizes(sizes.astype(np.uint32))
 
 
 def _refuse_empty(stream: str, least: int, sizes: NDArray[np.int64]) -> None:
@@ -264,7 +264,7 @@ def read_in_place(
     columns: Sequence[ColumnData],
     starts: NDArray[np.int64],
     skipped: NDArray[np.int64] | None = None,
-) -> tuple[_core.Deserializer, _core.Deserializer]:
+) -> tuple[_core.read.Deserializer, _core.read.Deserializer]:
     """Return what reads columns in local files sequence by sequence, and what by chunks.
 
     Parameters
@@ -279,13 +279,13 @@ def read_in_place(
     chunk = make_chunk(
         columns, owned=False, skipped=[] if skipped is None else skipped.tolist()
     )
-    by_chunk = _core.ExtentChunks(chunk, starts.astype(np.uint64))
-    return _core.ResidentDeserializer(chunk), by_chunk
+    by_chunk = _core.read.ExtentChunks(chunk, starts.astype(np.uint64))
+    return _core.read.ResidentDeserializer(chunk), by_chunk
 
 
 def make_chunk(
     columns: Sequence[ColumnData], *, owned: bool = True, skipped: Sequence[int] = ()
-) -> _core.Chunk:
+) -> _core.read.Chunk:
     """Return columns as a chunk.
 
     Parameters
@@ -297,7 +297,7 @@ def make_chunk(
     skipped : sequence of int
         Sequences that are damaged and to be left out of minibatches.
     """
-    return _core.Chunk(
+    return _core.read.Chunk(
         columns=[column.to_core() for column in columns],
         num_sequences=columns[0].num_sequences,
         bytes=sum(column.num_bytes for column in columns) if owned else 0,

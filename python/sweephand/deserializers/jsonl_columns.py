@@ -22,7 +22,7 @@ REPEATED: Any = object()  # and of one that is there twice
 
 CoreColumn = tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64] | None, object]
 
-PADDING = _core.JSON_PADDING
+PADDING = _core.formats.JSON_PADDING
 """Zeros behind the text that `read_ordinary` needs."""
 
 _TEXT = np.dtype(object)
@@ -251,8 +251,11 @@ def read_ordinary(
     """
     if any(field.shape for field in fields) or len(set(keys)) < len(keys):
         return None
-    wanted = [element_type(field.wanted or _TEXT) for field in fields]
-    found = _core.read_json_lines(list(keys), wanted, padded)
+    wanted = [
+        _core.formats.JsonKey(key, element_type(field.wanted or _TEXT))
+        for key, field in zip(keys, fields, strict=True)
+    ]
+    found = _core.formats.read_json_lines(wanted, padded)
     if found is None:
         return None
     try:

@@ -98,7 +98,7 @@ class MapDeserializer(Deserializer):
         starts = chunk_starts(items.count, max(1, _CHUNK_BYTES // num_bytes))
         fetcher = _Fetcher(items, sizes, ledger)
         return Opened(
-            core=_core.FetchingDeserializer(fetcher.fetch),
+            core=_core.read.FetchingDeserializer(fetcher.fetch),
             streams=[
                 describe_stream(stream, first[stream], definition)
                 for stream, definition in self._definitions.items()
@@ -121,9 +121,9 @@ class MapDeserializer(Deserializer):
                 f"stream, not by {stream!r}"
             )
         if sizes is None:
-            return Sizing(_core.CommonSize(1), np.diff(starts).astype(np.uint64))
+            return Sizing(_core.index.CommonSize(1), np.diff(starts).astype(np.uint64))
         samples = np.diff(offsets_of(sizes)[starts]).astype(np.uint64)
-        return Sizing(_core.StoredSizes(sizes), samples)
+        return Sizing(_core.index.StoredSizes(sizes), samples)
 
     def _sizes(self, ledger: Ledger) -> NDArray[np.uint32] | None:
         """Return the size of every item; None: one sample each."""
@@ -177,7 +177,7 @@ class _Fetcher:
         self._sizes = sizes
         self._ledger = ledger
 
-    def fetch(self, numbers: NDArray[np.uint64]) -> _core.Chunk:
+    def fetch(self, numbers: NDArray[np.uint64]) -> _core.read.Chunk:
         """Return the items with these numbers."""
         found = self._items.read(numbers.tolist())
         skipped = []

@@ -135,8 +135,10 @@ class NpyDeserializer(Deserializer):
             num_sequences, self._chunk_size or max(1, _CHUNK_BYTES // mean_bytes)
         )
         is_local = are_local(list(self._files.values()))
-        core: _core.Deserializer = _core.CallbackDeserializer(partial(self._load, starts))
-        chunked: _core.Deserializer | None = None
+        core: _core.read.Deserializer = _core.read.CallbackDeserializer(
+            partial(self._load, starts)
+        )
+        chunked: _core.read.Deserializer | None = None
         if is_local:
             in_files = [self._in_file(stream) for stream in columns]
             core, chunked = read_in_place(in_files, starts)
@@ -166,7 +168,7 @@ class NpyDeserializer(Deserializer):
         size = column.num_samples * column.sample_bytes
         return self._files[stream].size - size, size
 
-    def _load(self, starts: NDArray[np.int64], chunk: int) -> _core.Chunk:
+    def _load(self, starts: NDArray[np.int64], chunk: int) -> _core.read.Chunk:
         """Load a chunk of objects in stores, by one request for each."""
         first, end = starts[chunk : chunk + 2].tolist()
         columns = []
@@ -294,7 +296,7 @@ def _read_offsets(stream: str, file: SourceFile, num_samples: int) -> NDArray[np
     loaded = file.read(header.offset, file.size - header.offset).view(header.dtype)
     checked = np.ascontiguousarray(loaded, dtype=np.int64)
     try:
-        _core.check_offsets(checked, num_samples)
+        _core.index.check_offsets(checked, num_samples)
     except ValueError as error:
         raise DataError(str(error), file.path, stream=stream) from None
     return checked

@@ -172,7 +172,7 @@ class TFRecordDeserializer(IndexedDeserializer):
             return self._compression
         try:
             head = file.read(0, min(file.size, 12))
-            _core.FrameFinder(file.path).feed(0, head)
+            _core.formats.FrameFinder(file.path).feed(0, head)
         except StaleError:
             raise
         except DataError:
@@ -190,7 +190,7 @@ class TFRecordDeserializer(IndexedDeserializer):
         self, file: SourceFile, compression: Compression | None, advance: Advance
     ) -> Iterator[_Run]:
         """Yield runs of whole records, until something is wrong with a frame."""
-        finder = _core.FrameFinder(file.path)
+        finder = _core.formats.FrameFinder(file.path)
         content = self._inflate(file, compression).open() if compression else open_to_scan(file)
         pieces: list[bytes] = []  # from `begin` on
         begin = num_records = at = told = 0
@@ -215,7 +215,7 @@ class TFRecordDeserializer(IndexedDeserializer):
     def _add_unit(self, scan: UnitScan, file: SourceFile, run: _Run) -> None:
         if lacking := [name for name in self.definitions if name not in scan.kinds]:
             keys = [self.fields[name] for name in lacking]
-            found = _core.find_kinds(keys, run.records, self._verify)
+            found = _core.formats.find_kinds(keys, run.records, self._verify)
             for name, kind in zip(lacking, found, strict=True):
                 if kind in KINDS:
                     scan.kinds[name] = self._kind(name, KINDS[kind])
@@ -262,7 +262,7 @@ def _pad(records: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(records + bytes(PADDING), np.uint8)
 
 
-def _feed(finder: _core.FrameFinder, offset: int, piece: bytes) -> DataError | None:
+def _feed(finder: _core.formats.FrameFinder, offset: int, piece: bytes) -> DataError | None:
     """Look at the next bytes; return what is wrong with the head of a record."""
     try:
         finder.feed(offset, np.frombuffer(piece, np.uint8))
@@ -271,7 +271,9 @@ def _feed(finder: _core.FrameFinder, offset: int, piece: bytes) -> DataError | N
     return None
 
 
-def _check_length(finder: _core.FrameFinder, file: SourceFile, size: int | None) -> None:
+def _check_length(
+    finder: _core.formats.FrameFinder, file: SourceFile, size: int | None
+) -> None:
     """Refuse a record that is too long before its bytes are read."""
     number = finder.num_records - 1
     begin, end = finder.offset_of(number), finder.offset_of(number + 1)

@@ -113,7 +113,7 @@ def encode_record(data: bytes) -> bytes:
     '03 00 00 00 00 00 00 00 b0 99 49 0e 61 62 63 6e 57 f1 21'
     """
     length = struct.pack("<Q", len(data))
-    checksums = [_core.mask_crc(_core.crc32c(part)) for part in (length, data)]
+    checksums = [_core.formats.mask_crc(_core.formats.crc32c(part)) for part in (length, data)]
     return length + struct.pack("<I", checksums[0]) + data + struct.pack("<I", checksums[1])
 
 

@@ -223,7 +223,7 @@ class _Opening:
     def opened(self) -> Opened:
         ids: SequenceIds = ShardIds([self._name], [0, int(self._starts[-1])])
         return Opened(
-            core=_core.CallbackDeserializer(self._load),
+            core=_core.read.CallbackDeserializer(self._load),
             streams=self._infos,
             chunk_sequences=self._counts.astype(np.uint64),
             size_by=self._size_by,
@@ -279,10 +279,10 @@ class _Opening:
             )
         samples = self._samples.astype(np.uint64)
         if (self._samples == self._counts).all():
-            return Sizing(_core.CommonSize(1), samples)
+            return Sizing(_core.index.CommonSize(1), samples)
         if self._measured is not None:
-            return Sizing(_core.StoredSizes(self._measured), samples)
-        return Sizing(_core.CallbackSizes(self._read_sizes), samples, False)
+            return Sizing(_core.index.StoredSizes(self._measured), samples)
+        return Sizing(_core.index.CallbackSizes(self._read_sizes), samples, False)
 
     def _read_sizes(self, first: int, count: int) -> NDArray[np.uint32]:
         parts = []
@@ -330,7 +330,7 @@ class _Opening:
             )
         self._seen[chunk] = _mark(sizes)
 
-    def _load(self, chunk: int) -> _core.Chunk:
+    def _load(self, chunk: int) -> _core.read.Chunk:
         """Return a chunk; one that cannot be served is one damaged item, and skipped."""
         try:
             return make_chunk(list(self._read(chunk).columns.values()))

@@ -141,7 +141,7 @@ def to_json(value: object) -> bytes:
 
 def digest_of(content: bytes | memoryview) -> str:
     """Return what tells that bytes are the same."""
-    digest = _core.Digest()
+    digest = _core.base.Digest()
     digest.update(content)
     return digest.hex()
 

@@ -77,7 +77,7 @@ class SourceFile(ABC):
         object is still the same is another request: `check_unchanged`.
         """
         self._check_end(offset, size)
-        out = _core.empty_bytes(size + padding)
+        out = _core.read.empty_bytes(size + padding)
         self.read_into(offset, out[:size])
         return out
 
@@ -112,26 +112,26 @@ class LocalFile(SourceFile):
     inode: int
 
     @property
-    def core_tag(self) -> _core.FileTag:
+    def core_tag(self) -> _core.read.FileTag:
         """What the core compares whenever it reads."""
-        return _core.FileTag(self.size, int(self.tag), self.inode)
+        return _core.read.FileTag(self.size, int(self.tag), self.inode)
 
     @property
     def identity(self) -> object:
         """What only the same file has, however it is called."""
         return self.device, self.inode
 
-    def listed(self) -> _core.ListedFile:
+    def listed(self) -> _core.read.ListedFile:
         """Return the file as the core opens it."""
-        return _core.ListedFile(self.path, self.core_tag)
+        return _core.read.ListedFile(self.path, self.core_tag)
 
     def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
         """Fill an array with the bytes from `offset` on; see `SourceFile`."""
-        _core.File(self.path, self.core_tag).read_into(offset, out)
+        _core.read.File(self.path, self.core_tag).read_into(offset, out)
 
     def check_unchanged(self) -> None:
         """Raise StaleError if the file is not the one that was listed."""
-        _core.File(self.path, self.core_tag)
+        _core.read.File(self.path, self.core_tag)
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
 
 def join_pieces(
     files: Sequence[LocalFile], pieces: NDArray[np.uint64], *, mapped: bool = False
-) -> _core.Extents:
+) -> _core.read.Extents:
     """Return pieces of files as one run of bytes that the core reads, or maps into memory.
 
     Parameters
@@ -201,7 +201,9 @@ def join_pieces(
         File number, byte where it begins, and size in bytes.
     """
     numbers, offsets, sizes = np.ascontiguousarray(pieces.T)
-    return _core.Extents([file.listed() for file in files], numbers, offsets, sizes, mapped)
+    return _core.read.Extents(
+        [file.listed() for file in files], numbers, offsets, sizes, mapped
+    )
 
 
 def are_local(files: Sequence[SourceFile]) -> TypeGuard[Sequence[LocalFile]]:

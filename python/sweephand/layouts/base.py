@@ -80,22 +80,22 @@ class Layout:
         """How long sequences may be; None: as long as they like."""
         return None
 
-    def settle(self, corpus: _core.Corpus) -> Self:
+    def settle(self, corpus: _core.index.Corpus) -> Self:
         """Return the layout with everything decided that follows from the lengths."""
         return self
 
-    def assemble_options(self) -> _core.AssembleOptions:
+    def assemble_options(self) -> _core.engine.AssembleOptions:
         """Return how minibatches lie in memory."""
-        return _core.AssembleOptions(_core.Form.RAGGED, False, 1, False)
+        return _core.engine.AssembleOptions(_core.engine.Form.RAGGED, False, 1, False)
 
     def make_planner(
         self,
-        timeline: _core.Timeline,
+        timeline: _core.order.Timeline,
         limit: int,
         *,
         crosses_sweeps: bool = True,
         balance_samples: bool = False,
-    ) -> _core.Planner:
+    ) -> _core.compose.Planner:
         """Return what says which sequences make up each minibatch.
 
         Parameters
@@ -107,7 +107,7 @@ class Layout:
         crosses_sweeps, balance_samples : bool
             Of layouts whose minibatches are as many whole sequences as fit.
         """
-        return _core.FitPlanner(timeline, limit, crosses_sweeps, balance_samples)
+        return _core.compose.FitPlanner(timeline, limit, crosses_sweeps, balance_samples)
 
     def num_cells(self, minibatch_size_in_samples: int) -> int:
         """Return how many cells a minibatch of a size has at most, as far as that is known."""

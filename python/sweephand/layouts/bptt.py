@@ -37,20 +37,20 @@ class TruncatedBPTT(Layout):
     def __post_init__(self) -> None:
         check_int("length", self.length, 1, 2**31)
 
-    def assemble_options(self) -> _core.AssembleOptions:
+    def assemble_options(self) -> _core.engine.AssembleOptions:
         """Return how minibatches lie in memory."""
-        return _core.AssembleOptions(_core.Form.ROWS, False, 1, False)
+        return _core.engine.AssembleOptions(_core.engine.Form.ROWS, False, 1, False)
 
     def make_planner(
         self,
-        timeline: _core.Timeline,
+        timeline: _core.order.Timeline,
         limit: int,
         *,
         crosses_sweeps: bool = True,
         balance_samples: bool = False,
-    ) -> _core.Planner:
+    ) -> _core.compose.Planner:
         """Return what says which sequences make up each minibatch."""
-        return _core.BpttPlanner(timeline, self.length, limit)
+        return _core.compose.BpttPlanner(timeline, self.length, limit)
 
     def num_cells(self, minibatch_size_in_samples: int) -> int:
         """Return how many cells a minibatch of a size has at most."""

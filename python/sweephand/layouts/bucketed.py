@@ -112,28 +112,32 @@ class Bucketed(GapLayout):
         """How many numbers a state has of progress: one for each bucket."""
         return len(self.boundaries)
 
-    def settle(self, corpus: _core.Corpus) -> Self:
+    def settle(self, corpus: _core.index.Corpus) -> Self:
         """Return the layout with its boundaries chosen."""
         if self.boundaries != "auto":
             return self
         num_buckets = self.num_buckets or DEFAULT_NUM_BUCKETS
-        boundaries = _core.best_boundaries(_core.count_sizes(corpus), num_buckets)
+        boundaries = _core.compose.best_boundaries(
+            _core.compose.count_sizes(corpus), num_buckets
+        )
         return replace(self, boundaries=boundaries, num_buckets=None)
 
-    def assemble_options(self) -> _core.AssembleOptions:
+    def assemble_options(self) -> _core.engine.AssembleOptions:
         """Return how minibatches lie in memory."""
-        return _core.AssembleOptions(_core.Form.PADDED, self.side == "left", 1, False)
+        return _core.engine.AssembleOptions(
+            _core.engine.Form.PADDED, self.side == "left", 1, False
+        )
 
     def make_planner(
         self,
-        timeline: _core.Timeline,
+        timeline: _core.order.Timeline,
         limit: int,
         *,
         crosses_sweeps: bool = True,
         balance_samples: bool = False,
-    ) -> _core.Planner:
+    ) -> _core.compose.Planner:
         """Return what says which sequences make up each minibatch."""
-        return _core.BucketedPlanner(
+        return _core.compose.BucketedPlanner(
             timeline, list(map(int, self.boundaries)), self.num_sequences or 0, limit
         )
 

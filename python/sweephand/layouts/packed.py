@@ -71,21 +71,23 @@ class Packed(GapLayout):
             "take longer rows, or split_long='split' or 'drop'",
         )
 
-    def assemble_options(self) -> _core.AssembleOptions:
+    def assemble_options(self) -> _core.engine.AssembleOptions:
         """Return how minibatches lie in memory."""
-        return _core.AssembleOptions(_core.Form.ROWS, False, 1, True)
+        return _core.engine.AssembleOptions(_core.engine.Form.ROWS, False, 1, True)
 
     def make_planner(
         self,
-        timeline: _core.Timeline,
+        timeline: _core.order.Timeline,
         limit: int,
         *,
         crosses_sweeps: bool = True,
         balance_samples: bool = False,
-    ) -> _core.Planner:
+    ) -> _core.compose.Planner:
         """Return what says which sequences make up each minibatch."""
         splits = self.split_long == "split"
-        return _core.PackedPlanner(timeline, self.row_length, self.look_ahead, splits, limit)
+        return _core.compose.PackedPlanner(
+            timeline, self.row_length, self.look_ahead, splits, limit
+        )
 
     def num_cells(self, minibatch_size_in_samples: int) -> int:
         """Return how many cells a minibatch of a size has at most."""

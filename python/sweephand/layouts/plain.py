@@ -50,10 +50,12 @@ class Padded(GapLayout):
         check_side(self.side)
         check_int("multiple_of", self.multiple_of, 1, 2**31)
 
-    def assemble_options(self) -> _core.AssembleOptions:
+    def assemble_options(self) -> _core.engine.AssembleOptions:
         """Return how minibatches lie in memory."""
         left = self.side == "left"
-        return _core.AssembleOptions(_core.Form.PADDED, left, self.multiple_of, False)
+        return _core.engine.AssembleOptions(
+            _core.engine.Form.PADDED, left, self.multiple_of, False
+        )
 
     def padding_growth(self, some_sizes: Callable[[], NDArray[np.uint32]]) -> float:
         """Return about how many cells a sample takes, judging by some sequences' sizes."""

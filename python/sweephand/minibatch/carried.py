@@ -163,5 +163,5 @@ class CarriedIds(SequenceIds):
         raise KeyError(f"the minibatch has no sequence with the id {name!r}")
 
 
-AnyBatch = _core.Batch | CarriedBatch
-AnyStream = _core.StreamBatch | CarriedStream
+AnyBatch = _core.engine.Batch | CarriedBatch
+AnyStream = _core.engine.StreamBatch | CarriedStream

@@ -23,7 +23,7 @@ class PlannedMinibatch:
     [(0, ['array__0', 'array__1']), (7, ['array__2'])]
     """
 
-    def __init__(self, plan: _core.Plan, ids: SequenceIds) -> None:
+    def __init__(self, plan: _core.compose.Plan, ids: SequenceIds) -> None:
         self._plan = plan
         self._ids = ids
 
@@ -70,7 +70,7 @@ class PlannedMinibatch:
         return self._plan.num_rows, self._plan.row_length
 
     @property
-    def next_position(self) -> _core.Position:
+    def next_position(self) -> _core.compose.Position:
         """Where the minibatch after it begins."""
         return self._plan.next
 

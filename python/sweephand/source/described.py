@@ -32,7 +32,7 @@ class Described(str):
     def of(cls, parts: Sequence[str], words: str | None = None, room: int = _ROOM) -> Self:
         """Describe by parts, as they are if they are short; else by as many words as fit."""
         whole = " ".join(parts)
-        digest = _core.Digest()
+        digest = _core.base.Digest()
         for part in parts:
             encoded = os.fsencode(part)
             digest.update(len(encoded).to_bytes(8, "little") + encoded)
@@ -66,13 +66,13 @@ def room_beside(num_progress: int) -> int:
     return _ROOM + max(0, _MOST_PROGRESS - num_progress) * 5 // 2
 
 
-def describe_sizes(corpus: _core.Corpus) -> Described:
+def describe_sizes(corpus: _core.index.Corpus) -> Described:
     """Describe the sizes of all sequences."""
     words = f"{corpus.num_sequences} sequences, {corpus.num_samples} samples"
     return Described.by_digest(words, corpus.fingerprint_sizes())
 
 
-def describe_chunks(corpus: _core.Corpus) -> Described:
+def describe_chunks(corpus: _core.index.Corpus) -> Described:
     """Describe the chunk table."""
     return Described.by_digest(f"{corpus.num_chunks} chunks", corpus.fingerprint_chunks())
 

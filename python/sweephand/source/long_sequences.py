@@ -22,7 +22,7 @@ class LongSequences:
 
 
 def treat_long(
-    layout: Layout, joined: Joined, corpus: _core.Corpus
+    layout: Layout, joined: Joined, corpus: _core.index.Corpus
 ) -> tuple[Joined, LongSequences]:
     """Return the corpus that the layout serves, and what became of long sequences.
 
@@ -34,7 +34,7 @@ def treat_long(
     limit = layout.length_limit
     if limit is None:
         return joined, LongSequences()
-    found = _core.find_long(corpus, limit.longest)
+    found = _core.index.find_long(corpus, limit.longest)
     if found.num_sequences == 0:
         return joined, LongSequences()
     counts = (found.num_sequences, found.num_samples)

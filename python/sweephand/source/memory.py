@@ -26,7 +26,7 @@ class MemoryNeed:
     """
 
     opened: Joined
-    corpus: _core.Corpus
+    corpus: _core.index.Corpus
     layout: Layout
     largest_chunk_samples: int
     window_chunks: int

@@ -54,7 +54,7 @@ class SizeSchedule(Protocol):
 class Elsewhere(Protocol):
     """What knows of other processes that deliver a source's minibatches."""
 
-    def position(self) -> _core.Position | None:
+    def position(self) -> _core.compose.Position | None:
         """Return where the next minibatch begins, or None if the source itself knows.
 
         Raises
@@ -63,10 +63,10 @@ class Elsewhere(Protocol):
             If nobody can know.
         """
 
-    def come_back(self) -> _core.Position | None:
+    def come_back(self) -> _core.compose.Position | None:
         """Return the same, and leave it to the source from now on."""
 
-    def move(self, position: _core.Position) -> None:
+    def move(self, position: _core.compose.Position) -> None:
         """Begin at another place."""
 
 
@@ -214,9 +214,9 @@ class MinibatchSource:
             sizing, self._corpus = self._opened.measure(size_stream)
         self._layout = self._layout.settle(self._corpus)
         self._window = window.for_corpus(self._opened.resident)
-        self._timeline = _core.Timeline(
+        self._timeline = _core.order.Timeline(
             corpus=self._corpus,
-            settings=_core.OrderSettings(
+            settings=_core.order.OrderSettings(
                 seed=randomization_seed,
                 num_lanes=self._num_lanes,
                 window_chunks=self._window.chunks,
@@ -236,7 +236,7 @@ class MinibatchSource:
         self._sizes_known = sizing.fingerprinted
         self._limit = limits.in_samples(self._corpus.num_samples)
         self._end = min(self._limit, END_OF_TIME)
-        self._last_request: tuple[tuple[int, int, int], _core.Request] | None = None
+        self._last_request: tuple[tuple[int, int, int], _core.compose.Request] | None = None
         self._state = self._state_at_start()
         self._closed = False
         self._turns = self._opened.turns
@@ -315,25 +315,27 @@ class MinibatchSource:
                 return
             yield minibatch
 
-    def _next_of(self, request: _core.Request) -> tuple[Minibatch, _core.Position]:
+    def _next_of(
+        self, request: _core.compose.Request
+    ) -> tuple[Minibatch, _core.compose.Position]:
         """Return the next minibatch, and where the one after it begins."""
         batch = self._live_engine().next(request)
         minibatch = Minibatch(batch, self._keys, self._layout, self._opened.ids)
         return minibatch, batch.next_position
 
-    def _go_to(self, position: _core.Position) -> None:
+    def _go_to(self, position: _core.compose.Position) -> None:
         """Go to where a plan said that a minibatch begins."""
         engine = self._own_engine()
         engine.resume(position)
         if self._elsewhere is not None:
             self._elsewhere.move(engine.position)
 
-    def _state_at(self, position: _core.Position) -> dict[str, Any]:
+    def _state_at(self, position: _core.compose.Position) -> dict[str, Any]:
         return replace(
             self._state, position=position.time, progress=position.progress
         ).to_dict()
 
-    def _position(self) -> _core.Position:
+    def _position(self) -> _core.compose.Position:
         """Return where the next minibatch begins."""
         told = None if self._elsewhere is None else self._elsewhere.position()
         return self._engine.position if told is None else told
@@ -352,7 +354,7 @@ class MinibatchSource:
     @current_position.setter
     def current_position(self, time: int) -> None:
         check_int("current_position", time, 0, MAX_TIME)
-        self._go_to(_core.Position(time, []))
+        self._go_to(_core.compose.Position(time, []))
 
     def get_checkpoint_state(self) -> dict[str, Any]:
         """Return where the source stands: JSON of under 1 kB, for any number of workers."""
@@ -370,7 +372,7 @@ class MinibatchSource:
         found = State.from_dict(state)
         found.check_same_order(self._state)
         try:
-            self._go_to(_core.Position(found.position, found.progress))
+            self._go_to(_core.compose.Position(found.position, found.progress))
         except ValueError as error:
             raise StateError(f"the state is of no place in this order: {error}") from None
 
@@ -612,7 +614,7 @@ class MinibatchSource:
         """Close the source."""
         self.close()
 
-    def _live_engine(self) -> _core.Engine:
+    def _live_engine(self) -> _core.engine.Engine:
         """Return the engine, standing behind what other processes have delivered."""
         engine = self._own_engine()
         told = None if self._elsewhere is None else self._elsewhere.come_back()
@@ -620,7 +622,7 @@ class MinibatchSource:
             engine.resume(told)
         return engine
 
-    def _own_engine(self) -> _core.Engine:
+    def _own_engine(self) -> _core.engine.Engine:
         """Return the engine; in a forked child a new one, as its threads are not there."""
         if self._closed:
             raise RuntimeError("the source is closed")
@@ -632,7 +634,7 @@ class MinibatchSource:
             self._engine.resume(position)
         return self._engine
 
-    def _make_planner(self) -> _core.Planner:
+    def _make_planner(self) -> _core.compose.Planner:
         return self._layout.make_planner(
             self._timeline,
             self._end,
@@ -640,14 +642,14 @@ class MinibatchSource:
             balance_samples=self._balance == "samples",
         )
 
-    def _make_engine(self) -> _core.Engine:
+    def _make_engine(self) -> _core.engine.Engine:
         specs = []
         size_stream = _size_stream(self._infos)
         for (member, column), info in zip(self._opened.places, self._infos, strict=True):
             dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
             pad_value = 0 if info.is_bytes else self._layout.pad_value_of(info.name)
             specs.append(
-                _core.StreamSpec(
+                _core.engine.StreamSpec(
                     name=info.name,
                     member=member,
                     column=column,
@@ -662,18 +664,20 @@ class MinibatchSource:
                     pad_value=pad_element(info.name, dtype, pad_value).tobytes(),
                 )
             )
-        assembler = _core.Assembler(
+        assembler = _core.engine.Assembler(
             self._opened.members,
             specs,
             self._layout.assemble_options(),
             self._num_threads > 0,
             self._ledger.report_by(self._opened.ids),
         )
-        return _core.Engine(self._make_planner(), assembler, self._num_threads, self._prefetch)
+        return _core.engine.Engine(
+            self._make_planner(), assembler, self._num_threads, self._prefetch
+        )
 
     _crosses_sweeps = True
 
-    def _request(self, size: int, workers: int, rank: int) -> _core.Request:
+    def _request(self, size: int, workers: int, rank: int) -> _core.compose.Request:
         """Return the request, checked if it is not the last one again."""
         key = (size, workers, rank)
         last = self._last_request  # read once: another thread may ask too
@@ -690,7 +694,7 @@ class MinibatchSource:
         rank: int,
         num_skipped: int = 0,
         crosses_sweeps: bool = True,
-    ) -> _core.Request:
+    ) -> _core.compose.Request:
         check_int("num_data_partitions", workers, 1, 2**31)
         check_int("partition_index", rank, 0, workers)
         by_lanes = self._randomize and self._layout.shares_by_lanes
@@ -709,7 +713,7 @@ class MinibatchSource:
                     f"{self._memory_limit}; lower the size, window or prefetch"
                 )
         samples = 2**64 - 1 if size == FULL_DATA_SWEEP else size
-        return _core.Request(samples, workers, rank, num_skipped, crosses_sweeps)
+        return _core.compose.Request(samples, workers, rank, num_skipped, crosses_sweeps)
 
     def _last_size(self) -> int:
         """Return the size that was asked for last; 1 where it does not matter."""
@@ -754,7 +758,7 @@ def _remake(
 ) -> MinibatchSource:
     source = kind.__new__(kind)
     MinibatchSource.__init__(source, **arguments)
-    source._engine.resume(_core.Position(time, progress))
+    source._engine.resume(_core.compose.Position(time, progress))
     return source
 
 

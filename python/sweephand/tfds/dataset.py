@@ -145,16 +145,16 @@ class Dataset(Deserializer):
         counts = np.diff(starts).astype(np.uint64)
         is_local = are_local(files.files)
 
-        def load(chunk: int) -> _core.Chunk:
+        def load(chunk: int) -> _core.read.Chunk:
             return reader.fetch(np.arange(*starts[chunk : chunk + 2], dtype=np.uint64))
 
         names = [
             f"{self._ids.of(number, 0)}+{row.take}"
             for number, row in enumerate(self._order.rows)
         ]
-        by_chunk = _core.CallbackDeserializer(load)
+        by_chunk = _core.read.CallbackDeserializer(load)
         return Opened(
-            core=_core.FetchingDeserializer(reader.fetch) if is_local else by_chunk,
+            core=_core.read.FetchingDeserializer(reader.fetch) if is_local else by_chunk,
             streams=infos,
             chunk_sequences=counts,
             size_by=lambda stream: _one_each(stream, counts),
@@ -193,7 +193,7 @@ def _one_each(stream: str | None, counts: NDArray[np.uint64]) -> Sizing:
         raise ValueError(
             f"every example of a TFDS folder is one sample; {stream!r} cannot define the size"
         )
-    return Sizing(_core.CommonSize(1), counts)
+    return Sizing(_core.index.CommonSize(1), counts)
 
 
 class _Ids(SequenceIds):

@@ -64,7 +64,7 @@ class ExampleReader:
         numbers = {path: number for number, path in enumerate(files.paths)}
         self._row_files = np.array([numbers[row.filename] for row in rows], np.int64)
 
-    def fetch(self, numbers: NDArray[np.uint64]) -> _core.Chunk:
+    def fetch(self, numbers: NDArray[np.uint64]) -> _core.read.Chunk:
         """Return the examples with these numbers; damaged ones are skipped in the budget."""
         columns, wrong = self.read(numbers.astype(np.int64))
         for error in wrong.values():

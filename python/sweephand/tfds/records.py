@@ -87,7 +87,7 @@ class RecordFiles:
         sizes = self._ends[places + 1] - begins
         if self._extents is None:
             return self._fetch(files, begins, sizes), begins
-        records = _core.empty_bytes(int(sizes.sum()) + PADDING)
+        records = _core.read.empty_bytes(int(sizes.sum()) + PADDING)
         content = records[: records.size - PADDING]
         self._extents.gather(self._file_begins[files] + begins, sizes, content)
         return records, begins
@@ -125,7 +125,7 @@ def _load_index(split: StoredSplit, keep: Keep) -> Index:
 
 def _find_frames(file: SourceFile, advance: Advance) -> Scan:
     """Find where the records of a file begin; only heads are read where records are long."""
-    finder = _core.FrameFinder(file.path)
+    finder = _core.formats.FrameFinder(file.path)
     window = _LOCAL_WINDOW if isinstance(file, LocalFile) else _REMOTE_WINDOW
     at = 0
     while finder.wanted < file.size:

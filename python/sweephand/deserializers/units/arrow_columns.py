@@ -237,7 +237,7 @@ def _offsets(array: Any, wide: bool, end: int) -> NDArray[np.int64]:
     begins = stored[array.offset :][: len(array) + 1].astype(np.int64)
     if len(begins) <= len(array) or begins[0] < 0 or begins[-1] > end:
         raise ValueError("offsets reach beyond the data")
-    _core.check_offsets(begins - begins[0], int(begins[-1] - begins[0]))
+    _core.index.check_offsets(begins - begins[0], int(begins[-1] - begins[0]))
     return begins
 
 

@@ -195,7 +195,7 @@ class IndexedDeserializer(Deserializer):
         loader = _Loader(self, rows, kinds, ledger)
         names = None if self.ids is None else names_of_rows(self, self.ids, rows)
         return Opened(
-            core=_core.CallbackDeserializer(loader.load),
+            core=_core.read.CallbackDeserializer(loader.load),
             streams=infos,
             chunk_sequences=rows.chunk_sequences,
             size_by=rows.size_by,
@@ -307,7 +307,7 @@ class _Loader:
         self._kinds = kinds
         self._ledger = ledger
 
-    def load(self, chunk: int) -> _core.Chunk:
+    def load(self, chunk: int) -> _core.read.Chunk:
         """Return a chunk; what is found to be damaged only now is skipped within the budget."""
         first, end = self._rows.chunk_units[chunk : chunk + 2].tolist()
         parts: list[list[ColumnData]] = []

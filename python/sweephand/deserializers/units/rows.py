@@ -88,13 +88,13 @@ class Rows:
         """Return the sizes of all sequences, in samples of a stream; None: of the longest."""
         sizes = self._sizes(stream)
         if sizes is None:
-            return Sizing(_core.CommonSize(1), self.chunk_sequences)
+            return Sizing(_core.index.CommonSize(1), self.chunk_sequences)
         if self.stored is not None:
             sizes = sizes[self.stored.numbers]
         samples = sum_chunks(sizes, offsets_of(self.chunk_sequences.astype(np.int64)))
         if sizes.min() == sizes.max():
-            return Sizing(_core.CommonSize(int(sizes[0])), samples)
-        return Sizing(_core.StoredSizes(sizes), samples)
+            return Sizing(_core.index.CommonSize(int(sizes[0])), samples)
+        return Sizing(_core.index.StoredSizes(sizes), samples)
 
     @property
     def sample_bytes(self) -> float:

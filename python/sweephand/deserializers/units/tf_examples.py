@@ -12,13 +12,13 @@ from sweephand import _core
 from sweephand.corpus.columns import ColumnData, spread
 from sweephand.errors import DataError
 
-PADDING = _core.EXAMPLE_PADDING
+PADDING = _core.formats.EXAMPLE_PADDING
 """Bytes behind records that the decoder may read."""
 
 KINDS = {
-    _core.FeatureKind.int64: "int64",
-    _core.FeatureKind.float: "float32",
-    _core.FeatureKind.bytes: "bytes",
+    _core.formats.FeatureKind.int64: "int64",
+    _core.formats.FeatureKind.float: "float32",
+    _core.formats.FeatureKind.bytes: "bytes",
 }
 _KIND_OF = {name: kind for kind, name in KINDS.items()}
 _MOST_ITEMS = 2**62
@@ -48,9 +48,9 @@ class ExampleField:
     shape: tuple[int, ...] = ()
     is_ragged: bool = True
 
-    def to_core(self) -> _core.ExampleStream:
+    def to_core(self) -> _core.formats.ExampleStream:
         """Return what the core decodes."""
-        return _core.ExampleStream(
+        return _core.formats.ExampleStream(
             key=self.key,
             kind=_KIND_OF[self.dtype],
             sample_elements=int(np.prod(self.shape, dtype=np.int64)),
@@ -91,8 +91,8 @@ def decode_examples(
     DataError
         If the frame of a record is damaged.
     """
-    ledger = _core.Ledger(_MOST_ITEMS)
-    found = _core.decode_records(
+    ledger = _core.formats.Ledger(_MOST_ITEMS)
+    found = _core.formats.decode_records(
         [field.to_core() for field in fields],
         records,
         file,

@@ -73,8 +73,10 @@ class TokenFiles:
         column = ColumnData(None, self.dtype, (), int(self.offsets[-1]), self.offsets)
         starts = self._chunk_starts()
         is_local = are_local(self.files)
-        core: _core.Deserializer = _core.CallbackDeserializer(partial(self._load, starts))
-        chunked: _core.Deserializer | None = None
+        core: _core.read.Deserializer = _core.read.CallbackDeserializer(
+            partial(self._load, starts)
+        )
+        chunked: _core.read.Deserializer | None = None
         if is_local:
             in_files = replace(column, extents=self._extents())
             core, by_chunk = read_in_place([in_files], starts, self.skipped)
@@ -99,11 +101,11 @@ class TokenFiles:
         begins = self.offsets[:-1]
         return np.unique(np.append(np.searchsorted(begins, marks), len(begins)))
 
-    def _extents(self) -> _core.Extents:
+    def _extents(self) -> _core.read.Extents:
         local = [file for file in self.files if isinstance(file, LocalFile)]
         return join_pieces(local, self.pieces, mapped=self.mapped)
 
-    def _load(self, starts: NDArray[np.int64], chunk: int) -> _core.Chunk:
+    def _load(self, starts: NDArray[np.int64], chunk: int) -> _core.read.Chunk:
         """Load a chunk of objects in stores."""
         first, end = starts[chunk : chunk + 2].tolist()
         offsets = self.offsets[first : end + 1] - self.offsets[first]

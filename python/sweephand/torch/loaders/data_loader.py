@@ -80,7 +80,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             )
         super().__init__(dataset, batch_size=None, collate_fn=_as_it_is, **options)
         # Where the items begin that were read ahead, and where the next one does.
-        self._places: deque[_core.Position] = deque(maxlen=1 + read_ahead)
+        self._places: deque[_core.compose.Position] = deque(maxlen=1 + read_ahead)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         source, place = self.dataset.source, self.dataset._place
@@ -100,7 +100,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                         "the source was moved, or iterated over otherwise, while processes of "
                         "this loader deliver its minibatches; begin a new iteration"
                     )
-                item, position = item.item, _core.Position(*item.position)
+                item, position = item.item, _core.compose.Position(*item.position)
                 place.tell(position)
             else:
                 position = source._position()
@@ -125,7 +125,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         finally:
             self.dataset._counted = False
 
-    def _trained(self) -> _core.Position:
+    def _trained(self) -> _core.compose.Position:
         position = self.dataset.source._position()
         if self._places and _same(self._places[-1], position):
             return self._places[0]
@@ -136,5 +136,5 @@ def _as_it_is(item: Any) -> Any:
     return item
 
 
-def _same(one: _core.Position, other: _core.Position) -> bool:
+def _same(one: _core.compose.Position, other: _core.compose.Position) -> bool:
     return (one.time, one.progress) == (other.time, other.progress)

@@ -28,7 +28,7 @@ class Place:
     """
 
     def __init__(self) -> None:
-        self._told: _core.Position | None = None
+        self._told: _core.compose.Position | None = None
         self._has_begun = False  # this process, to deliver
         self._share_anew()
 
@@ -53,7 +53,7 @@ class Place:
     def _is_known(self) -> bool:
         return self._told is not None or int(self._shared[_LAST_BEGUN]) != 1 + self._placings
 
-    def position(self) -> _core.Position | None:
+    def position(self) -> _core.compose.Position | None:
         """Return where the next minibatch begins, or None if the source itself knows.
 
         Raises
@@ -66,13 +66,13 @@ class Place:
             raise RuntimeError(_UNKNOWN)
         return self._told
 
-    def come_back(self) -> _core.Position | None:
+    def come_back(self) -> _core.compose.Position | None:
         """Return the same, and leave it to the source from now on."""
         position = self.position()
         self._told = None
         return position
 
-    def move(self, position: _core.Position) -> None:
+    def move(self, position: _core.compose.Position) -> None:
         """Begin at another place, also where processes deliver that were started before."""
         count = len(position.progress)
         if count > _MOST_PROGRESS:
@@ -86,15 +86,17 @@ class Place:
         self._shared[_PROGRESS : _PROGRESS + count] = progress
         self._shared[_PLACINGS] = self._placings
 
-    def tell(self, position: _core.Position) -> None:
+    def tell(self, position: _core.compose.Position) -> None:
         """Say that what is before `position` was consumed."""
         self._told = position
 
-    def is_told(self, position: _core.Position) -> bool:
+    def is_told(self, position: _core.compose.Position) -> bool:
         """Whether it was this object that was told last."""
         return self._told is position
 
-    def begin(self, process: int, *, counted: bool, restored: bool) -> _core.Position | None:
+    def begin(
+        self, process: int, *, counted: bool, restored: bool
+    ) -> _core.compose.Position | None:
         """Return where a process begins to deliver, or None: where its copy of the source is.
 
         Parameters
@@ -126,10 +128,10 @@ class Place:
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_told": None}  # the source that goes with it stands there
 
-    def _placed(self) -> _core.Position:
+    def _placed(self) -> _core.compose.Position:
         count = int(self._shared[_COUNT])
         progress = self._shared[_PROGRESS : _PROGRESS + count].tolist()
-        return _core.Position(int(self._shared[_TIME]), progress)
+        return _core.compose.Position(int(self._shared[_TIME]), progress)
 
     @property
     def _begun(self) -> torch.Tensor:

@@ -98,7 +98,7 @@ class Adam(HasBetas, HasEpsilon, Learner):
 
     def _rule(self, beta_1: float, beta_2: float, left: float) -> Rule:
         """Return the rule; `left` is what is left of the zeros of the mean square."""
-        return _core.Adam(beta_1, beta_2, self.epsilon, 1.0 / math.sqrt(1.0 - left))
+        return _core.train.Adam(beta_1, beta_2, self.epsilon, 1.0 / math.sqrt(1.0 - left))
 
 
 class AdamW(Adam):
@@ -137,7 +137,7 @@ class AdaMax(Adam):
     _MOMENTS: ClassVar[tuple[str, ...]] = ("mean", "largest")
 
     def _rule(self, beta_1: float, beta_2: float, left: float) -> Rule:
-        return _core.AdaMax(beta_1, beta_2, self.epsilon)
+        return _core.train.AdaMax(beta_1, beta_2, self.epsilon)
 
 
 class AdaGrad(HasEpsilon, Learner):
@@ -182,7 +182,7 @@ class AdaGrad(HasEpsilon, Learner):
     def _rules(
         self, members: list[int], num_samples: int
     ) -> Iterator[tuple[Rule, float, list[int]]]:
-        yield _core.AdaGrad(self.epsilon), 1.0, members
+        yield _core.train.AdaGrad(self.epsilon), 1.0, members
 
 
 class RMSProp(HasEpsilon, Learner):
@@ -240,7 +240,7 @@ class RMSProp(HasEpsilon, Learner):
     ) -> Iterator[tuple[Rule, float, list[int]]]:
         rho = self.pace.decay(self.rho, num_samples)
         momentum = self.pace.decay(self.momentum, num_samples)
-        yield _core.RmsProp(rho, momentum, self.epsilon), 1.0, members
+        yield _core.train.RmsProp(rho, momentum, self.epsilon), 1.0, members
 
 
 class AdaDelta(HasEpsilon, Learner):
@@ -292,4 +292,4 @@ class AdaDelta(HasEpsilon, Learner):
         self, members: list[int], num_samples: int
     ) -> Iterator[tuple[Rule, float, list[int]]]:
         rho = self.pace.decay(self.rho, num_samples)
-        yield _core.AdaDelta(rho, self.epsilon), 1.0, members
+        yield _core.train.AdaDelta(rho, self.epsilon), 1.0, members

@@ -142,7 +142,7 @@ def look(
     """
     if in_place:
         _check_apart(names, gradients)
-    pass_over = _core.unscale if in_place else _core.examine
+    pass_over = _core.train.unscale if in_place else _core.train.examine
     counts = pass_over(gradients, scale, num_threads, False)
     return ArrayFindings(names, sum(gradient.size for gradient in gradients), *counts)
 

@@ -18,15 +18,15 @@ from sweephand.train.learners.pace import Pace, read_value, schedule_state
 from sweephand.train.schedules import Schedule
 
 Rule: TypeAlias = (
-    _core.Sgd
-    | _core.Momentum
-    | _core.Nesterov
-    | _core.Lion
-    | _core.Adam
-    | _core.AdaMax
-    | _core.AdaGrad
-    | _core.RmsProp
-    | _core.AdaDelta
+    _core.train.Sgd
+    | _core.train.Momentum
+    | _core.train.Nesterov
+    | _core.train.Lion
+    | _core.train.Adam
+    | _core.train.AdaMax
+    | _core.train.AdaGrad
+    | _core.train.RmsProp
+    | _core.train.AdaDelta
 )
 
 logger = logging.getLogger("sweephand")
@@ -193,7 +193,7 @@ class Learner:
         rate = self.pace.rate(num_samples)
         decay = 1.0 - rate * self.weight_decay
         for rule, correction, members in self._rules(list(gradients), num_samples):
-            step = _core.Step(factor, decay, rate * correction, self._num_threads)
+            step = _core.train.Step(factor, decay, rate * correction, self._num_threads)
             self._apply(rule, step, members, gradients)
         self.pace.advance(num_samples, sweeps_ended, applied=True)
 
@@ -353,13 +353,17 @@ class Learner:
         raise NotImplementedError
 
     def _apply(
-        self, rule: Rule, step: _core.Step, members: list[int], gradients: dict[int, Array]
+        self,
+        rule: Rule,
+        step: _core.train.Step,
+        members: list[int],
+        gradients: dict[int, Array],
     ) -> None:
         weights = [self._weights[i] for i in members]
         moments = [[arrays[i] for i in members] for arrays in self._moments.values()]
         first, second, *_ = [*moments, weights, weights]
         images = [self._images[i] for i in members]
-        _core.update(
+        _core.train.update(
             rule, step, weights, images, [gradients[i] for i in members], first, second
         )
 

@@ -29,7 +29,7 @@ class SGD(Learner):
     def _rules(
         self, members: list[int], num_samples: int
     ) -> Iterator[tuple[Rule, float, list[int]]]:
-        yield _core.Sgd(), 1.0, members
+        yield _core.train.Sgd(), 1.0, members
 
 
 class MomentumSGD(Learner):
@@ -52,7 +52,9 @@ class MomentumSGD(Learner):
 
     HYPERPARAMETERS: ClassVar[tuple[str, ...]] = (*Learner.HYPERPARAMETERS, "momentum")
     _MOMENTS: ClassVar[tuple[str, ...]] = ("velocity",)
-    _RULE: ClassVar[type[_core.Momentum] | type[_core.Nesterov]] = _core.Momentum
+    _RULE: ClassVar[type[_core.train.Momentum] | type[_core.train.Nesterov]] = (
+        _core.train.Momentum
+    )
 
     momentum: float | Schedule[float]
 
@@ -82,7 +84,7 @@ class Nesterov(MomentumSGD):
     See `MomentumSGD` for the parameters.
     """
 
-    _RULE = _core.Nesterov
+    _RULE = _core.train.Nesterov
 
 
 class Lion(HasBetas, Learner):
@@ -129,4 +131,4 @@ class Lion(HasBetas, Learner):
     ) -> Iterator[tuple[Rule, float, list[int]]]:
         beta_1 = self.pace.decay(self.beta_1, num_samples)
         beta_2 = self.pace.decay(self.beta_2, num_samples)
-        yield _core.Lion(beta_1, beta_2), 1.0, members
+        yield _core.train.Lion(beta_1, beta_2), 1.0, members

@@ -1,0 +1,95 @@
+from __future__ import annotations
+import collections.abc
+import typing
+import typing_extensions
+__all__: list[str] = ['Digest', 'ElementType', 'derive_key']
+class ElementType:
+    """
+    Members:
+    
+      opaque
+    
+      bool_
+    
+      int8
+    
+      int16
+    
+      int32
+    
+      int64
+    
+      uint8
+    
+      uint16
+    
+      uint32
+    
+      uint64
+    
+      float16
+    
+      bfloat16
+    
+      float32
+    
+      float64
+    """
+    __members__: typing.ClassVar[dict[str, ElementType]]
+    bfloat16: typing.ClassVar[ElementType]
+    bool_: typing.ClassVar[ElementType]
+    float16: typing.ClassVar[ElementType]
+    float32: typing.ClassVar[ElementType]
+    float64: typing.ClassVar[ElementType]
+    int16: typing.ClassVar[ElementType]
+    int32: typing.ClassVar[ElementType]
+    int64: typing.ClassVar[ElementType]
+    int8: typing.ClassVar[ElementType]
+    opaque: typing.ClassVar[ElementType]
+    uint16: typing.ClassVar[ElementType]
+    uint32: typing.ClassVar[ElementType]
+    uint64: typing.ClassVar[ElementType]
+    uint8: typing.ClassVar[ElementType]
+    @typing.overload
+    def __eq__(self, other: ElementType) -> bool:
+        ...
+    @typing.overload
+    def __eq__(self, other: typing.Any) -> bool:
+        ...
+    def __getstate__(self) -> int:
+        ...
+    def __hash__(self) -> int:
+        ...
+    def __index__(self) -> int:
+        ...
+    def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __int__(self) -> int:
+        ...
+    @typing.overload
+    def __ne__(self, other: ElementType) -> bool:
+        ...
+    @typing.overload
+    def __ne__(self, other: typing.Any) -> bool:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def __setstate__(self, state: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __str__(self) -> str:
+        ...
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def value(self) -> int:
+        ...
+class Digest:
+    def __init__(self) -> None:
+        ...
+    def hex(self) -> str:
+        ...
+    def update(self, bytes: typing_extensions.Buffer) -> None:
+        ...
+def derive_key(words: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
+    ...
