@@ -32,7 +32,12 @@ void bind_order(py::module_& room) {
 
   py::class_<Timeline, std::shared_ptr<Timeline>>(room, "Timeline")
       .def(py::init<std::shared_ptr<const Corpus>, OrderSettings>(), "corpus"_a, "settings"_a)
-      .def("find", &Timeline::find, "sequence"_a, "sweep"_a, NoGil())
+      .def_property_readonly("block_chunks",
+                             [](const Timeline& self) {
+                               return block_chunks(self.corpus(), self.settings());
+                             })
+      .def("find", &Timeline::find, "sequence"_a, "sweep"_a,
+           py::call_guard<py::gil_scoped_release>())
       .def(
           "sequences",
           [](const std::shared_ptr<Timeline>& self, std::uint64_t start, std::uint64_t stop) {

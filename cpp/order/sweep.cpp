@@ -12,11 +12,14 @@ namespace {
 constexpr std::uint64_t kChunkOrder = 1;  // the purposes of a key: docs/order.md, section 3
 constexpr std::uint64_t kBlockShuffle = 2;
 
+}  // namespace
+
 std::uint64_t block_chunks(const Corpus& corpus, const OrderSettings& settings) {
   const ChunkTable& chunks = corpus.chunks;
   if (!settings.randomize) return corpus.order ? chunks.num_chunks() : 1;
   if (settings.window_chunks != 0) {
-    return std::max<std::uint64_t>(1, settings.window_chunks / settings.num_lanes);
+    return std::clamp<std::uint64_t>(settings.window_chunks / settings.num_lanes, 1,
+                                     chunks.num_chunks());
   }
   if (settings.window_samples != 0) {
     const uint128 wanted = static_cast<uint128>(settings.window_samples) * chunks.num_chunks() /
@@ -25,8 +28,6 @@ std::uint64_t block_chunks(const Corpus& corpus, const OrderSettings& settings) 
   }
   return chunks.num_chunks();
 }
-
-}  // namespace
 
 Sweep::Sweep(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings,
              std::uint64_t number)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-import sweephand.source.source
+import sweephand.source.delivery
 
 TIMEOUT = 60
 
@@ -45,7 +45,7 @@ class Gated(sh.UserDeserializer):
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweephand.source.source, "_CLOSE_SECONDS", 0.3)
+    monkeypatch.setattr(sweephand.source.delivery, "_CLOSE_SECONDS", 0.3)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -67,7 +67,7 @@ def test_closing_does_not_wait_forever_and_names_the_call(
     assert held.tolist() == [0, 1, 2, 3]
 
     deserializer.gate.set()
-    monkeypatch.setattr(sweephand.source.source, "_CLOSE_SECONDS", TIMEOUT)
+    monkeypatch.setattr(sweephand.source.delivery, "_CLOSE_SECONDS", TIMEOUT)
     source.close()  # it ends now, so nothing is said
     with sh.MinibatchSource(deserializer, randomize=False) as again:
         again.restore_from_checkpoint(state)

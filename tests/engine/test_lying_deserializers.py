@@ -17,10 +17,15 @@ from numpy.typing import NDArray
 
 import sweephand as sh
 from sweephand import _core
-from sweephand.corpus.columns import ColumnData, describe_stream, offsets_of
+from sweephand.corpus.chunks import make_chunk
+from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.deserializers.deserializer import Deserializer, Opened, Sizing, make_chunk
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.sizes import Sizing
+from sweephand.deserializers.deserializer import Deserializer
 
 SIZES = [2, 1, 3, 4, 1, 2, 5, 1, 3, 2, 1, 4]
 PER_CHUNK = 3
@@ -137,11 +142,11 @@ class Lying(Deserializer):
     prefix: str = ""
     size_stream: str = "tokens"
 
-    def open(self, ledger: Ledger) -> Opened:
+    def open(self, ledger: Ledger) -> Corpus:
         sizes = np.array(SIZES, np.uint32)
         samples = np.diff(STARTS[::PER_CHUNK]).astype(np.uint64)
         names = [f"{self.prefix}{name}" for name in ("tokens", "bags", "texts")]
-        return Opened(
+        reader = Reader(
             core=_core.read.CallbackDeserializer(partial(load, self.lie)),
             streams=[
                 describe_stream(
@@ -150,11 +155,11 @@ class Lying(Deserializer):
                 for name, column in zip(names, honest(0), strict=True)
             ],
             chunk_sequences=np.full(NUM_CHUNKS, PER_CHUNK, np.uint64),
-            size_by=lambda _: Sizing(_core.index.StoredSizes(sizes), samples),
-            ids=ShardIds([f"{self.prefix}liar"], [0, len(SIZES)]),
-            names=[f"{self.prefix}liar"],
+            measure=lambda: Sizing(_core.index.StoredSizes(sizes), samples),
             resident=False,
         )
+        name = f"{self.prefix}liar"
+        return Corpus([reader], ShardIds([name], [0, len(SIZES)]), [name])
 
 
 def truth(source: sh.MinibatchSource, prefix: str, size: int) -> list[str]:

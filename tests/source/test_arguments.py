@@ -235,9 +235,9 @@ def test_multithreaded_deserializer_is_an_old_name_of_threads(
 ) -> None:
     option = {"multithreaded_deserializer": multithreaded}
     with sh.MinibatchSource(rows(), **option) as source, sh.MinibatchSource(rows()) as other:
-        wanted = 1 if multithreaded is False else other._num_threads
+        wanted = 1 if multithreaded is False else other._settings.threads
         copy = pickle.loads(pickle.dumps(source))
-        assert source._num_threads == copy._num_threads == wanted
+        assert source._settings.threads == copy._settings.threads == wanted
         assert source.next_minibatch(4).ids == copy.next_minibatch(4).ids
     if multithreaded is not None:
         with pytest.raises(ValueError, match="give num_threads alone"):

@@ -25,16 +25,16 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
     name = format_of(arguments.path).name
     ledger = Ledger(_MOST_ERRORS)
-    opened = open_corpus(arguments).open(ledger)
-    if opened.index is None:
+    corpus = open_corpus(arguments).open(ledger)
+    if corpus.index is None:
         screen.text(f"{name} needs no index")
     else:
-        screen.text(f"index: {opened.index}")
+        screen.text(f"index: {corpus.index}")
     for error in ledger.errors:
         screen.text(f"damaged: {error}")
     return {
         "ok": not ledger.errors,
         "format": name,
-        "index": None if opened.index is None else str(opened.index),
+        "index": None if corpus.index is None else str(corpus.index),
         "errors": [str(error) for error in ledger.errors],
     }

@@ -10,103 +10,114 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import offsets_of, ranges
+from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import SequenceIds
+from sweephand.corpus.keep import keep
 from sweephand.corpus.ledger import Ledger
-from sweephand.deserializers.deserializer import Opened, Sizing, Stored, sum_chunks
+from sweephand.corpus.own_order import DerivedOrder
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.sizes import Sizing
+from sweephand.errors import DataError
 
 
-def as_frames(sequences: Opened, ledger: Ledger) -> Opened:
+def frames(sequences: Corpus, ledger: Ledger) -> Corpus:
     """Return the corpus with every sample as its own sequence.
 
     Sequences that do not have the samples that they had when they were measured go into the
-    ledger. Streams of a sequence that differ in length are a DataError when the chunk is
-    loaded: where the data are resident, when the engine is made.
+    ledger, and joined ones whose streams differ in length. Streams of one deserializer that
+    differ in length are a DataError when the chunk is loaded: where the data are resident,
+    when the engine is made.
     """
-    sizing = sequences.size_by(_size_stream(sequences))
-    core = _core.read.FrameDeserializer(
-        sequences.core,
-        [info.name for info in sequences.streams],
-        _stored_corpus(sequences, sizing),
-        ledger.add,
-    )
+    sequences = _of_equal_lengths(sequences, ledger)
+    offsets = _Offsets(sequences)
+    order = sequences.order
+    if order is not None:
+        order = DerivedOrder(order, sequences.num_sequences, offsets.frames_of)
     return replace(
         sequences,
-        stored=None if sequences.stored is None else _frames_of(sequences.stored),
-        core=core,
-        chunk_sequences=sizing.chunk_samples,
-        size_by=lambda _: Sizing(_core.index.CommonSize(1), sizing.chunk_samples),
-        ids=FrameIds(sequences, sizing),
+        readers=[_frames_of(reader, ledger) for reader in sequences.readers],
+        ids=FrameIds(sequences.ids, offsets),
+        chunks=sequences.sizing.chunk_samples,
         keys=None,
+        order=order,
     )
 
 
-def _stored_corpus(sequences: Opened, sizing: Sizing) -> _core.index.Corpus:
-    """Return what the core holds, in its chunks."""
-    stored = sequences.stored
-    if stored is None:
-        return _core.index.Corpus(sequences.chunk_sequences, sizing.chunk_samples, sizing.sizes)
-    counts = stored.chunk_sequences
-    if stored.sizes is None:
-        return _core.index.Corpus(counts, counts, _core.index.CommonSize(1))
-    starts = offsets_of(counts.astype(np.int64))
-    return _core.index.Corpus(
-        counts, sum_chunks(stored.sizes, starts), _core.index.StoredSizes(stored.sizes)
+def _of_equal_lengths(sequences: Corpus, ledger: Ledger) -> Corpus:
+    """Leave out sequences of joined corpora that are not equally long in all of them."""
+    if len(sequences.readers) == 1:
+        return sequences
+    sizes = np.stack([reader.sizes() for reader in sequences.readers])
+    is_equal = (sizes == sizes[0]).all(axis=0)
+    for number in np.flatnonzero(~is_equal).tolist():
+        lengths = ", ".join(map(str, sizes[:, number].tolist()))
+        name = sequences.ids.names(np.array([number], np.uint64))[0]
+        ledger.add(
+            DataError(
+                f"frames need equal lengths; the deserializers have {lengths} samples",
+                sequence=name,
+            )
+        )
+    if not is_equal.any():
+        raise ValueError("nothing is left: no sequence is equally long in all deserializers")
+    return keep(sequences, is_equal)
+
+
+def _frames_of(reader: Reader, ledger: Ledger) -> Reader:
+    corpus, sizing = reader.core_corpus(), reader.sizing
+    numbers = reader.numbers
+    if numbers is not None:
+        offsets = offsets_of(corpus.sizes(0, corpus.num_sequences))
+        numbers = ranges(offsets, numbers.astype(np.int64)).astype(np.uint64)
+    return replace(
+        reader,
+        core=_core.read.FrameDeserializer(
+            reader.core, [info.name for info in reader.streams], corpus, ledger.add
+        ),
+        chunk_sequences=sizing.chunk_samples,
+        measure=lambda: Sizing.one_each(sizing.chunk_samples),
+        numbers=numbers,
+        chunked=None,
     )
 
 
-def _frames_of(stored: Stored) -> Stored:
-    starts = offsets_of(stored.chunk_sequences.astype(np.int64))
-    sizes = np.ones(starts[-1], np.uint32) if stored.sizes is None else stored.sizes
-    offsets = offsets_of(sizes)
-    return Stored(
-        chunk_sequences=np.diff(offsets[starts]).astype(np.uint64),
-        sizes=None,
-        numbers=ranges(offsets, stored.numbers.astype(np.int64)).astype(np.uint64),
-    )
+class _Offsets:
+    """Where the samples of each sequence begin, found when somebody asks."""
 
+    def __init__(self, sequences: Corpus) -> None:
+        self._sequences = sequences
 
-def _size_stream(one: Opened) -> str | None:
-    return next((info.name for info in one.streams if info.defines_mb_size), None)
+    def frames_of(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the numbers of the samples of these sequences."""
+        return ranges(self.offsets, numbers.astype(np.int64)).astype(np.uint64)
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """The first sample of every sequence, and the end."""
+        return offsets_of(self._sequences.core.sizes(0, self._sequences.num_sequences))
 
 
 class FrameIds(SequenceIds):
-    """Ids of samples: ``<id of the sequence>#<sample in it>``.
+    """Ids of samples: ``<id of the sequence>#<sample in it>``."""
 
-    Parameters
-    ----------
-    sequences : Opened
-        The corpus that the samples come from.
-    sizing : Sizing
-        The samples in each of its sequences.
-    """
-
-    def __init__(self, sequences: Opened, sizing: Sizing) -> None:
-        self._sequences = sequences
-        self._sizing = sizing
+    def __init__(self, ids: SequenceIds, offsets: _Offsets) -> None:
+        self._ids = ids
+        self._offsets = offsets
 
     def names(self, numbers: NDArray[np.integer]) -> list[str]:
         """Return the ids of the samples with these numbers in the corpus."""
-        signed = numbers.astype(np.int64)
-        sequence = np.searchsorted(self._offsets, signed, side="right") - 1
-        frames = (signed - self._offsets[sequence]).tolist()
-        names = self._sequences.ids.names(sequence)
-        return [f"{name}#{frame}" for name, frame in zip(names, frames, strict=True)]
+        offsets, signed = self._offsets.offsets, numbers.astype(np.int64)
+        sequence = np.searchsorted(offsets, signed, side="right") - 1
+        places = (signed - offsets[sequence]).tolist()
+        names = self._ids.names(sequence)
+        return [f"{name}#{place}" for name, place in zip(names, places, strict=True)]
 
     def number(self, name: str) -> int:
         """Return the number in the corpus of the sample with this id."""
         sequence, _, text = name.rpartition("#")
         if text.isdecimal() and str(int(text)) == text:
-            number = self._sequences.ids.number(sequence)
-            first, end = int(self._offsets[number]), int(self._offsets[number + 1])
+            number = self._ids.number(sequence)
+            first, end = self._offsets.offsets[number : number + 2].tolist()
             if int(text) < end - first:
-                return first + int(text)
+                return int(first) + int(text)
         raise KeyError(f"no sample has the id {name!r}")
-
-    @cached_property
-    def _offsets(self) -> NDArray[np.int64]:
-        """The first sample of every sequence, and the end; made when an id is asked for."""
-        corpus = _core.index.Corpus(
-            self._sequences.chunk_sequences, self._sizing.chunk_samples, self._sizing.sizes
-        )
-        sizes = corpus.sizes(0, corpus.num_sequences)
-        return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])

@@ -150,6 +150,22 @@ class StreamInfo:
         return f"{self.name}:{self.dtype.name}:{self.shape}:{kind}:{flags}"
 
 
+def size_stream(streams: Iterable[StreamInfo]) -> str | None:
+    """Return the stream that defines the size of sequences; None: the longest does.
+
+    Raises
+    ------
+    ValueError
+        If several say that they do.
+    """
+    chosen = [info.name for info in streams if info.defines_mb_size]
+    if len(chosen) > 1:
+        raise ValueError(
+            f"only one stream can define the minibatch size, got: {', '.join(chosen)}"
+        )
+    return chosen[0] if chosen else None
+
+
 def definitions_of(infos: Iterable[object]) -> StreamDefs:
     """Return the definitions that infos stand for, as CNTK's users list their streams.
 

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.casts import unmasked
 from sweephand.checks import check_int
-from sweephand.corpus.columns import ColumnData, delivered_bytes, describe_stream, make_column
+from sweephand.corpus.chunks import make_chunk
+from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.describe import delivered_bytes, describe_stream
+from sweephand.corpus.given_data import make_column
 from sweephand.corpus.ids import GivenIds, SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamDef, StreamDefs
-from sweephand.deserializers.deserializer import (
-    Deserializer,
-    Opened,
-    chunk_starts,
-    make_chunk,
-    size_columns,
-)
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.sizes import chunk_starts, size_columns
+from sweephand.corpus.streams import StreamDef, StreamDefs, size_stream
+from sweephand.deserializers.deserializer import Deserializer
 
 _CHUNK_BYTES = 8 << 20
 
@@ -110,7 +110,7 @@ class ArrayDeserializer(Deserializer):
                 )
             self._ids = GivenIds(self._given)
 
-    def open(self, ledger: Ledger) -> Opened:
+    def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
         columns = self._columns
         num_sequences = next(iter(columns.values())).num_sequences
@@ -122,17 +122,16 @@ class ArrayDeserializer(Deserializer):
             num_sequences, self._chunk_size or max(1, _CHUNK_BYTES // mean_bytes)
         )
         chunk = make_chunk(list(columns.values()), owned=False)
-        return Opened(
+        reader = Reader(
             core=_core.read.ResidentDeserializer(chunk),
             streams=self._infos,
             chunk_sequences=np.diff(starts).astype(np.uint64),
-            size_by=partial(size_columns, columns, starts),
-            ids=self._ids,
-            names=[self._name],
+            measure=partial(size_columns, columns, starts, size_stream(self._infos)),
             resident=True,
             sample_bytes=delivered / max(1, num_samples),
-            keys=None if self._given is None else self._keys,
         )
+        keys = None if self._given is None else self._keys
+        return Corpus([reader], self._ids, [self._name], keys=keys)
 
     def _keys(self) -> list[str]:
         return [str(key) for key in self._given or []]

@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamDefs
 from sweephand.deserializers.arrow_files import ArrowFiles
 from sweephand.deserializers.arrow_table import ArrowTable
-from sweephand.deserializers.deserializer import Deserializer, Opened
+from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
 from sweephand.files.index_file import Keep, check_keep
@@ -95,7 +96,7 @@ class ArrowDeserializer(Deserializer):
         source, streams, options = self._made_of
         return partial(type(self), **options), (source, streams)
 
-    def open(self, ledger: Ledger) -> Opened:
+    def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
         return self._inner.open(ledger)
 

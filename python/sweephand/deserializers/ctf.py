@@ -10,16 +10,18 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.casts import element_type
 from sweephand.checks import check_int
 from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamDefs, StreamInfo
-from sweephand.deserializers.deserializer import Deserializer, Opened, Sizing, sum_chunks
+from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.units.kept_scans import check_array, require
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
@@ -124,7 +126,7 @@ class CTFDeserializer(Deserializer):
             max_line_bytes=_MAX_LINE_BYTES,
         )
 
-    def open(self, ledger: Ledger) -> Opened:
+    def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         listed = [_look_again(file) for file in self._files]
         index = load_index(
@@ -150,19 +152,22 @@ class CTFDeserializer(Deserializer):
             raise DataError("there is no sequence: the file is empty", listed[0].path)
         names = [file.name for file in listed]
         keys = index.arrays["keys"]
-        return Opened(
+        reader = Reader(
             core=self._make_core(listed, ignored, chunks),
             streams=self._infos,
             chunk_sequences=np.array(chunk_sequences, dtype=np.uint64),
-            size_by=partial(self._size_by, sizes, chunk_sequences),
-            ids=ShardIds(names, index.starts["sizes"].tolist()),
-            names=names,
+            measure=partial(Sizing.of, sizes, offsets_of(chunk_sequences)),
             resident=False,
             sample_bytes=sum(file.size for file in listed) / max(1, int(sizes.sum())),
-            index=index.path,
-            keys=None if all(ignored) else lambda: keys,
             load_threads=1 if are_local(listed) else REMOTE_LOAD_THREADS,
             holds_stored=not are_local(listed),
+        )
+        return Corpus(
+            [reader],
+            ids=ShardIds(names, index.starts["sizes"].tolist()),
+            names=names,
+            keys=None if all(ignored) else lambda: keys,
+            index=index.path,
         )
 
     def _refuse_unmet(self, index: Index) -> None:
@@ -233,20 +238,6 @@ class CTFDeserializer(Deserializer):
             },
             {"ignores_ids": start.ignore_ids, "items": items, "met": index.num_met},
         )
-
-    def _size_by(
-        self, sizes: NDArray[np.uint32], chunk_sequences: list[int], stream: str | None
-    ) -> Sizing:
-        defining = next((info.name for info in self._infos if info.defines_mb_size), None)
-        if stream != defining:
-            raise ValueError(
-                f"the size of CTF sequences is that of {defining or 'the longest stream'} when "
-                f"they are indexed, not of {stream!r}"
-            )
-        chunk_samples = sum_chunks(sizes, offsets_of(chunk_sequences))
-        if sizes.min() == sizes.max():
-            return Sizing(_core.index.CommonSize(int(sizes[0])), chunk_samples)
-        return Sizing(_core.index.StoredSizes(sizes), chunk_samples)
 
 
 def _check_scan(file: SourceFile, scan: Scan, num_streams: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import uuid
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from sweephand import _core
 from sweephand.casts import unmasked
-from sweephand.corpus.columns import ColumnData, describe_stream, offsets_of
+from sweephand.corpus.chunks import make_chunk
+from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.sizes import Sizing, chunk_starts
 from sweephand.corpus.streams import StreamDefs
-from sweephand.deserializers.deserializer import (
-    Deserializer,
-    Opened,
-    Sizing,
-    chunk_starts,
-    make_chunk,
-)
+from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.map_items import MapDataset, MapItems, Samples
 from sweephand.errors import DataError, StaleError
 from sweephand.files.source_file import open_regular
@@ -89,7 +87,7 @@ class MapDeserializer(Deserializer):
         self._definitions = streams
         self._given = lengths
 
-    def open(self, ledger: Ledger) -> Opened:
+    def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
         items = self._items
         first = items.to_columns([items.first])
@@ -97,33 +95,22 @@ class MapDeserializer(Deserializer):
         num_bytes = max(1, sum(column.num_bytes for column in first.values()))
         starts = chunk_starts(items.count, max(1, _CHUNK_BYTES // num_bytes))
         fetcher = _Fetcher(items, sizes, ledger)
-        return Opened(
+        counts = np.diff(starts).astype(np.uint64)
+        reader = Reader(
             core=_core.read.FetchingDeserializer(fetcher.fetch),
             streams=[
                 describe_stream(stream, first[stream], definition)
                 for stream, definition in self._definitions.items()
             ],
-            chunk_sequences=np.diff(starts).astype(np.uint64),
-            size_by=partial(self._size_by, sizes, starts),
-            ids=ShardIds([items.name], [0, items.count]),
-            names=[items.name],
+            chunk_sequences=counts,
+            measure=lambda: (
+                Sizing.one_each(counts) if sizes is None else Sizing.of(sizes, starts)
+            ),
             resident=True,
             sample_bytes=num_bytes / items.size(items.first),
             turns=(items.turn,),
         )
-
-    def _size_by(
-        self, sizes: NDArray[np.uint32] | None, starts: NDArray[np.int64], stream: str | None
-    ) -> Sizing:
-        if stream != self._items.size_stream:
-            raise ValueError(
-                f"the size of an item is defined by {self._items.size_stream or 'its longest'} "
-                f"stream, not by {stream!r}"
-            )
-        if sizes is None:
-            return Sizing(_core.index.CommonSize(1), np.diff(starts).astype(np.uint64))
-        samples = np.diff(offsets_of(sizes)[starts]).astype(np.uint64)
-        return Sizing(_core.index.StoredSizes(sizes), samples)
+        return Corpus([reader], ShardIds([items.name], [0, items.count]), [items.name])
 
     def _sizes(self, ledger: Ledger) -> NDArray[np.uint32] | None:
         """Return the size of every item; None: one sample each."""

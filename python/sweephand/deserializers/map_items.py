@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.casts import as_array, cast
-from sweephand.corpus.columns import ColumnData, make_column, offsets_of
+from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.given_data import make_column
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamDefs
 from sweephand.corpus.turns import turn_of

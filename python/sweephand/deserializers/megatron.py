@@ -8,10 +8,11 @@ from typing import Literal
 import numpy as np
 
 from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamDefs
-from sweephand.deserializers.deserializer import Deserializer, Opened
+from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.megatron_index import read_index
 from sweephand.deserializers.units.token_files import TokenFiles
 from sweephand.errors import DataError
@@ -80,7 +81,7 @@ class MegatronDeserializer(Deserializer):
         self._indexes = find_files([_beside(os.fspath(one), ".idx") for one in given]).files
         self.files = find_files([_beside(file.spec, ".bin") for file in self._indexes]).files
 
-    def open(self, ledger: Ledger) -> Opened:
+    def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
         indexes = [
             read_index(index, data, ledger, any_order=self._any_order)

@@ -18,19 +18,17 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.casts import check_dtype
 from sweephand.checks import check_int
-from sweephand.corpus.columns import ColumnData, delivered_bytes, describe_stream
+from sweephand.corpus.chunks import make_chunk, read_in_place
+from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.sizes import chunk_starts, size_columns
+from sweephand.corpus.streams import StreamDef, StreamDefs, size_stream
 from sweephand.deserializers.array import check_same_sequences
-from sweephand.deserializers.deserializer import (
-    Deserializer,
-    Opened,
-    chunk_starts,
-    make_chunk,
-    read_in_place,
-    size_columns,
-)
+from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import DataError
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.remote_path import as_path, stat_all
@@ -121,7 +119,7 @@ class NpyDeserializer(Deserializer):
     def _num_sequences(columns: Mapping[str, ColumnData]) -> int:
         return next(iter(columns.values())).num_sequences
 
-    def open(self, ledger: Ledger) -> Opened:
+    def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
         columns = self._columns
         names = [file.name for file in self._files.values()]
@@ -142,18 +140,17 @@ class NpyDeserializer(Deserializer):
         if is_local:
             in_files = [self._in_file(stream) for stream in columns]
             core, chunked = read_in_place(in_files, starts)
-        return Opened(
+        reader = Reader(
             core=core,
             streams=self._infos,
             chunk_sequences=np.diff(starts).astype(np.uint64),
-            size_by=partial(size_columns, columns, starts),
-            ids=ids,
-            names=names,
+            measure=partial(size_columns, columns, starts, size_stream(self._infos)),
             resident=is_local,
             sample_bytes=delivered / max(1, num_samples),
             load_threads=1 if is_local else REMOTE_LOAD_THREADS,
             chunked=chunked,
         )
+        return Corpus([reader], ids, names)
 
     def _in_file(self, stream: str) -> ColumnData:
         """Return a column that is read where it lies."""

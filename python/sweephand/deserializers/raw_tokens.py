@@ -7,10 +7,11 @@ from numpy.typing import DTypeLike
 
 from sweephand.checks import check_int
 from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamDefs
-from sweephand.deserializers.deserializer import Deserializer, Opened
+from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.units.token_files import TokenFiles
 from sweephand.errors import DataError
 from sweephand.files.source_file import Files, SourceFile, find_files
@@ -81,7 +82,7 @@ class RawTokensDeserializer(Deserializer):
         for file in self.files:
             self._check(file)
 
-    def open(self, ledger: Ledger) -> Opened:
+    def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
         item = self._dtype.itemsize
         counts = [file.size // item for file in self.files]  # of numbers

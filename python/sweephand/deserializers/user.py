@@ -14,13 +14,19 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.casts import unmasked
 from sweephand.checks import check_int
-from sweephand.corpus.columns import ColumnData, delivered_bytes, describe_stream, make_column
-from sweephand.corpus.ids import SequenceIds, ShardIds
+from sweephand.corpus.chunks import make_chunk
+from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.describe import delivered_bytes, describe_stream
+from sweephand.corpus.given_data import make_column
+from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamDefs, StreamInfo, definitions_of, name_of
 from sweephand.corpus.turns import Turn, turn_of
 from sweephand.deserializers.array import check_same_sequences
-from sweephand.deserializers.deserializer import Deserializer, Opened, Sizing, make_chunk
+from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import DataError, StaleError
 
 
@@ -92,9 +98,9 @@ class UserDeserializer(Deserializer):
         """Return the size of every sequence of a chunk in samples, or None: measure."""
         return None
 
-    def open(self, ledger: Ledger) -> Opened:
+    def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
-        return _Opening(self, ledger).opened()
+        return _Opening(self, ledger).corpus()
 
 
 @dataclass(frozen=True)
@@ -220,19 +226,19 @@ class _Opening:
             self._sample_bytes = self._bytes_of(data) / max(1, int(self._samples[first]))
         self._starts = np.concatenate([[0], np.cumsum(self._counts)])
 
-    def opened(self) -> Opened:
-        ids: SequenceIds = ShardIds([self._name], [0, int(self._starts[-1])])
-        return Opened(
+    def corpus(self) -> Corpus:
+        reader = Reader(
             core=_core.read.CallbackDeserializer(self._load),
             streams=self._infos,
             chunk_sequences=self._counts.astype(np.uint64),
-            size_by=self._size_by,
-            ids=ids,
-            names=[self._name],
+            measure=self._size,
             resident=False,
             sample_bytes=self._sample_bytes,
             load_threads=0,
             turns=(self._chunks.turn,),
+        )
+        return Corpus(
+            [reader], ShardIds([self._name], [0, int(self._starts[-1])]), [self._name]
         )
 
     def _bytes_of(self, data: _ChunkData) -> int:
@@ -271,12 +277,7 @@ class _Opening:
         self._measured = np.concatenate(sizes).astype(np.uint32)
         self._sample_bytes = num_bytes / max(1, int(self._samples.sum()))
 
-    def _size_by(self, stream: str | None) -> Sizing:
-        if stream != self._chunks.size_stream:
-            raise ValueError(
-                f"the size of {self._name}'s sequences is defined by "
-                f"{self._chunks.size_stream or 'their longest stream'}, not by {stream!r}"
-            )
+    def _size(self) -> Sizing:
         samples = self._samples.astype(np.uint64)
         if (self._samples == self._counts).all():
             return Sizing(_core.index.CommonSize(1), samples)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand import _core
-from sweephand.corpus.join import Joined
+from sweephand.corpus.corpus import Corpus
 from sweephand.layouts import Layout
 
 _FEW_SEQUENCES = 10_000
@@ -25,40 +24,38 @@ class MemoryNeed:
         Chunks that are open at a time over all lanes.
     """
 
-    opened: Joined
-    corpus: _core.index.Corpus
+    corpus: Corpus
     layout: Layout
-    largest_chunk_samples: int
     window_chunks: int
     num_threads: int
     prefetch: int
 
     def bound(self, minibatch_size: int) -> int:
         """Return about how many bytes minibatches of so many samples need, with the window."""
-        size = min(minibatch_size, self.corpus.num_samples)
+        size = min(minibatch_size, self.corpus.core.num_samples)
         return self._window_bytes(size) + self._minibatch_bytes(size)
 
     def _minibatch_bytes(self, size: int) -> int:
         cells = self.layout.num_cells(size) * self.layout.padding_growth(self._first_sizes)
-        marks = self.layout.mark_bytes * len(self.opened.streams)
+        marks = self.layout.mark_bytes * len(self.corpus.streams)
         ahead = self.prefetch if self.num_threads else 0
-        return int((ahead + 2) * cells * (self.opened.sample_bytes + marks))
+        return int((ahead + 2) * cells * (self.corpus.sample_bytes + marks))
 
     def _window_bytes(self, size: int) -> int:
-        if self.opened.resident:
+        if self.corpus.resident:
             return 0
-        num_chunks = self.corpus.num_chunks
+        num_chunks = len(self.corpus.chunk_sequences)
         window = min(num_chunks, self.window_chunks)
         made_at_once = size * (self.num_threads + 1)
-        borders = math.ceil(made_at_once * num_chunks / (self.corpus.num_samples * window))
-        largest = self.largest_chunk_samples * self.opened.sample_bytes
+        borders = math.ceil(made_at_once * num_chunks / (self.corpus.core.num_samples * window))
+        largest = int(self.corpus.sizing.chunk_samples.max()) * self.corpus.sample_bytes
         chunks = min(num_chunks, window * (1 + borders))
-        loads = min(chunks, self.opened.stored_loads)
+        loads = min(chunks, self.corpus.stored_loads)
         if not self.num_threads:
             loads = min(loads, 1)
         return int((chunks + loads) * largest)
 
     def _first_sizes(self) -> NDArray[np.uint32]:
         """Sizes of some sequences that can be told without reading much."""
-        count = min(int(self.opened.chunk_sequences[0]), _FEW_SEQUENCES)
-        return self.corpus.sizes(0, count)
+        count = min(int(self.corpus.chunk_sequences[0]), _FEW_SEQUENCES)
+        return self.corpus.core.sizes(0, count)

@@ -6,8 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from sweephand.corpus.corpus import Corpus
 from sweephand.errors import StateError
-from sweephand.source.described import Described, words_of
+from sweephand.layouts import Layout
+from sweephand.source.described import (
+    Described,
+    describe_chunks,
+    describe_sizes,
+    room_beside,
+    words_of,
+)
+from sweephand.source.settings import Settings
+from sweephand.source.window import Window
 
 ORDER_VERSION = 1
 STATE_VERSION = 1
@@ -47,6 +57,30 @@ class State:
     num_lanes: int
     layout: str
     version: int = STATE_VERSION
+
+    @classmethod
+    def at_start(
+        cls, corpus: Corpus, layout: Layout, settings: Settings, window: Window
+    ) -> Self:
+        """Return the state of a source that has delivered nothing."""
+        one_block = window.chunks == 0 and window.samples == 0
+        sizes_known = corpus.sizing.fingerprinted
+        depends_on_chunks = (settings.randomize and not one_block) or not sizes_known
+        room = room_beside(layout.num_progress)
+        return cls(
+            position=0,
+            progress=[],
+            order_version=ORDER_VERSION,
+            names=Described.of(corpus.names),
+            streams=Described.of([info.describe() for info in corpus.streams], room=room),
+            sizes=describe_sizes(corpus.core) if sizes_known else "",
+            chunks=describe_chunks(corpus.core) if depends_on_chunks else "",
+            randomize=settings.randomize,
+            seed=settings.randomization_seed,
+            window=str(window),
+            num_lanes=settings.lanes,
+            layout=Described.of([layout.describe()], layout.summary(), room),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON types."""

@@ -8,11 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.columns import describe_stream, offsets_of
+from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamDefs
-from sweephand.deserializers.deserializer import Deserializer, Opened, Sizing
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.sizes import Sizing
+from sweephand.corpus.streams import StreamDefs, StreamInfo, size_stream
+from sweephand.deserializers.deserializer import Deserializer
 from sweephand.files.index_file import Keep
 from sweephand.files.remote_path import read_file
 from sweephand.files.source_file import REMOTE_LOAD_THREADS, are_local
@@ -122,7 +126,7 @@ class Dataset(Deserializer):
         name = f"{stream.replace('/', '-')}.labels.txt"
         return read_file(self.info.data_dirs[0] / name).decode().splitlines()
 
-    def open(self, ledger: Ledger) -> Opened:
+    def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         if self._ids.repeat():
             raise ValueError(
@@ -131,13 +135,13 @@ class Dataset(Deserializer):
             )
         splits = [self.info.stored_splits[name] for name in self._split_names]
         files = RecordFiles(splits, self._keep)
-        reader = ExampleReader(
+        examples = ExampleReader(
             self._features, files, self._order.rows, self._add_id and self._ids, ledger
         )
         infos = [
             describe_stream(name, column, definition)
             for (name, definition), column in zip(
-                self._definitions.items(), reader.read(np.zeros(0, np.int64))[0], strict=True
+                self._definitions.items(), examples.read(np.zeros(0, np.int64))[0], strict=True
             )
         ]
         chunk_size = max(1, int(_CHUNK_BYTES / max(1.0, files.mean_bytes)))
@@ -146,30 +150,34 @@ class Dataset(Deserializer):
         is_local = are_local(files.files)
 
         def load(chunk: int) -> _core.read.Chunk:
-            return reader.fetch(np.arange(*starts[chunk : chunk + 2], dtype=np.uint64))
+            return examples.fetch(np.arange(*starts[chunk : chunk + 2], dtype=np.uint64))
 
         names = [
             f"{self._ids.of(number, 0)}+{row.take}"
             for number, row in enumerate(self._order.rows)
         ]
         by_chunk = _core.read.CallbackDeserializer(load)
-        return Opened(
-            core=_core.read.FetchingDeserializer(reader.fetch) if is_local else by_chunk,
+        _refuse_size_stream(infos)
+        reader = Reader(
+            core=_core.read.FetchingDeserializer(examples.fetch) if is_local else by_chunk,
             streams=infos,
             chunk_sequences=counts,
-            size_by=lambda stream: _one_each(stream, counts),
-            ids=_Ids(self._ids, self._row_starts),
-            names=[*names, str(self._order)],
+            measure=lambda: Sizing.one_each(counts),
             resident=is_local,
             sized_by_streams=False,
             sample_bytes=files.mean_bytes
             + sum(feature.decoded_bytes for feature in self._features.values()),
-            index=files.index_path,
-            order=_Order(self._order, self._row_starts),
             load_threads=1 if is_local else REMOTE_LOAD_THREADS,
             holds_stored=True,
             chunked=by_chunk if is_local else None,
             open_chunks=2 * self._order.num_open,  # a border of chunks may lie within a visit
+        )
+        return Corpus(
+            [reader],
+            ids=_Ids(self._ids, self._row_starts),
+            names=[*names, str(self._order)],
+            order=_Order(self._order, self._row_starts),
+            index=files.index_path,
         )
 
     def _chunk_starts(self, chunk_size: int) -> NDArray[np.int64]:
@@ -188,12 +196,12 @@ class Dataset(Deserializer):
         return np.array([*starts, len(self)], np.int64)
 
 
-def _one_each(stream: str | None, counts: NDArray[np.uint64]) -> Sizing:
-    if stream is not None:
+def _refuse_size_stream(infos: Sequence[StreamInfo]) -> None:
+    name = size_stream(infos)
+    if name is not None:
         raise ValueError(
-            f"every example of a TFDS folder is one sample; {stream!r} cannot define the size"
+            f"every example of a TFDS folder is one sample; {name!r} cannot define the size"
         )
-    return Sizing(_core.index.CommonSize(1), counts)
 
 
 class _Ids(SequenceIds):

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.casts import unmasked
+from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 from sweephand.corpus.ledger import Ledger
-from sweephand.deserializers.deserializer import make_chunk
 from sweephand.deserializers.units.tf_examples import ExampleField, decode_examples
 from sweephand.errors import DataError
 from sweephand.files.source_file import are_local

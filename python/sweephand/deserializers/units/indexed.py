@@ -12,18 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.columns import (
-    ColumnData,
-    blank_column,
-    concat_columns,
-    describe_stream,
-    spread,
-    take,
-)
+from sweephand.corpus.chunks import make_chunk
+from sweephand.corpus.columns import ColumnData, blank_column, concat_columns, spread, take
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import GivenIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamDefs
-from sweephand.deserializers.deserializer import Deserializer, Opened, make_chunk
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.streams import StreamDefs, size_stream
+from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.units.kept_scans import check_scan
 from sweephand.deserializers.units.row_ids import RowIds, names_of_rows
 from sweephand.deserializers.units.rows import Rows
@@ -175,7 +172,7 @@ class IndexedDeserializer(Deserializer):
         """Threads that load chunks ahead."""
         return 2 if are_local(self.files) else REMOTE_LOAD_THREADS
 
-    def open(self, ledger: Ledger) -> Opened:
+    def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         index = self.load_index()
         _list_errors(index, ledger)
@@ -187,26 +184,30 @@ class IndexedDeserializer(Deserializer):
         rows = Rows(
             index,
             {name: _lengths(index, name, kind) for name, kind in kinds.items()},
-            next((info.name for info in infos if info.defines_mb_size), None),
+            size_stream(infos),
             ledger,
             order=self.order,
             chunk_per_unit=self.is_resident,
         )
         loader = _Loader(self, rows, kinds, ledger)
         names = None if self.ids is None else names_of_rows(self, self.ids, rows)
-        return Opened(
+        reader = Reader(
             core=_core.read.CallbackDeserializer(loader.load),
             streams=infos,
-            chunk_sequences=rows.chunk_sequences,
-            size_by=rows.size_by,
-            ids=rows.ids if names is None else GivenIds(names),
-            keys=None if names is None else lambda: names,
-            names=[file.name for file in self.files],
+            chunk_sequences=rows.chunk_rows,
+            measure=rows.measure,
             resident=self.is_resident,
+            numbers=rows.numbers,
             sample_bytes=rows.sample_bytes,
-            stored=rows.stored,
             load_threads=self.load_threads,
             holds_stored=True,
+        )
+        return Corpus(
+            [reader],
+            ids=rows.ids if names is None else GivenIds(names),
+            names=[file.name for file in self.files],
+            chunks=rows.chunk_sequences,
+            keys=None if names is None else lambda: names,
             index=index.path,
         )
 

@@ -61,7 +61,7 @@ def _read(deserializer: IndexedDeserializer, field: str, rows: Rows) -> list[str
     opened = alone.open(Ledger(_MOST_ERRORS))
     names: list[str] = []
     for chunk in range(len(opened.chunk_sequences)):
-        ((values, sample_offsets, element_offsets, _),) = opened.core.load(chunk)
+        ((values, sample_offsets, element_offsets, _),) = opened.readers[0].core.load(chunk)
         for one in _values(values, sample_offsets, element_offsets):
             row = len(names)
             file, place = rows.index.files[rows.file_of(row)], rows.row_in_file(row)

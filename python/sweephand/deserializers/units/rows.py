@@ -15,11 +15,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand import _core
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.deserializers.deserializer import Sizing, Stored, chunk_starts, sum_chunks
+from sweephand.corpus.sizes import Sizing, chunk_starts
 from sweephand.errors import DataError
 from sweephand.files.index_file import Index
 
@@ -52,10 +51,13 @@ class Rows:
         The first unit of every chunk, and the end.
     is_served : ndarray of bool, shape (rows,)
         False for those that are damaged or empty: one sample each, and skipped.
+    chunk_rows : ndarray of uint64
+        Rows in every chunk that is read.
     chunk_sequences : ndarray of uint64
         Sequences in every chunk of the corpus.
+    numbers : ndarray of uint64, or None
+        The row that each sequence is; None: the rows one after the other.
     ids : SequenceIds
-    stored : see `Opened`
     """
 
     def __init__(
@@ -79,22 +81,18 @@ class Rows:
         self.lengths = dict(lengths)
         self.is_served = np.ones(self._num_rows, np.bool_)
         self.is_served[self._damaged()] = False
+        self._size_stream = size_stream
         self._leave_out_empty(size_stream, ledger)
         if not self.is_served.all():
             self.lengths = {name: self._only_served(own) for name, own in lengths.items()}
         self._choose(order)
 
-    def size_by(self, stream: str | None) -> Sizing:
-        """Return the sizes of all sequences, in samples of a stream; None: of the longest."""
-        sizes = self._sizes(stream)
+    def measure(self) -> Sizing:
+        """Return the sizes of all rows."""
+        sizes = self._sizes(self._size_stream)
         if sizes is None:
-            return Sizing(_core.index.CommonSize(1), self.chunk_sequences)
-        if self.stored is not None:
-            sizes = sizes[self.stored.numbers]
-        samples = sum_chunks(sizes, offsets_of(self.chunk_sequences.astype(np.int64)))
-        if sizes.min() == sizes.max():
-            return Sizing(_core.index.CommonSize(int(sizes[0])), samples)
-        return Sizing(_core.index.StoredSizes(sizes), samples)
+            return Sizing.one_each(self.chunk_rows)
+        return Sizing.of(sizes, self.unit_rows[self.chunk_units])
 
     @property
     def sample_bytes(self) -> float:
@@ -159,19 +157,19 @@ class Rows:
 
     def _choose(self, order: NDArray[np.int64] | None) -> None:
         """Find the order and the chunks of the sequences, and how they are called."""
-        stored_counts = np.diff(self.unit_rows[self.chunk_units]).astype(np.uint64)
+        self.chunk_rows = np.diff(self.unit_rows[self.chunk_units]).astype(np.uint64)
         if not self.is_served.any():
             raise DataError("the corpus is empty: no sequences", self.index.files[0].path)
         names = [file.name for file in self.index.files]
-        self.stored: Stored | None = None
-        self.chunk_sequences = stored_counts
+        self.numbers: NDArray[np.uint64] | None = None
+        self.chunk_sequences = self.chunk_rows
         self.ids: SequenceIds = ShardIds(names, self._file_rows.tolist())
         if order is None:
             return
         self.ids = ShardIds(names[:1], [0, len(order)])
-        bounds = chunk_starts(len(order), -(-len(order) // len(stored_counts)))
+        bounds = chunk_starts(len(order), -(-len(order) // len(self.chunk_rows)))
         self.chunk_sequences = np.diff(bounds).astype(np.uint64)
-        self.stored = Stored(stored_counts, self._sizes(None), order.astype(np.uint64))
+        self.numbers = order.astype(np.uint64)
 
 
 def cut_chunks(num_bytes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.columns import ColumnData, describe_stream, offsets_of
+from sweephand.corpus.chunks import make_chunk, read_in_place
+from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import SequenceIds
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.sizes import size_columns
 from sweephand.corpus.streams import StreamDef, StreamDefs
-from sweephand.deserializers.deserializer import Opened, make_chunk, read_in_place, size_columns
 from sweephand.errors import DataError
 from sweephand.files.source_file import (
     REMOTE_LOAD_THREADS,
@@ -55,7 +59,7 @@ class TokenFiles:
     skipped: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     mapped: bool = False
 
-    def open(self, streams: StreamDefs | None, ids: SequenceIds) -> Opened:
+    def open(self, streams: StreamDefs | None, ids: SequenceIds) -> Corpus:
         """Return the corpus.
 
         Local files are read sequence by sequence, or in chunks where the user gives a window;
@@ -81,19 +85,18 @@ class TokenFiles:
             in_files = replace(column, extents=self._extents())
             core, by_chunk = read_in_place([in_files], starts, self.skipped)
             chunked = None if self.mapped else by_chunk
-        return Opened(
+        reader = Reader(
             core=core,
             streams=[describe_stream(name, column, definition)],
             chunk_sequences=np.diff(starts).astype(np.uint64),
-            size_by=partial(size_columns, {name: column}, starts, skipped=self.skipped),
-            ids=ids,
-            names=[file.name for file in self.files],
+            measure=partial(size_columns, {name: column}, starts, skipped=self.skipped),
             resident=is_local,
             sample_bytes=self.dtype.itemsize,
             load_threads=1 if is_local else REMOTE_LOAD_THREADS,
             holds_stored=not is_local,
             chunked=chunked,
         )
+        return Corpus([reader], ids, [file.name for file in self.files])
 
     def _chunk_starts(self) -> NDArray[np.int64]:
         """Return the first sequence of every chunk, and the end."""

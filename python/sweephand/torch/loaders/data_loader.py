@@ -85,8 +85,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         source, place = self.dataset.source, self.dataset._place
         position = self._trained()
-        if not _same(position, source._position()):
-            source._go_to(position)
+        if not _same(position, source._delivery.position):
+            source._delivery.go_to(position)
         self.dataset._check_not_ended()
         self._places.clear()
         self._places.append(position)
@@ -103,7 +103,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                 item, position = item.item, _core.compose.Position(*item.position)
                 place.tell(position)
             else:
-                position = source._position()
+                position = source._delivery.position
             self._places.append(position)
             yield item
         self._places.clear()  # whoever saw the end has trained everything
@@ -126,7 +126,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             self.dataset._counted = False
 
     def _trained(self) -> _core.compose.Position:
-        position = self.dataset.source._position()
+        position = self.dataset.source._delivery.position
         if self._places and _same(self._places[-1], position):
             return self._places[0]
         return position  # the source was moved meanwhile

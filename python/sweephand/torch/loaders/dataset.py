@@ -131,8 +131,12 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._at_own = False  # this process stands at a minibatch of its own
         self._counted = False  # by the loader that started this process
         self._share_of_rank: tuple[int, int] | None = None
-        self._place = source._elsewhere if isinstance(source._elsewhere, Place) else Place()
-        source._elsewhere = self._place
+        self._place = (
+            source._delivery.elsewhere
+            if isinstance(source._delivery.elsewhere, Place)
+            else Place()
+        )
+        source._delivery.elsewhere = self._place
 
     def __iter__(self) -> Iterator[Any]:
         process = torch.utils.data.get_worker_info()
@@ -147,7 +151,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         end = restored["end"] if restored else None
         end = self._end_of(self.source.current_position) if end is None else end
         self._end = end
-        request = self.source._check_request(
+        request = self.source._requests.check(
             self.size, workers, rank, stride - 1, self._samples != "sweep"
         )
         self._at_own = number == 0 or (restored is not None and restored["at_own"])
@@ -182,7 +186,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     def _check_not_ended(self) -> None:
         """Complain if an iteration could only be empty, unless it was to take what is left."""
         time = self.source.current_position
-        if self._samples is not None and time >= self.source._limit:
+        if self._samples is not None and time >= self.source._timeline.limit:
             raise RuntimeError(
                 f"the source has ended, at nominal time {time}, so there is nothing to iterate "
                 "over. An iteration is one sweep however many there are: make the source "
@@ -205,7 +209,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         process = torch.utils.data.get_worker_info()
         if process is not None:
             self._place.begin(process.id, counted=False, restored=True)
-            self.source._elsewhere = None
+            self.source._delivery.elsewhere = None
         self.source.load_state_dict(state["source"])
         self._restored = dict(state)
 
@@ -229,7 +233,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.source._elsewhere = self._place
+        self.source._delivery.elsewhere = self._place
 
     def _share(self) -> tuple[int, int]:
         if self._given_share is not None:
@@ -242,20 +246,25 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         if self._restored is not None:
             return
         position = self._place.begin(process, counted=self._counted, restored=False)
-        self.source._elsewhere = None
+        self.source._delivery.elsewhere = None
         if position is not None:
-            self.source._go_to(position)
+            self.source._delivery.go_to(position)
 
     def _pass_over(self, count: int, end: int) -> bool:
         """Go on by `count` minibatches, which other processes deliver, if there are so many."""
-        plans = self.source._plan(self.size, crosses_sweeps=self._samples != "sweep")
+        plans = self.source._timeline.plan(
+            self.source._delivery.position,
+            self.size,
+            self.source._requests,
+            crosses_sweeps=self._samples != "sweep",
+        )
         for planned in islice(plans, count):
             position = planned.next_position
             count -= 1
             if position.time >= end:
                 break
         if count == 0:
-            self.source._go_to(position)
+            self.source._delivery.go_to(position)
         return count == 0
 
     def _end_of(self, time: int) -> int:
@@ -270,14 +279,14 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     def _count(self) -> int | None:
         """Return the minibatches of an iteration, or None if that is not known."""
         source = self.source
-        if source._corpus.common_size != 1 or not isinstance(source.layout, _WITHOUT_ROWS):
+        if source._corpus.core.common_size != 1 or not isinstance(source.layout, _WITHOUT_ROWS):
             return None
         sweep = source.num_samples_per_sweep
         size = sweep if self.size == FULL_DATA_SWEEP else self.size
         if self._samples is None:
-            return None if source.is_infinite else -(-source._limit // size)
+            return None if source.is_infinite else -(-source._timeline.limit // size)
         samples = sweep if self._samples == "sweep" else self._samples
         if self._samples != "sweep" and samples % size:
             return None
         begin = source.current_position // samples * samples
-        return -(-max(0, min(begin + samples, source._limit) - begin) // size)
+        return -(-max(0, min(begin + samples, source._timeline.limit) - begin) // size)

@@ -1,0 +1,124 @@
+"""A corpus: its sequences, how they are read, and in which order they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.ids import SequenceIds
+from sweephand.corpus.own_order import SweepOrder
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.sizes import Sizing
+from sweephand.corpus.streams import StreamInfo, size_stream
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sequences that are ready to be planned and read.
+
+    `join`, `keep` and `frames` make one corpus of others; what is damaged in it is counted by
+    the `Ledger` that it was opened with.
+
+    Attributes
+    ----------
+    readers : sequence of Reader
+        What loads the streams: one, or several that are joined.
+    ids : SequenceIds
+        Names of the sequences.
+    names : sequence of str
+        Base names of files or arrays, for the fingerprint.
+    chunks : ndarray of uint64, shape (chunks,), or None
+        Sequences in every chunk, by which sweeps are shuffled; None: as the reader has them.
+    keys : callable or None
+        Join keys of all sequences, ndarray of int64 or list of str; None: their numbers.
+    order : SweepOrder or None
+        What ``randomize=False`` delivers; None: the sequences by their numbers.
+    index : Path or None
+        Where the index of the files is kept.
+    num_dropped : int
+        Sequences that a join has left out.
+    """
+
+    readers: Sequence[Reader]
+    ids: SequenceIds
+    names: Sequence[str]
+    chunks: NDArray[np.uint64] | None = None
+    keys: Callable[[], NDArray[np.int64] | list[str]] | None = None
+    order: SweepOrder | None = None
+    index: Path | None = None
+    num_dropped: int = 0
+
+    @property
+    def streams(self) -> list[StreamInfo]:
+        """The streams of all readers."""
+        return [info for reader in self.readers for info in reader.streams]
+
+    @property
+    def size_stream(self) -> str | None:
+        """The stream that defines the size; None: the longest."""
+        return size_stream(self.streams)
+
+    @property
+    def chunk_sequences(self) -> NDArray[np.uint64]:
+        """Sequences in every chunk: uint64, shape (chunks,)."""
+        return self.readers[0].chunk_sequences if self.chunks is None else self.chunks
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences of the corpus."""
+        return int(self.chunk_sequences.sum())
+
+    @cached_property
+    def sizing(self) -> Sizing:
+        """The sizes of all sequences: samples of the size-defining stream, or the longest."""
+        name = self.size_stream
+        chosen = [
+            one for one in self.readers if name in (None, *(info.name for info in one.streams))
+        ]
+        if len(chosen) == 1 and chosen[0].numbers is None:
+            return chosen[0].sizing
+        sizes = reduce(np.maximum, (reader.sizes() for reader in chosen))
+        return Sizing.of(sizes, offsets_of(self.chunk_sequences.astype(np.int64)))
+
+    @cached_property
+    def core(self) -> _core.index.Corpus:
+        """The corpus as the core plans with it."""
+        corpus = _core.index.Corpus(
+            self.chunk_sequences, self.sizing.chunk_samples, self.sizing.sizes
+        )
+        if self.order is None:
+            return corpus
+        return corpus.ordered_by(
+            _core.index.CallbackOrder(fill=self.order.numbers, place=self.order.place)
+        )
+
+    @property
+    def resident(self) -> bool:
+        """Whether every sequence can be read by itself, at once."""
+        return all(reader.resident for reader in self.readers)
+
+    @property
+    def sample_bytes(self) -> float:
+        """Mean bytes of all streams for one sample, for estimates of memory."""
+        return sum(reader.sample_bytes for reader in self.readers)
+
+    @property
+    def stored_loads(self) -> int:
+        """Chunks that are held as they are stored, at a time, while they are loaded."""
+        return max(reader.stored_loads for reader in self.readers)
+
+    @property
+    def open_chunks(self) -> int:
+        """How many chunks an unshuffled sweep has open at a time."""
+        return self.readers[0].open_chunks
+
+    def in_window(self) -> Corpus:
+        """Return the corpus as it is read where the user has given a window."""
+        return replace(self, readers=[reader.in_window() for reader in self.readers])

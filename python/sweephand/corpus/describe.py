@@ -1,0 +1,60 @@
+"""A column held against what is wanted of its stream."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sweephand import _core
+from sweephand.casts import element_type
+from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.streams import StreamDef, StreamInfo
+
+_MOST_EMPTY = 2**32 - 1  # of samples that take no memory, so that nothing else bounds them
+
+
+def describe_stream(name: str, column: ColumnData, definition: StreamDef) -> StreamInfo:
+    """Check a column against its definition and return the stream as it is delivered.
+
+    Raises
+    ------
+    ValueError
+        If shape or sparseness differ from the definition, or the cast is not possible.
+    """
+    wanted = definition.sample_shape
+    if wanted is not None and wanted != column.shape:
+        raise ValueError(f"stream {name!r} has samples of shape {column.shape}, not {wanted}")
+    if column.num_samples > _MOST_EMPTY and not column.is_bytes and column.sample_bytes == 0:
+        raise ValueError(
+            f"stream {name!r} has {column.num_samples} samples of shape {column.shape}: "
+            f"without elements there may be {_MOST_EMPTY} at most"
+        )
+    if definition.is_sparse and not column.is_sparse:
+        raise ValueError(f"stream {name!r} is declared sparse, but its data are dense")
+    stored = np.dtype(object) if column.is_bytes else column.dtype
+    dtype = stored if definition.dtype is None else np.dtype(definition.dtype)
+    opaque = _core.base.ElementType.opaque
+    if dtype != stored and opaque in (element_type(dtype), element_type(stored)):
+        held = "bytes" if column.is_bytes else stored
+        raise ValueError(f"stream {name!r}: there is no cast from {held} to {dtype}")
+    if definition.broadcast and column.element_offsets is not None:
+        kind = "sparse" if column.is_sparse else "bytes"
+        raise ValueError(f"stream {name!r}: a {kind} stream cannot be broadcast")
+    return StreamInfo(
+        name=name,
+        dtype=dtype,
+        shape=column.shape,
+        is_sparse=column.is_sparse,
+        defines_mb_size=definition.defines_mb_size,
+        broadcast=definition.broadcast,
+        transforms=definition.transforms,
+    )
+
+
+def delivered_bytes(column: ColumnData, info: StreamInfo) -> int:
+    """Return the bytes of all samples of a column in the dtype that they are delivered in."""
+    stored = column.num_samples * column.sample_bytes
+    if column.values is not None:
+        stored = column.values.nbytes
+    offsets = column.num_bytes - (0 if column.values is None else stored)
+    itemsize = column.dtype.itemsize if info.is_bytes else info.dtype.itemsize
+    return offsets + stored // column.dtype.itemsize * itemsize

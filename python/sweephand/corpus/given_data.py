@@ -1,0 +1,183 @@
+"""What a user hands in as the data of a stream, read as a column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.casts import as_array, unmasked
+from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+
+
+def make_column(name: str, data: object) -> ColumnData:
+    """Read one stream out of what a user calls data.
+
+    Parameters
+    ----------
+    name : str
+        The stream, for errors.
+    data : array, list, (values, offsets), SciPy CSR, list of CSR, or torch tensor
+        An array of shape (sequences, *shape) holds one sample per sequence; a list holds one
+        sequence per entry, each of shape (samples, *shape); ``(values, offsets)`` holds samples
+        one behind the other and where each sequence begins. Entries that are ``bytes`` or
+        ``str`` are one sample each, lists of them are sequences.
+
+    Raises
+    ------
+    TypeError
+        If the container or its elements cannot be numbers.
+    ValueError
+        If sample shapes differ, or offsets do not fit the values.
+    """
+    if isinstance(data, tuple):
+        if len(data) != 2:
+            raise TypeError(
+                f"stream {name!r}: a tuple is (values, offsets), got {len(data)} items"
+            )
+        return _from_offsets(name, data[0], data[1])
+    if _is_csr(data):
+        return _from_csr(name, data)
+    if isinstance(data, list):
+        return _from_list(name, data)
+    if isinstance(data, np.ndarray) and data.dtype.hasobject:
+        return _from_list(name, list(data))
+    values = _as_values(name, data)
+    return ColumnData(values, values.dtype, values.shape[1:], len(values))
+
+
+def _is_csr(data: object) -> bool:
+    # Without importing SciPy: who passes such a matrix has it imported.
+    return getattr(data, "format", None) == "csr" and hasattr(data, "indptr")
+
+
+def _as_values(name: str, data: object) -> NDArray[Any]:
+    values = as_array(f"stream {name!r}", data)
+    if values.ndim == 0:
+        raise TypeError(
+            f"stream {name!r} must have a first axis of samples, got a single {values.dtype}"
+        )
+    return np.ascontiguousarray(values)
+
+
+def _from_offsets(name: str, data: object, offsets: object) -> ColumnData:
+    values = _as_values(name, data)
+    starts = np.asarray(unmasked(f"stream {name!r}: offsets", offsets))
+    if starts.ndim != 1 or starts.dtype.kind not in "iu":
+        raise ValueError(
+            f"stream {name!r}: offsets must be one row of integers, got {starts.dtype} of "
+            f"shape {starts.shape}"
+        )
+    checked = np.ascontiguousarray(starts, dtype=np.int64)
+    try:
+        _core.index.check_offsets(checked, len(values))
+    except ValueError as error:
+        raise ValueError(f"stream {name!r}: {error}") from None
+    return ColumnData(values, values.dtype, values.shape[1:], len(values), checked)
+
+
+def _from_list(name: str, data: list[object]) -> ColumnData:
+    if data and all(_is_csr(item) for item in data):
+        return _from_csr_list(name, data)
+    if data and isinstance(data[0], bytes | str):
+        return _from_bytes(name, data)
+    lists = [item for item in data if isinstance(item, list | tuple)]
+    if len(lists) == len(data) and any(isinstance(one[0], bytes | str) for one in lists if one):
+        samples = [sample for one in lists for sample in one]
+        offsets = offsets_of([len(one) for one in lists])
+        return replace(_from_bytes(name, samples), sample_offsets=offsets)
+    if data and np.ndim(as_array(f"stream {name!r}", data[0])) == 0:
+        values = _as_values(name, data)
+        return ColumnData(values, values.dtype, values.shape[1:], len(values))
+    if not data:
+        return ColumnData(np.empty(0), np.dtype(float), (), 0)
+    sequences = [_as_values(name, item) for item in data]
+    # What a sequence without samples would hold is told by the others.
+    first = next((n for n, sequence in enumerate(sequences) if len(sequence)), 0)
+    shape, dtype = sequences[first].shape[1:], sequences[first].dtype
+    for number, sequence in enumerate(sequences):
+        if len(sequence) and sequence.shape[1:] != shape:
+            raise ValueError(
+                f"stream {name!r}: sequence {number} has samples of shape "
+                f"{sequence.shape[1:]}, sequence {first} of shape {shape}"
+            )
+        if len(sequence) and sequence.dtype != dtype:
+            raise ValueError(
+                f"stream {name!r}: sequence {number} has dtype {sequence.dtype}, sequence "
+                f"{first} has {dtype}"
+            )
+    filled = [sequence for sequence in sequences if len(sequence)]
+    values = np.concatenate(filled or sequences[:1])
+    return ColumnData(
+        values, values.dtype, values.shape[1:], len(values), _offsets_of(sequences)
+    )
+
+
+def _offsets_of(sequences: Sequence[Any]) -> NDArray[np.int64]:
+    return offsets_of([sequence.shape[0] for sequence in sequences])
+
+
+def _from_bytes(name: str, samples: Sequence[object]) -> ColumnData:
+    encoded = []
+    for number, sample in enumerate(samples):
+        if isinstance(sample, str):
+            encoded.append(sample.encode())
+        elif isinstance(sample, bytes):
+            encoded.append(sample)
+        else:
+            raise TypeError(
+                f"stream {name!r}: sample {number} is {type(sample).__name__}, where the "
+                "first is bytes or str"
+            )
+    values = np.frombuffer(b"".join(encoded), np.uint8)
+    return bytes_column(values, offsets_of([len(one) for one in encoded]))
+
+
+def _from_csr(name: str, matrix: Any) -> ColumnData:
+    values = _as_values(name, matrix.data)
+    dimension = int(matrix.shape[1])
+    if dimension > np.iinfo(np.int32).max:
+        raise ValueError(f"stream {name!r}: sparse samples have at most 2^31 - 1 elements")
+    columns = np.asarray(unmasked(f"stream {name!r}: indices", matrix.indices))
+    if columns.size and (columns.min() < 0 or columns.max() >= dimension):
+        raise ValueError(f"stream {name!r} has a column index outside [0, {dimension})")
+    indices = np.ascontiguousarray(columns, dtype=np.int32)
+    element_offsets = np.ascontiguousarray(matrix.indptr, dtype=np.int64)
+    if len(indices) != len(values):
+        raise ValueError(f"stream {name!r} has {len(indices)} indices for {len(values)} values")
+    try:
+        _core.index.check_offsets(element_offsets, len(values))
+    except ValueError as error:
+        raise ValueError(f"stream {name!r}: row {error}") from None
+    return ColumnData(
+        values,
+        values.dtype,
+        (dimension,),
+        len(element_offsets) - 1,
+        element_offsets=element_offsets,
+        indices=indices,
+    )
+
+
+def _from_csr_list(name: str, matrices: Sequence[Any]) -> ColumnData:
+    parts = [_from_csr(name, matrix) for matrix in matrices]
+    for number, part in enumerate(parts):
+        if part.shape != parts[0].shape or part.dtype != parts[0].dtype:
+            raise ValueError(
+                f"stream {name!r}: sequence {number} has {part.shape[0]} columns of "
+                f"{part.dtype}, sequence 0 has {parts[0].shape[0]} of {parts[0].dtype}"
+            )
+    counts = [np.diff(matrix.indptr) for matrix in matrices]
+    element_offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts), dtype=np.int64)])
+    return replace(
+        parts[0],
+        values=np.concatenate([part.values for part in parts if part.values is not None]),
+        num_samples=len(element_offsets) - 1,
+        sample_offsets=_offsets_of(matrices),
+        element_offsets=element_offsets.astype(np.int64),
+        indices=np.concatenate([part.indices for part in parts if part.indices is not None]),
+    )

@@ -1,0 +1,107 @@
+"""What loads chunks: some streams of every sequence of a corpus, and what loading costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.sizes import Sizing
+from sweephand.corpus.streams import StreamInfo
+from sweephand.corpus.turns import Turn
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Some streams of every sequence of a corpus, and how they are loaded.
+
+    Attributes
+    ----------
+    core : core object
+        Loads chunks.
+    streams : sequence of StreamInfo
+        In the order of the columns of a chunk.
+    chunk_sequences : ndarray of uint64, shape (chunks,)
+        Sequences in every chunk that `core` loads.
+    measure : callable
+        Returns the sizes of the sequences in these chunks: samples of the stream that defines
+        the size, if it is one of these, else of the longest.
+    resident : bool
+        Every sequence can be read by itself, at once.
+    numbers : ndarray of uint64, shape (sequences of the corpus,), or None
+        For every sequence of the corpus its number in these chunks; None: the same.
+    sample_bytes : float
+        Mean bytes of all streams for one sample, for estimates of memory.
+    sized_by_streams : bool
+        A sequence is as long as its streams; False: one sample whatever they hold.
+    load_threads : int
+        Threads that load chunks ahead.
+    holds_stored : bool
+        While a chunk is loaded it is held as it is stored, too.
+    open_chunks : int
+        How many chunks an unshuffled sweep has open at a time.
+    chunked : core object or None
+        Loads chunks although all is resident: what is faster where there is a window.
+    turns : sequence of Turn
+        Of the user's objects that are called to read it.
+    """
+
+    core: _core.read.Deserializer
+    streams: Sequence[StreamInfo]
+    chunk_sequences: NDArray[np.uint64]
+    measure: Callable[[], Sizing]
+    resident: bool
+    numbers: NDArray[np.uint64] | None = None
+    sample_bytes: float = 0.0
+    sized_by_streams: bool = True
+    load_threads: int = 1
+    holds_stored: bool = False
+    open_chunks: int = 1
+    chunked: _core.read.Deserializer | None = None
+    turns: Sequence[Turn] = ()
+
+    @cached_property
+    def sizing(self) -> Sizing:
+        """The sizes of the sequences in the chunks."""
+        return self.measure()
+
+    def core_corpus(self) -> _core.index.Corpus:
+        """Return the sequences in the chunks, as the core plans with them."""
+        return _core.index.Corpus(
+            self.chunk_sequences, self.sizing.chunk_samples, self.sizing.sizes
+        )
+
+    def sizes(self) -> NDArray[np.uint32]:
+        """Return the size of every sequence of the corpus."""
+        stored = self.core_corpus()
+        sizes = stored.sizes(0, stored.num_sequences)
+        return sizes if self.numbers is None else sizes[self.numbers]
+
+    def take(self, numbers: NDArray[np.uint64]) -> Reader:
+        """Return what reads only these sequences of the corpus, in this order."""
+        return replace(self, numbers=numbers if self.numbers is None else self.numbers[numbers])
+
+    def in_window(self) -> Reader:
+        """Return what reads the same where the user has given a window."""
+        if self.chunked is None:
+            return self
+        return replace(self, core=self.chunked, resident=False, chunked=None)
+
+    @property
+    def stored_loads(self) -> int:
+        """Chunks that are held as they are stored, at a time, while they are loaded."""
+        return self.load_threads if self.holds_stored else 0
+
+    def member(self) -> _core.engine.Member:
+        """Return what the engine loads."""
+        return _core.engine.Member(
+            deserializer=self.core,
+            chunk_sequences=self.chunk_sequences,
+            joined=np.empty(0, np.uint64) if self.numbers is None else self.numbers,
+            load_threads=self.load_threads,
+            open_chunks=self.open_chunks,
+        )

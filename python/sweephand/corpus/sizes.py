@@ -1,0 +1,142 @@
+"""The sizes of all sequences of a corpus, in samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.columns import ColumnData
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """The sizes of all sequences, and the samples in every chunk.
+
+    Attributes
+    ----------
+    sizes : core object
+        One size per sequence, in samples.
+    chunk_samples : ndarray of uint64, shape (chunks,)
+    fingerprinted : bool
+        Whether every size is known without loading chunks, so that all of them identify the
+        corpus.
+    """
+
+    sizes: _core.index.Sizes
+    chunk_samples: NDArray[np.uint64]
+    fingerprinted: bool = True
+
+    @classmethod
+    def of(cls, sizes: NDArray[np.integer], starts: NDArray[np.integer]) -> Self:
+        """Return sizes that are all known.
+
+        Parameters
+        ----------
+        sizes : ndarray of int, shape (sequences,)
+        starts : ndarray of int, shape (chunks + 1,)
+            The first sequence of every chunk, and the end.
+        """
+        samples = sum_chunks(sizes, starts)
+        if sizes.min() == sizes.max():
+            return cls(_core.index.CommonSize(int(sizes[0])), samples)
+        return cls(_core.index.StoredSizes(sizes.astype(np.uint32, copy=False)), samples)
+
+    @classmethod
+    def one_each(cls, chunk_sequences: NDArray[np.uint64]) -> Self:
+        """Return the sizes of sequences of one sample."""
+        return cls(_core.index.CommonSize(1), chunk_sequences)
+
+
+def size_columns(
+    columns: dict[str, ColumnData],
+    starts: NDArray[np.int64],
+    stream: str | None = None,
+    *,
+    skipped: NDArray[np.int64] | None = None,
+) -> Sizing:
+    """Return the sizes of sequences whose columns are all here.
+
+    Parameters
+    ----------
+    columns : dict of ColumnData
+        One per stream, with as many sequences each.
+    starts : ndarray of int64, shape (chunks + 1,)
+        The first sequence of every chunk, and the end.
+    stream : str, optional
+        The stream that defines the size; by default the longest one.
+    skipped : ndarray of int64, optional
+        Sequences that are never delivered; they count one sample.
+
+    Raises
+    ------
+    ValueError
+        If a sequence has no sample.
+    """
+    chosen = columns if stream is None else {stream: columns[stream]}
+    ragged = {
+        name: column.sample_offsets
+        for name, column in chosen.items()
+        if column.sample_offsets is not None
+    }
+    if len(chosen) > len(ragged) and not ragged:
+        return Sizing.one_each(np.diff(starts).astype(np.uint64))
+    is_any_skipped = skipped is not None and len(skipped) > 0
+    same = len(chosen) == 1 or _all_equal(list(ragged.values()), len(chosen))
+    if same and not is_any_skipped:
+        name, offsets = next(iter(ragged.items()))
+        return _size_offsets(name, offsets, starts)
+    sizes = np.max([np.diff(offsets) for offsets in ragged.values()], axis=0)
+    if len(ragged) < len(chosen):
+        sizes = np.maximum(sizes, 1)  # the other streams have one sample per sequence
+    if skipped is not None:
+        sizes[skipped] = 1
+    _refuse_empty(" or ".join(map(repr, chosen)), int(sizes.min()), sizes)
+    return Sizing.of(sizes, starts)
+
+
+def _all_equal(offsets: list[NDArray[np.int64]], wanted: int) -> bool:
+    return len(offsets) == wanted and all(
+        other is offsets[0] or np.array_equal(other, offsets[0]) for other in offsets[1:]
+    )
+
+
+def _size_offsets(name: str, offsets: NDArray[np.int64], starts: NDArray[np.int64]) -> Sizing:
+    least, most = _core.index.check_offsets(offsets, int(offsets[-1]))
+    if least == 0:
+        _refuse_empty(repr(name), 0, np.diff(offsets))
+    chunk_samples = np.diff(offsets[starts]).astype(np.uint64)
+    if least == most:
+        return Sizing(_core.index.CommonSize(least), chunk_samples)
+    return Sizing(_core.index.OffsetSizes(offsets), chunk_samples)
+
+
+def _refuse_empty(stream: str, least: int, sizes: NDArray[np.int64]) -> None:
+    if least == 0:
+        raise ValueError(
+            f"sequence {int(np.argmin(sizes))} has no sample in stream {stream}, which defines "
+            "its size; remove it, or name another stream by defines_mb_size=True"
+        )
+
+
+def sum_chunks(sizes: NDArray[np.integer], starts: NDArray[np.integer]) -> NDArray[np.uint64]:
+    """Return the samples of every chunk.
+
+    Parameters
+    ----------
+    sizes : ndarray of int, shape (sequences,)
+    starts : ndarray of int, shape (chunks + 1,)
+        The first sequence of every chunk, and the end.
+    """
+    sums = np.zeros(len(starts) - 1, np.uint64)
+    filled = np.flatnonzero(np.diff(starts))  # for an empty one reduceat gives the next item
+    sums[filled] = np.add.reduceat(sizes, starts[filled], dtype=np.uint64)
+    return sums
+
+
+def chunk_starts(num_sequences: int, chunk_size: int) -> NDArray[np.int64]:
+    """Return the first sequence of every chunk of `chunk_size` sequences, and the end."""
+    return np.append(np.arange(0, num_sequences, chunk_size), num_sequences).astype(np.int64)

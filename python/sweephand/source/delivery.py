@@ -1,0 +1,172 @@
+"""Minibatches made ahead of the caller by this process, or delivered by others for it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from sweephand import _core
+from sweephand.casts import element_type
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.streams import StreamInfo
+from sweephand.corpus.turns import Turn
+from sweephand.layouts import Layout, pad_element
+
+_CLOSE_SECONDS = 10.0
+
+
+class Elsewhere(Protocol):
+    """What knows of other processes that deliver a source's minibatches."""
+
+    def position(self) -> _core.compose.Position | None:
+        """Return where the next minibatch begins, or None if the source itself knows.
+
+        Raises
+        ------
+        RuntimeError
+            If nobody can know.
+        """
+
+    def come_back(self) -> _core.compose.Position | None:
+        """Return the same, and leave it to the source from now on."""
+
+    def move(self, position: _core.compose.Position) -> None:
+        """Begin at another place."""
+
+
+class Delivery:
+    """The engine of a source, in whichever process it is used.
+
+    Parameters
+    ----------
+    make_engine : callable
+        Returns an engine that stands at the start.
+    turns : sequence of Turn
+        Of the user's objects that the engine calls.
+
+    Attributes
+    ----------
+    elsewhere : Elsewhere or None
+        Set by a loader whose processes deliver.
+    """
+
+    def __init__(
+        self, make_engine: Callable[[], _core.engine.Engine], turns: Sequence[Turn]
+    ) -> None:
+        self._make_engine = make_engine
+        self._turns = turns
+        self._closed = False
+        self.elsewhere: Elsewhere | None = None
+        self._engine = make_engine()
+
+    def next(self, request: _core.compose.Request) -> _core.engine.Batch:
+        """Return the next minibatch."""
+        engine = self._engine
+        if self._turns or self._closed or engine.forked or self.elsewhere is not None:
+            engine = self._own()
+            told = None if self.elsewhere is None else self.elsewhere.come_back()
+            if told is not None:
+                engine.resume(told)
+        return engine.next(request)
+
+    @property
+    def position(self) -> _core.compose.Position:
+        """Where the next minibatch begins."""
+        told = None if self.elsewhere is None else self.elsewhere.position()
+        return self._engine.position if told is None else told
+
+    @property
+    def time(self) -> int:
+        """Nominal time at which it begins."""
+        return self._engine.time if self.elsewhere is None else self.position.time
+
+    def go_to(self, position: _core.compose.Position) -> None:
+        """Go to where a plan said that a minibatch begins."""
+        engine = self._own()
+        engine.resume(position)
+        if self.elsewhere is not None:
+            self.elsewhere.move(engine.position)
+
+    def stats(self) -> _core.engine.EngineStats:
+        """Return what was delivered by this process, and what it took."""
+        return self._own().stats()
+
+    def close(self) -> None:
+        """Close, and wait for the threads: 10 seconds for code of the user, then warn."""
+        end = time.monotonic() + _CLOSE_SECONDS
+        while not self.close_within(0.1):  # here Ctrl-C is heard
+            if time.monotonic() < end:
+                continue
+            calls = sorted({call for turn in self._turns for call in turn.calls})
+            warnings.warn(
+                f"the source is closed, but after {_CLOSE_SECONDS:g} s a thread is still in "
+                f"{', '.join(calls) or 'the reading of data'}; it ends when that returns",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            return
+
+    def close_within(self, seconds: float) -> bool:
+        """Close, wait so long for the threads, and return whether they have ended."""
+        self._closed = True
+        return self._engine.forked or self._engine.close(seconds)
+
+    def _own(self) -> _core.engine.Engine:
+        """Return the engine; in a forked child a new one, as its threads are not there."""
+        if self._closed:
+            raise RuntimeError("the source is closed")
+        for turn in self._turns:
+            turn.check_not_mine()
+        if self._engine.forked:
+            position = self._engine.position
+            self._engine = self._make_engine()
+            self._engine.resume(position)
+        return self._engine
+
+
+def make_assembler(
+    corpus: Corpus, layout: Layout, ledger: Ledger, *, load_ahead: bool
+) -> _core.engine.Assembler:
+    """Return what makes minibatches of planned sequences."""
+    has_size_stream = corpus.size_stream is not None
+    return _core.engine.Assembler(
+        [reader.member() for reader in corpus.readers],
+        [
+            _stream_spec(info, member, column, reader, layout, has_size_stream)
+            for member, reader in enumerate(corpus.readers)
+            for column, info in enumerate(reader.streams)
+        ],
+        layout.assemble_options(),
+        load_ahead,
+        ledger.report_by(corpus.ids),
+    )
+
+
+def _stream_spec(
+    info: StreamInfo,
+    member: int,
+    column: int,
+    reader: Reader,
+    layout: Layout,
+    has_size_stream: bool,
+) -> _core.engine.StreamSpec:
+    dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
+    pad_value = 0 if info.is_bytes else layout.pad_value_of(info.name)
+    return _core.engine.StreamSpec(
+        name=info.name,
+        member=member,
+        column=column,
+        type=element_type(dtype),
+        element_bytes=dtype.itemsize,
+        variable=info.is_variable,
+        sample_elements=int(np.prod(info.shape, dtype=np.int64)),
+        broadcast=info.broadcast,
+        counts=info.defines_mb_size if has_size_stream else reader.sized_by_streams,
+        pad_value=pad_element(info.name, dtype, pad_value).tobytes(),
+    )

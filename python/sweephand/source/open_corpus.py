@@ -1,0 +1,85 @@
+"""The corpus that a source serves: opened, joined, and cut to what its layout holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sweephand import _core
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.frames import frames
+from sweephand.corpus.join import join
+from sweephand.corpus.keep import keep
+from sweephand.corpus.ledger import Ledger
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.layouts import Frames, Layout
+from sweephand.source.settings import Settings
+
+
+def open_corpus(
+    deserializers: Deserializer | Sequence[Deserializer], settings: Settings, ledger: Ledger
+) -> Corpus:
+    """Open deserializers and join them.
+
+    Raises
+    ------
+    TypeError
+        If there is something else than deserializers.
+    ValueError
+        If they cannot be joined.
+    """
+    wanted = list(deserializers) if isinstance(deserializers, Sequence) else [deserializers]
+    for deserializer in wanted:
+        if not isinstance(deserializer, Deserializer):
+            raise TypeError(f"deserializers must be Deserializer objects, got {deserializer!r}")
+    if not wanted:
+        raise ValueError("give at least one deserializer")
+    opened = [deserializer.open(ledger) for deserializer in wanted]
+    if settings.window.explicit:
+        opened = [corpus.in_window() for corpus in opened]
+    corpus = join(opened, settings.missing)
+    layout = settings.chosen_layout
+    layout.check_streams([info.name for info in corpus.streams])
+    return frames(corpus, ledger) if isinstance(layout, Frames) else corpus
+
+
+@dataclass(frozen=True)
+class LongSequences:
+    """What a layout did to sequences that it does not hold, per sweep."""
+
+    dropped_sequences: int = 0
+    dropped_samples: int = 0
+    split_sequences: int = 0
+    split_samples: int = 0
+
+
+def treat_long(layout: Layout, corpus: Corpus) -> tuple[Corpus, LongSequences]:
+    """Return the corpus that the layout serves, and what became of long sequences.
+
+    Raises
+    ------
+    ValueError
+        If there are some and the layout refuses them, or if nothing is left.
+    """
+    limit = layout.length_limit
+    if limit is None:
+        return corpus, LongSequences()
+    found = _core.index.find_long(corpus.core, limit.longest)
+    if found.num_sequences == 0:
+        return corpus, LongSequences()
+    counts = (found.num_sequences, found.num_samples)
+    if limit.policy == "split":
+        return corpus, LongSequences(0, 0, *counts)
+    longest = corpus.ids.names(np.array([found.sequence], np.uint64))[0]
+    told = (
+        f"{found.num_sequences} of {corpus.num_sequences} sequences have more samples than "
+        f"{limit.what}; the longest is {longest!r} with {found.size}"
+    )
+    if limit.policy == "error":
+        raise ValueError(f"{told}; {limit.advice}")
+    if found.num_sequences == corpus.num_sequences:
+        raise ValueError(f"nothing is left: {told}")
+    sizes = corpus.core.sizes(0, corpus.num_sequences)
+    return keep(corpus, sizes <= limit.longest), LongSequences(*counts)

@@ -1,0 +1,157 @@
+"""What a source can be asked: of the plan and the index alone, so that nothing is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.streams import StreamInfo, Streams, name_of
+from sweephand.layouts import Layout
+from sweephand.minibatch.planned import PlannedMinibatch
+from sweephand.source.delivery import Delivery
+from sweephand.source.limits import INFINITELY_REPEAT
+from sweephand.source.memory import MemoryNeed
+from sweephand.source.requests import Requests, SizeSchedule
+from sweephand.source.settings import Settings
+from sweephand.source.timeline import Timeline
+
+
+class Questions:
+    """Answers what comes when, what there is, and what it needs."""
+
+    _corpus: Corpus
+    _delivery: Delivery
+    _keys: dict[str, tuple[int, StreamInfo]]
+    _layout: Layout
+    _memory: MemoryNeed
+    _requests: Requests
+    _settings: Settings
+    _timeline: Timeline
+
+    @property
+    def streams(self) -> Streams:
+        """The streams by name, also as attributes: ``source.streams.features``."""
+        return Streams(self._corpus.streams)
+
+    def stream_info(self, name: str | StreamInfo) -> StreamInfo:
+        """Return the stream of a name, or of the name that an info has.
+
+        Raises
+        ------
+        ValueError
+            If there is none, naming those that are there.
+        """
+        name = name_of(name)
+        if name not in self._keys:
+            raise ValueError(f"no stream {name!r}, there are: {', '.join(self._keys)}")
+        return self._keys[name][1]
+
+    def __getitem__(self, name: str | StreamInfo) -> StreamInfo:
+        """Return the stream of a name; KeyError if there is none."""
+        return self.streams[name]
+
+    @property
+    def is_infinite(self) -> bool:
+        """Whether the timeline has no end."""
+        return self._timeline.limit == INFINITELY_REPEAT
+
+    @property
+    def num_samples_per_sweep(self) -> int:
+        """Samples of one sweep, in the size-defining stream."""
+        return self._corpus.core.num_samples
+
+    @property
+    def num_sequences_per_sweep(self) -> int:
+        """Sequences of one sweep."""
+        return self._corpus.core.num_sequences
+
+    @property
+    def chunk_sequences(self) -> NDArray[np.uint64]:
+        """Sequences of every chunk: uint64, shape (chunks,)."""
+        return self._corpus.chunk_sequences
+
+    @property
+    def is_randomized(self) -> bool:
+        """Whether sweeps are shuffled."""
+        return self._settings.randomize
+
+    @property
+    def num_lanes(self) -> int:
+        """Lanes that a sweep is read in, side by side."""
+        return self._timeline.num_lanes
+
+    @property
+    def block_chunks(self) -> int:
+        """Chunks that are shuffled together; every lane has one such block open."""
+        return self._timeline.block_chunks
+
+    @property
+    def layout(self) -> Layout:
+        """The layout, with everything decided that follows from lengths."""
+        return self._layout
+
+    def sequence_ids(self, start: int, stop: int) -> list[str]:
+        """Return the ids of the sequences that start in ``[start, stop)``; nothing is read.
+
+        Those that are not delivered because of a limit are left out. In `Bucketed` and
+        `TruncatedBPTT` it holds for the minibatch size that was asked for last.
+        """
+        return self._timeline.sequence_ids(start, stop, self._requests.last_size())
+
+    def find(self, sequence_id: str, sweep: int = 0) -> int:
+        """Return the nominal time of a sequence in a sweep; nothing is read.
+
+        In layouts of rows it is the time at which the sequence begins inside its row. In
+        `Bucketed` and `TruncatedBPTT` it holds for the minibatch size that was asked for last.
+
+        Raises
+        ------
+        KeyError
+            If there is no such sequence.
+        ValueError
+            If the time depends on the minibatch size and none was asked for yet.
+        """
+        return self._timeline.find(sequence_id, sweep, self._requests.last_size())
+
+    def plan(
+        self,
+        size: int | SizeSchedule,
+        *,
+        start: int | None = None,
+        num_data_partitions: int = 1,
+        partition_index: int = 0,
+    ) -> Iterator[PlannedMinibatch]:
+        """Iterate over what `minibatches` would deliver; nothing is read, nothing moves.
+
+        Parameters
+        ----------
+        size : int or schedule
+            As in `minibatches`.
+        start : int, optional
+            Nominal time to begin at; by default `current_position`.
+        num_data_partitions, partition_index : int
+            As in `next_minibatch`.
+        """
+        return self._timeline.plan(
+            self._delivery.position if start is None else start,
+            size,
+            self._requests,
+            num_data_partitions,
+            partition_index,
+        )
+
+    def memory_bound(self, minibatch_size_in_samples: int) -> int:
+        """Return about how many bytes the source holds at most.
+
+        ``window * (1 + borders) + loads + (prefetch + 2) minibatches``. The window is
+        ``num_lanes * block_chunks`` of the largest chunks, or nothing if the data are resident.
+        Minibatches that are made while the blocks of a window give way to others need both:
+        there are as many borders as such minibatches reach over, mostly one. The loads are
+        files' chunks as they are stored, held until they are decoded: one for each thread that
+        loads ahead, of a store 16. The minibatches are those ahead of the caller, the one that
+        is asked for, and the one before it; without threads none is ahead.
+        """
+        return self._memory.bound(minibatch_size_in_samples)

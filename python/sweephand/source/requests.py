@@ -1,0 +1,100 @@
+"""What callers ask of a source: how many samples, for which of how many workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, cast
+
+import numpy as np
+
+from sweephand import _core
+from sweephand.checks import check_int
+from sweephand.layouts import Layout
+from sweephand.source.limits import FULL_DATA_SWEEP
+from sweephand.source.settings import Settings
+
+
+class SizeSchedule(Protocol):
+    """Minibatch sizes, indexed by the samples seen."""
+
+    def __getitem__(self, samples_seen: int) -> int:
+        """Return the size of the minibatch that begins there."""
+
+
+def size_at(size: int | SizeSchedule, time: int) -> int:
+    """Return a size as it is, or what a schedule says of a time."""
+    is_schedule = hasattr(size, "__getitem__") and not isinstance(size, np.generic)
+    return cast(SizeSchedule, size)[time] if is_schedule else cast(int, size)
+
+
+class Requests:
+    """Checks requests, and remembers the last one.
+
+    Parameters
+    ----------
+    memory_bound : callable
+        Returns the bytes that minibatches of a size need.
+    """
+
+    def __init__(
+        self, settings: Settings, layout: Layout, memory_bound: Callable[[int], int]
+    ) -> None:
+        self._settings = settings
+        self._layout = layout
+        self._memory_bound = memory_bound
+        self._last: tuple[tuple[int, int, int], _core.compose.Request] | None = None
+
+    def get(self, size: int, workers: int, rank: int) -> _core.compose.Request:
+        """Return the request, checked if it is not the last one again."""
+        key = (size, workers, rank)
+        last = self._last  # read once: another thread may ask too
+        # Known is known: but 4.0 and True are equal to integers, and no sizes or ranks.
+        if last is None or last[0] != key or not all(type(number) is int for number in key):
+            last = self._last = (key, self.check(*key))
+        return last[1]
+
+    def check(
+        self,
+        size: int,
+        workers: int,
+        rank: int,
+        num_skipped: int = 0,
+        crosses_sweeps: bool = True,
+    ) -> _core.compose.Request:
+        """Return the request; ValueError if it is none that the source can serve."""
+        check_int("num_data_partitions", workers, 1, 2**31)
+        check_int("partition_index", rank, 0, workers)
+        lanes = self._settings.lanes
+        by_lanes = self._settings.randomize and self._layout.shares_by_lanes
+        if by_lanes and workers > lanes:
+            raise ValueError(
+                f"num_data_partitions must be in [1, {lanes}], the number of lanes, "
+                f"got {workers}; a larger num_lanes, which is another order, serves more"
+            )
+        if size != FULL_DATA_SWEEP:
+            check_int("minibatch_size_in_samples", size, 1, 2**63)
+        self._check_memory(size)
+        samples = 2**64 - 1 if size == FULL_DATA_SWEEP else size
+        return _core.compose.Request(samples, workers, rank, num_skipped, crosses_sweeps)
+
+    def last_size(self) -> int:
+        """Return the size that was asked for last; 1 where it does not matter."""
+        if not self._layout.depends_on_size:
+            return 1
+        if self._last is None:
+            raise ValueError(
+                f"with {type(self._layout).__name__} it depends on the minibatch size when a "
+                "sequence comes; ask for a minibatch first"
+            )
+        return self._last[0][0]
+
+    def _check_memory(self, size: int) -> None:
+        limit = self._settings.memory_limit
+        if limit is None:
+            return
+        needed = self._memory_bound(size)
+        if needed > limit:
+            raise ValueError(
+                f"minibatches of {size} samples need about {needed} bytes, memory_limit is "
+                f"{limit}; lower the size, window or prefetch"
+            )

@@ -1,0 +1,107 @@
+"""What a source is asked to be: its options, checked together."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+from sweephand.checks import check_int
+from sweephand.layouts import Frames, Layout, Ragged, TruncatedBPTT
+from sweephand.source.limits import Limits
+from sweephand.source.window import Window
+
+DEFAULT_NUM_LANES = 48
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of a `MinibatchSource`, by their names; a copy in another process has them.
+
+    Attributes
+    ----------
+    crosses_sweeps : bool
+        A minibatch may hold the end of one sweep and the beginning of the next.
+    """
+
+    max_samples: int
+    max_sweeps: int
+    randomize: bool
+    randomization_window_in_chunks: int
+    randomization_window_in_samples: int
+    randomization_seed: int
+    num_lanes: int | None
+    layout: Layout | None
+    frame_mode: bool
+    truncation_length: int
+    balance: Literal["samples"] | None
+    missing: Literal["error", "drop"]
+    max_errors: int
+    num_threads: int | None
+    prefetch: int
+    memory_limit: int | None
+    crosses_sweeps: bool
+
+    def __post_init__(self) -> None:
+        _ = self.limits, self.window, self.chosen_layout
+        check_int("randomization_seed", self.randomization_seed, 0, 2**64)
+        check_int("max_errors", self.max_errors, 0, 2**63)
+        check_int("prefetch", self.prefetch, 0, 2**16)
+        if self.balance not in (None, "samples"):
+            raise ValueError(f"balance must be None or 'samples', got {self.balance!r}")
+        if self.balance and not self.randomize:
+            raise ValueError(
+                "balance needs randomize=True: unshuffled sequences are dealt in turn"
+            )
+        if self.missing not in ("error", "drop"):
+            raise ValueError(f"missing must be 'error' or 'drop', got {self.missing!r}")
+        if self.memory_limit is not None:
+            check_int("memory_limit", self.memory_limit, 1, 2**63)
+        check_int("num_lanes", self.lanes, 1, 2**16)
+        if self.num_threads is not None:
+            check_int("num_threads", self.num_threads, 0, 2**10)
+
+    @property
+    def limits(self) -> Limits:
+        """The end of the timeline."""
+        return Limits.check(self.max_samples, self.max_sweeps)
+
+    @property
+    def window(self) -> Window:
+        """The randomization window that was given."""
+        return Window.check(
+            self.randomize,
+            self.randomization_window_in_chunks,
+            self.randomization_window_in_samples,
+        )
+
+    @property
+    def lanes(self) -> int:
+        """Lanes that a shuffled sweep is read in."""
+        return DEFAULT_NUM_LANES if self.num_lanes is None else self.num_lanes
+
+    @property
+    def threads(self) -> int:
+        """Threads that prepare minibatches; none where none is to be prepared."""
+        if self.prefetch == 0:
+            return 0
+        if self.num_threads is None:
+            return max(1, (os.cpu_count() or 2) // 2)
+        return self.num_threads
+
+    @property
+    def chosen_layout(self) -> Layout:
+        """The layout, by whichever of its names it was given."""
+        layout, length = self.layout, self.truncation_length
+        check_int("truncation_length", length, 0, 2**31)
+        if self.frame_mode and length:
+            raise ValueError("frame_mode and truncation_length exclude each other")
+        if layout is not None:
+            if self.frame_mode or length:
+                raise ValueError("give a layout, or frame_mode or truncation_length, not both")
+            if not isinstance(layout, Layout):
+                raise TypeError(f"layout must be a Layout such as sh.Padded(), got {layout!r}")
+            return layout
+        if length:
+            return TruncatedBPTT(length)
+        return Frames() if self.frame_mode else Ragged()

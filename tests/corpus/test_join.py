@@ -1,0 +1,126 @@
+"""Joined corpora are corpora: what can be done with one can be done with several."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.model import ModelCorpus
+from tests.sources import Chunks
+from tests.tfds.folders import NUMBERED, numbered, write_folder
+
+import sweephand as sh
+
+LENGTHS = [3, 1, 4, 1, 5, 2]
+STARTS = np.cumsum([0, *LENGTHS])
+FRAMES = np.arange(STARTS[-1])
+
+
+def shuffled(stream: str, values: Any, order: list[int], name: str) -> sh.ArrayDeserializer:
+    """The sequences of `values` in another order, known by their ids."""
+    parts = [np.split(values, STARTS[1:-1])[n] for n in order]
+    return sh.ArrayDeserializer({stream: parts}, ids=[f"s{n}" for n in order], name=name)
+
+
+def delivered(source: sh.MinibatchSource, size: int = 4) -> list[tuple[str, int, int]]:
+    found = []
+    with source:
+        for batch in source.minibatches(size):
+            found += zip(
+                batch.ids, batch["x"].values.tolist(), batch["y"].values.tolist(), strict=True
+            )
+    return found
+
+
+@pytest.mark.parametrize("randomize", [True, False])
+def test_frames_of_a_join_are_the_frames_of_the_whole(randomize: bool) -> None:
+    ids = [f"s{n}" for n in range(len(LENGTHS))]
+    whole = sh.ArrayDeserializer({"x": (FRAMES, STARTS), "y": (-FRAMES, STARTS)}, ids=ids)
+    joined = [
+        shuffled("x", FRAMES, [0, 1, 2, 3, 4, 5], "array"),
+        shuffled("y", -FRAMES, [3, 5, 0, 2, 1, 4], "others"),
+    ]
+    options: dict[str, Any] = {"layout": sh.Frames(), "max_sweeps": 2, "randomize": randomize}
+    assert delivered(sh.MinibatchSource(joined, **options)) == delivered(
+        sh.MinibatchSource(whole, **options)
+    )
+
+
+def test_streams_of_a_joined_chunk_that_differ_in_length_have_no_frames() -> None:
+    chunks = Chunks(ModelCorpus.of([LENGTHS[:2], LENGTHS[2:]]), told=True)
+    other = sh.ArrayDeserializer({"y": (-FRAMES, STARTS)})
+    with (
+        sh.MinibatchSource([chunks, other], layout=sh.Frames(), max_sweeps=1) as source,
+        pytest.raises(sh.DataError, match="lengths"),
+    ):
+        source.next_minibatch(4)  # "label" has one sample a sequence
+
+
+def test_a_sequence_that_is_not_equally_long_everywhere_has_no_frames() -> None:
+    x = sh.ArrayDeserializer({"x": (FRAMES, STARTS)})
+    starts = STARTS.copy()
+    starts[2] += 1  # sequence 1 is longer here, and sequence 2 shorter
+    y = sh.ArrayDeserializer({"y": (-FRAMES, starts)})
+    with pytest.raises(sh.DataError, match=r"array__1.*equal lengths.*1, 2 samples"):
+        sh.MinibatchSource([x, y], layout=sh.Frames())
+    source = sh.MinibatchSource([x, y], layout=sh.Frames(), max_errors=2, max_sweeps=1)
+    assert [error.sequence for error in source.errors] == ["array__1", "array__2"]
+    left = np.r_[FRAMES[:3], FRAMES[8:]].tolist()
+    assert sorted(value for _, value, _ in delivered(source)) == left
+    with pytest.raises(ValueError, match="nothing is left"):
+        sh.MinibatchSource(
+            [x, sh.ArrayDeserializer({"y": (np.arange(60), 10 * np.arange(7))})],
+            layout=sh.Frames(),
+            max_errors=6,
+        )
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_data_with_an_order_of_their_own_keep_it_when_joined(
+    tmp_path: Path, shuffle: bool
+) -> None:
+    folder = write_folder(tmp_path, {"train": numbered(5, 3, 4)}, NUMBERED)
+    config = sh.tfds.ReadConfig(
+        interleave_cycle_length=2, interleave_block_length=2, shuffle_seed=3
+    )
+
+    def dataset() -> sh.tfds.Dataset:
+        return sh.tfds.load(folder, "train", shuffle_files=shuffle, read_config=config)
+
+    options: dict[str, Any] = {"randomize": False, "max_sweeps": 3}
+    alone = sh.MinibatchSource(dataset(), **options)
+    order = [x for batch in alone.minibatches(5) for x in batch["x"].values.tolist()]
+    examples = [100 * shard + n for shard, size in enumerate((5, 3, 4)) for n in range(size)]
+    labels = sh.ArrayDeserializer({"y": -np.array(examples)})
+    with sh.MinibatchSource([dataset(), labels], **options) as source:
+        found = [
+            (x, y)
+            for batch in source.minibatches(5)
+            for x, y in zip(batch["x"].values.tolist(), batch["y"].values.tolist(), strict=True)
+        ]
+    assert found == [(x, -x) for x in order]
+
+    few = sh.ArrayDeserializer({"y": -np.array(examples[:9])})  # the others have no label
+    with sh.MinibatchSource([dataset(), few], missing="drop", **options) as source:
+        found = delivered(source)
+    kept = [x for x in order if x in examples[:9]]
+    assert [(x, y) for _, x, y in found] == [(x, -x) for x in kept]
+    with sh.MinibatchSource([dataset(), few], missing="drop", **options) as source:
+        for sweep in range(3):
+            for place, (name, _, _) in enumerate(found[9 * sweep : 9 * sweep + 9]):
+                assert source.find(name, sweep) == 9 * sweep + place
+        source.current_position = 13
+        state = source.get_checkpoint_state()
+    with sh.MinibatchSource([dataset(), few], missing="drop", **options) as source:
+        source.restore_from_checkpoint(state)
+        assert delivered(source) == found[13:]
+
+
+def test_a_block_has_no_more_chunks_than_the_corpus() -> None:
+    corpus = sh.ArrayDeserializer({"x": np.arange(1000)}, chunk_size=10)
+    for window in (
+        {"randomization_window_in_samples": 10**9},
+        {"randomization_window_in_chunks": 10**7},
+    ):
+        with sh.MinibatchSource(corpus, **window) as source:
+            assert source.block_chunks == 100
