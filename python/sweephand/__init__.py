@@ -8,12 +8,14 @@ from sweephand import mxnet, numpy, tfds, tfrecord
 from sweephand.corpus.streams import StreamDef, StreamDefs, StreamInfo, Streams
 from sweephand.deserializers import (
     ArrayDeserializer,
+    ArrowDeserializer,
     CTFDeserializer,
     Deserializer,
     JSONLDeserializer,
     MapDeserializer,
     MegatronDeserializer,
     NpyDeserializer,
+    ParquetDeserializer,
     RawTokensDeserializer,
     TFRecordDeserializer,
     UserDeserializer,
@@ -31,6 +33,7 @@ from sweephand.layouts import (
 )
 from sweephand.minibatch.data import MinibatchData
 from sweephand.minibatch.minibatch import Minibatch
+from sweephand.open_path import open
 from sweephand.source.from_data import MinibatchSourceFromData
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.old_names import ELSEWHERE
@@ -69,8 +72,6 @@ from sweephand.train.trainer.trainer import Trainer
 
 if TYPE_CHECKING:
     from sweephand import torch as torch
-    from sweephand.deserializers.arrow import ArrowDeserializer
-    from sweephand.deserializers.parquet import ParquetDeserializer
 
 __version__ = version("sweephand")
 
@@ -141,6 +142,7 @@ __all__ = [
     "momentum_schedule_per_sample",
     "mxnet",
     "numpy",
+    "open",
     "sequence_to_cntk_text_format",
     "tfds",
     "tfrecord",
@@ -148,25 +150,22 @@ __all__ = [
     "training_session",
 ]
 
-# Names that need an optional package, which is imported when they are first used.
-_OPTIONAL = {
-    "torch": ("sweephand.torch", "torch"),
-    "ArrowDeserializer": ("sweephand.deserializers.arrow", "parquet"),
-    "ParquetDeserializer": ("sweephand.deserializers.parquet", "parquet"),
-}
+
+def __dir__() -> list[str]:
+    """Return what is public; the rooms of the package are not."""
+    return __all__
+
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Return one of the optional names, or the module of that name."""
-        if name not in _OPTIONAL:
+        """Return `sweephand.torch`, which imports torch, or say where a name of CNTK's is."""
+        if name != "torch":
             hint = f"; {ELSEWHERE[name]}" if name in ELSEWHERE else ""
             raise AttributeError(f"module 'sweephand' has no attribute {name!r}{hint}")
-        path, extra = _OPTIONAL[name]
         try:
-            module = import_module(path)
+            return import_module("sweephand.torch")
         except ModuleNotFoundError as error:
             raise ImportError(
-                f"sweephand.{name} needs {error.name}: pip install 'sweephand[{extra}]'"
+                f"sweephand.torch needs {error.name}: pip install 'sweephand[torch]'"
             ) from error
-        return getattr(module, name, module)

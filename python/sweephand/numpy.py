@@ -24,3 +24,8 @@ __all__ = [
     "Nesterov",
     "RMSProp",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return what is public."""
+    return __all__

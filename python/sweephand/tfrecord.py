@@ -8,3 +8,8 @@ from sweephand.deserializers.tfrecord_writer import (
 )
 
 __all__ = ["Feature", "encode_example", "encode_record", "write"]
+
+
+def __dir__() -> list[str]:
+    """Return what is public."""
+    return __all__

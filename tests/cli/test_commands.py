@@ -8,7 +8,6 @@ from tests.cli.conftest import LENGTHS, OFFSETS, Call
 
 import sweephand as sh
 from sweephand.minibatch.content_digest import digest_of
-from sweephand.open_path import open_path
 from sweephand.shuffle.quality import shuffle_report
 
 
@@ -21,7 +20,7 @@ def shares_of(
 ) -> list[list[sh.Minibatch]]:
     return [
         list(
-            sh.MinibatchSource(open_path(path), max_sweeps=1, **settings).minibatches(
+            sh.MinibatchSource(sh.open(path), max_sweeps=1, **settings).minibatches(
                 size, num_data_partitions=workers, partition_index=rank
             )
         )
@@ -217,7 +216,7 @@ def test_without_matplotlib_the_error_says_how_to_get_it(
 @pytest.mark.parametrize("step", [0, 7, 41])
 def test_trace_tells_what_a_step_saw(tokens: Path, step: int, call: Call) -> None:
     facts = call("trace", tokens, "--step", step, "--size", 300, "--seed", 2, "--json").facts
-    source = sh.MinibatchSource(open_path(tokens), randomization_seed=2)
+    source = sh.MinibatchSource(sh.open(tokens), randomization_seed=2)
     for _ in range(step + 1):
         minibatch = source.next_minibatch(300)
     assert facts["ids"] == minibatch.ids

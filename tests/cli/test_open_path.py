@@ -1,22 +1,22 @@
 """What lies at a path is told by its bytes, and damage is an error with its place."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.cli.conftest import OFFSETS, Call
 
 import sweephand as sh
-from sweephand.open_path import Wanted, open_path
 
 
-def lengths_at(path: Path, wanted: Wanted | None = None) -> list[int]:
-    source = sh.MinibatchSource(open_path(path, wanted), randomize=False, max_sweeps=1)
+def lengths_at(path: Path, **wanted: Any) -> list[int]:
+    source = sh.MinibatchSource(sh.open(path, **wanted), randomize=False, max_sweeps=1)
     return [size for plan in source.plan(100) for size in plan.sizes.tolist()]
 
 
 def test_a_member_with_offsets_is_a_stream_of_sequences(tokens: Path) -> None:
-    source = sh.MinibatchSource(open_path(tokens), randomize=False)
+    source = sh.MinibatchSource(sh.open(tokens), randomize=False)
     assert {name: info.dtype.name for name, info in source.streams.items()} == {
         "tokens": "uint16",
         "label": "int64",
@@ -36,7 +36,7 @@ def test_a_folder_has_a_stream_per_file(tmp_path: Path) -> None:
     np.save(tmp_path / "a_offsets.npy", [0, 2, 6])
     np.save(tmp_path / "b.npy", np.ones((2, 5)))
     (tmp_path / "notes.txt").write_text("not data")
-    source = sh.MinibatchSource(open_path(tmp_path))
+    source = sh.MinibatchSource(sh.open(tmp_path))
     assert {name: info.shape for name, info in source.streams.items()} == {"a": (), "b": (5,)}
     assert lengths_at(tmp_path) == [2, 4]
     assert lengths_at(tmp_path / "a.npy") == [2, 4]  # its offsets lie beside it
@@ -48,14 +48,14 @@ def test_the_name_of_a_file_does_not_matter(rows: Path) -> None:
 
 
 def test_the_stream_that_counts_can_be_chosen(tokens: Path) -> None:
-    assert lengths_at(tokens, Wanted(size_stream="label")) == [1] * 300
+    assert lengths_at(tokens, size_stream="label") == [1] * 300
     with pytest.raises(ValueError, match="no stream 'x', there are: tokens, label"):
-        open_path(tokens, Wanted(size_stream="x"))
+        sh.open(tokens, size_stream="x")
 
 
 def test_chunks_can_be_made_smaller(tokens: Path, rows: Path) -> None:
     for path, sequences in ((tokens, 300), (rows, 1000)):
-        source = sh.MinibatchSource(open_path(path, Wanted(chunk_size=7)))
+        source = sh.MinibatchSource(sh.open(path, chunk_size=7))
         assert source.chunk_sequences.sum() == sequences
         assert source.chunk_sequences.max() == 7
 
@@ -101,4 +101,16 @@ def test_an_archive_that_is_cut_or_flipped_is_an_error_or_the_same(tmp_path: Pat
 
 def test_a_stream_may_have_any_name(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", **{"self": np.arange(3), "a b": np.ones(3)})
-    assert list(sh.MinibatchSource(open_path(tmp_path / "x.npz")).streams) == ["self", "a b"]
+    assert list(sh.MinibatchSource(sh.open(tmp_path / "x.npz")).streams) == ["self", "a b"]
+
+
+def test_streams_may_be_declared(tokens: Path, tmp_path: Path) -> None:
+    streams = sh.StreamDefs(y=sh.StreamDef(field="label"))
+    assert list(sh.MinibatchSource(sh.open(tokens, streams)).streams) == ["y"]
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a": 1, "b": [1, 2]}\n')
+    assert list(sh.MinibatchSource(sh.open(path)).streams) == ["a", "b"]
+    chosen = sh.StreamDefs(b=sh.StreamDef(dtype="float32"))
+    source = sh.MinibatchSource(sh.open(path, chosen, size_stream="b"))
+    assert source.streams.b.dtype == "float32"
+    assert source.streams.b.defines_mb_size

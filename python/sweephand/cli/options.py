@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Literal
 
+from sweephand import open_path
 from sweephand.deserializers import Deserializer
 from sweephand.files.index_file import Keep
 from sweephand.layouts import Layout
-from sweephand.open_path import Wanted, open_path
 from sweephand.source.source import MinibatchSource
 from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
@@ -118,14 +118,14 @@ def add_size(
 
 def open_corpus(arguments: argparse.Namespace) -> Deserializer:
     """Return the corpus that a command line describes."""
-    wanted = Wanted(
+    return open_path.open(
+        arguments.path,
         size_stream=arguments.size_stream,
         chunk_size=arguments.chunk_size,
         dtype=arguments.dtype,
         sequence_length=arguments.sequence_length,
         index=_KEEP[arguments.index],
     )
-    return open_path(arguments.path, wanted)
 
 
 def make_source(

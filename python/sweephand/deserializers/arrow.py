@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from sweephand.corpus.corpus import Corpus
@@ -19,10 +18,19 @@ from sweephand.corpus.streams import StreamDefs
 from sweephand.deserializers.arrow_files import ArrowFiles
 from sweephand.deserializers.arrow_table import ArrowTable
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.units.arrow_units import guess_streams
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
 from sweephand.files.index_file import Keep, check_keep
+from sweephand.files.remote_path import AnyPath, begins_with, files_at
 from sweephand.files.source_file import is_url, open_regular
+from sweephand.optional import OptionalModule
+
+pa = OptionalModule("pyarrow", extra="parquet")
+ipc = OptionalModule("pyarrow.ipc", extra="parquet")
+
+_ARROW = b"ARROW1\0\0"
 
 
 class ArrowDeserializer(Deserializer):
@@ -78,6 +86,7 @@ class ArrowDeserializer(Deserializer):
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
+        pa()  # says what to install
         options: dict[str, Any] = {"index": check_keep(index), "ids": ids}
         self._made_of = source, streams, options
         self._inner: Deserializer
@@ -184,3 +193,28 @@ def _names_in(state: Path) -> list[str]:
     if not names:
         raise DataError("the dataset has no files", str(state))
     return names
+
+
+def _is_saved_dataset(path: AnyPath) -> bool:
+    return (path / "state.json").exists()
+
+
+def _is_arrow(path: AnyPath) -> bool:
+    is_stream = path.suffix == ".arrow" and begins_with(path, b"\xff\xff\xff\xff")
+    return is_stream or begins_with(path, _ARROW)
+
+
+def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
+    is_saved = _is_saved_dataset(path)
+    files = files_at(path, "*.arrow" if is_saved else "*")
+
+    def read_schema(file: Any) -> Any:
+        read = ipc.open_file if begins_with(files[0], _ARROW) else ipc.open_stream
+        return read(file).schema
+
+    streams = wanted.choose(lambda: guess_streams(read_schema, files[0]))
+    return ArrowDeserializer(path if is_saved else files, streams, index=wanted.index)
+
+
+FORMAT = Format("Arrow", _is_arrow, _open)
+SAVED_DATASET = Format("Hugging Face folder", _is_saved_dataset, _open, in_folders=False)

@@ -17,8 +17,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.ipc as ipc
 from numpy.typing import NDArray
 
 from sweephand import _core
@@ -32,6 +30,10 @@ from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Keep, Scan
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import Files, SourceFile, find_files
+from sweephand.optional import OptionalModule
+
+pa = OptionalModule("pyarrow", extra="parquet")
+ipc = OptionalModule("pyarrow.ipc", extra="parquet")
 
 _FILE_MAGIC = b"ARROW1"
 _FILE_BEGIN = 8  # where the stream begins in a file, behind the magic

@@ -20,12 +20,14 @@ from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
-from sweephand.corpus.streams import StreamDefs, StreamInfo
+from sweephand.corpus.streams import StreamDef, StreamDefs, StreamInfo
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.kept_scans import check_array, require
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
 from sweephand.files.range_reader import open_to_scan
+from sweephand.files.remote_path import AnyPath, files_at, head_of
 from sweephand.files.source_file import (
     REMOTE_LOAD_THREADS,
     Files,
@@ -39,6 +41,8 @@ from sweephand.files.source_file import (
 _CHUNK_BYTES = 32 << 20
 _PART_BYTES = 16 << 20  # a thread's share of a file, at least
 _MAX_LINE_BYTES = 256 << 20
+_HEAD_BYTES = 1 << 20
+_FREE_DIMENSION = 2**31 - 1  # of sparse streams, whose text does not tell it
 
 
 class CTFDeserializer(Deserializer):
@@ -405,3 +409,35 @@ def _index_in_parts(
         for part in parts:
             index.append(part, start)
     return start, index
+
+
+def _is_ctf(path: AnyPath) -> bool:
+    line = head_of(path, 4096).removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
+    before, bar, after = line.partition(b"|")
+    return bool(bar) and (not before or before.strip().isdigit()) and after[:1].isalpha()
+
+
+def _guess_streams(path: AnyPath) -> StreamDefs:
+    """Return the streams of the first lines: dense ones of their width, or sparse ones."""
+    streams: dict[str, StreamDef] = {}
+    head, _, _ = head_of(path, _HEAD_BYTES).rpartition(b"\n")
+    for line in (head or head_of(path, _HEAD_BYTES)).splitlines():
+        for sample in line.decode(errors="replace").split("|")[1:]:
+            name, *values = sample.split() or ["#"]
+            if name.startswith("#") or name in streams or not values:
+                continue
+            is_sparse = ":" in values[0]
+            shape = _FREE_DIMENSION if is_sparse else len(values)
+            streams[name] = StreamDef(field=name, shape=shape, is_sparse=is_sparse)
+    if not streams:
+        raise DataError("the first lines have no sample that tells a stream", str(path))
+    return StreamDefs(**streams)
+
+
+def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
+    files = files_at(path)
+    streams = wanted.choose(lambda: _guess_streams(files[0]))
+    return CTFDeserializer(files, streams, index=wanted.index)
+
+
+FORMAT = Format("CNTK text", _is_ctf, _open)

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import ColumnData, offsets_of
-from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.jsonl_columns import (
     LACKING,
     PADDING,
@@ -27,9 +29,11 @@ from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Keep, Scan
 from sweephand.files.range_reader import open_to_scan
+from sweephand.files.remote_path import AnyPath, files_at, head_of
 from sweephand.files.source_file import Files, SourceFile, find_files
 
 _UNIT_BYTES = 1 << 20
+_HEAD_BYTES = 64 << 20
 _MAX_LINE_BYTES = 256 << 20
 _BOM = b"\xef\xbb\xbf"
 _OTHERS = {
@@ -278,3 +282,40 @@ def _read_text(source: io.BufferedReader, file: SourceFile) -> bytes:
                 source.tell() - (len(text) - begin),
             )
     return text
+
+
+def _is_jsonl(path: AnyPath) -> bool:
+    return head_of(path, 64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+
+
+def _guess_streams(path: AnyPath) -> StreamDefs:
+    """Return the fields of the first line that hold numbers, text or lists of them."""
+    line = head_of(path, _HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
+    try:
+        first: dict[str, Any] = dict(json.loads(line.partition(b"\n")[0]))
+    except (TypeError, ValueError) as error:
+        reason = f"the first line is no JSON object: {error}"
+        raise DataError(reason, str(path), line=1) from None
+    streams = {}
+    for name, value in first.items():
+        array = np.array(value) if _is_servable(value) else None
+        if array is not None:
+            streams[name] = StreamDef(shape=array.shape[1:] if array.ndim > 1 else None)
+    if not streams:
+        raise DataError("the first line has no numbers and no text", str(path), line=1)
+    return StreamDefs(**streams)
+
+
+def _is_servable(value: object) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(_is_servable(item) for item in value)
+    return isinstance(value, int | float | str)
+
+
+def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
+    files = files_at(path)
+    streams = wanted.choose(lambda: _guess_streams(files[0]))
+    return JSONLDeserializer(files, streams, index=wanted.index)
+
+
+FORMAT = Format("JSON lines", _is_jsonl, _open)

@@ -11,11 +11,13 @@ from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.megatron_index import read_index
 from sweephand.deserializers.units.token_files import TokenFiles
 from sweephand.errors import DataError
+from sweephand.files.remote_path import AnyPath, begins_with, files_at
 from sweephand.files.source_file import Files, find_files
 from sweephand.files.urls import swap_suffix
 
@@ -117,3 +119,15 @@ class MegatronDeserializer(Deserializer):
 
 def _beside(spec: str, suffix: str) -> str:
     return swap_suffix(spec, suffix, known=(".idx", ".bin"))
+
+
+def _is_megatron(path: AnyPath) -> bool:
+    return begins_with(path.with_suffix(".idx"), b"MMIDIDX")
+
+
+def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
+    files = files_at(path, "*.idx") if path.is_dir() else [path.with_suffix(".idx")]
+    return MegatronDeserializer(files, wanted.choose(lambda: StreamDefs(tokens=StreamDef())))
+
+
+FORMAT = Format("Megatron", _is_megatron, _open)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from io import BufferedReader
 from tokenize import TokenError
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -29,9 +29,10 @@ from sweephand.corpus.sizes import chunk_starts, size_columns
 from sweephand.corpus.streams import StreamDef, StreamDefs, size_stream
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.formats import Format, Wanted
 from sweephand.errors import DataError
 from sweephand.files.range_reader import RangeReader
-from sweephand.files.remote_path import as_path, stat_all
+from sweephand.files.remote_path import AnyPath, as_path, begins_with, files_at, stat_all
 from sweephand.files.source_file import (
     REMOTE_LOAD_THREADS,
     LocalFile,
@@ -39,12 +40,17 @@ from sweephand.files.source_file import (
     are_local,
     join_pieces,
 )
+from sweephand.printable import printable
 
 Path_ = str | os.PathLike[str]
 
 _CHUNK_BYTES = 8 << 20
 _MAX_HEADER = 65536
 _HEAD = 4096  # bytes that are asked for at a time
+
+_OFFSETS = "_offsets"
+
+Member = TypeVar("Member")
 
 
 class NpyDeserializer(Deserializer):
@@ -297,3 +303,26 @@ def _read_offsets(stream: str, file: SourceFile, num_samples: int) -> NDArray[np
     except ValueError as error:
         raise DataError(str(error), file.path, stream=stream) from None
     return checked
+
+
+def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
+    files = files_at(path, "*.npy")
+    if not path.is_dir():
+        offsets = path.with_name(f"{path.stem}{_OFFSETS}.npy")
+        files += [offsets] if offsets.exists() else []
+    # A stream's name is text, which the name of a file need not be.
+    streams = with_offsets({printable(file.stem): file for file in files})
+    return NpyDeserializer(streams, wanted.definitions(streams), wanted.chunk_size)
+
+
+def with_offsets(members: dict[str, Member]) -> dict[str, Member | tuple[Member, Member]]:
+    """Join every member with the one that holds its offsets, if there is one."""
+    return {
+        name: (member, members[name + _OFFSETS]) if name + _OFFSETS in members else member
+        for name, member in members.items()
+        if not (name.endswith(_OFFSETS) and name.removesuffix(_OFFSETS) in members)
+    }
+
+
+FORMAT = Format(".npy", lambda path: begins_with(path, b"\x93NUMPY"), _open, in_folders=False)
+FOLDER = Format("folder of .npy", lambda path: any(path.glob("*.npy")), _open, in_folders=False)

@@ -6,23 +6,28 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.streams import StreamDefs
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.parquet_footer import RowGroup, read_row_groups
 from sweephand.deserializers.units.arrow_units import (
     MAX_UNIT_BYTES,
     ArrowUnits,
     data_errors,
     empty_batch,
+    guess_streams,
     open_source,
 )
 from sweephand.deserializers.units.indexed import UnitScan
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Keep
+from sweephand.files.remote_path import AnyPath, begins_with, files_at
 from sweephand.files.source_file import Files, SourceFile, find_files
+from sweephand.optional import OptionalModule
+
+pq = OptionalModule("pyarrow.parquet", extra="parquet")
 
 _ENCRYPTED = b"PARE"
 _MAGIC = b"PAR1"
@@ -83,6 +88,7 @@ class ParquetDeserializer(ArrowUnits):
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
+        pq()  # says what to install
         super().__init__(find_files(files), streams, index, ids)
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
@@ -210,3 +216,12 @@ def _check_group(
             file.path,
         )
     return num_bytes
+
+
+def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
+    files = files_at(path)
+    streams = wanted.choose(lambda: guess_streams(pq.read_schema, files[0]))
+    return ParquetDeserializer(files, streams, index=wanted.index)
+
+
+FORMAT = Format("Parquet", lambda path: begins_with(path, _MAGIC), _open)

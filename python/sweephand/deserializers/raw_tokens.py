@@ -10,10 +10,12 @@ from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.token_files import TokenFiles
 from sweephand.errors import DataError
+from sweephand.files.remote_path import AnyPath, files_at
 from sweephand.files.source_file import Files, SourceFile, find_files
 
 _NPY_MAGIC = b"\x93NUMPY"
@@ -119,3 +121,16 @@ class RawTokensDeserializer(Deserializer):
                 file.path,
                 0,
             )
+
+
+def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
+    if wanted.dtype is None or wanted.sequence_length is None:
+        raise ValueError(
+            f"{str(path)!r} holds bare numbers, as it seems: say of which --dtype, such as "
+            "uint16, and the --sequence-length to cut them into"
+        )
+    streams = wanted.choose(lambda: StreamDefs(tokens=StreamDef()))
+    return RawTokensDeserializer(files_at(path), wanted.dtype, wanted.sequence_length, streams)
+
+
+FORMAT = Format("bare numbers", lambda path: path.suffix in (".bin", ".tokens"), _open)

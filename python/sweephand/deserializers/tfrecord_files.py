@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.columns import ColumnData, offsets_of
-from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.indexed import IndexedDeserializer, Kind, UnitScan
 from sweephand.deserializers.units.kept_scans import check_runs, require
 from sweephand.deserializers.units.row_ids import RowIds
@@ -20,14 +22,17 @@ from sweephand.deserializers.units.tf_examples import (
     PADDING,
     ExampleField,
     decode_examples,
+    feature_keys,
 )
 from sweephand.errors import DataError, StaleError
 from sweephand.files.index_file import Advance, Keep, Scan
 from sweephand.files.inflate import Compression, InflatedFile, find_compression
 from sweephand.files.range_reader import open_to_scan
+from sweephand.files.remote_path import AnyPath, files_at, head_of, stat_all
 from sweephand.files.source_file import Files, SourceFile, find_files
 
 _UNIT_BYTES = 1 << 20
+_RECORD_HEAD = 12  # bytes before the first record
 _MOST_RECORD_BYTES = 1 << 30  # a whole record is in memory at a time
 
 
@@ -287,3 +292,55 @@ def _check_length(
             begin,
             sequence=number,
         )
+
+
+def _is_tfrecord(path: AnyPath) -> bool:
+    """Return whether a file, unpacked if need be, begins with the head of a record."""
+    try:
+        head = _first_bytes(path, _RECORD_HEAD)
+        _core.formats.FrameFinder(str(path)).feed(0, np.frombuffer(head, np.uint8))
+    except DataError:
+        return False
+    return len(head) == _RECORD_HEAD
+
+
+def _guess_streams(path: AnyPath) -> StreamDefs:
+    """Return the features of the first record."""
+    length = int.from_bytes(_first_bytes(path, 8), "little")
+    record = _first_bytes(path, _RECORD_HEAD + length)[_RECORD_HEAD:]
+    try:
+        keys = feature_keys(record)
+    except (ValueError, IndexError) as error:
+        reason = f"the first record is no tf.train.Example: {error}"
+        raise DataError(reason, str(path)) from None
+    if not keys:
+        raise DataError("the first record has no features", str(path))
+    return StreamDefs(**{key: StreamDef() for key in sorted(keys)})
+
+
+def _first_bytes(path: AnyPath, size: int) -> bytes:
+    if not path.is_file():
+        return b""
+    (file,) = stat_all([path])
+    head = head_of(path, size)
+    packing = find_compression(file)
+    if packing is None or _is_record_head(head[:_RECORD_HEAD]):
+        return head
+    return InflatedFile(file, packing, 200).read(0, size).tobytes()
+
+
+def _is_record_head(head: bytes) -> bool:
+    checksum = int.from_bytes(head[8:12], "little")
+    return (
+        len(head) == _RECORD_HEAD
+        and _core.formats.mask_crc(_core.formats.crc32c(head[:8])) == checksum
+    )
+
+
+def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
+    files = files_at(path)
+    streams = wanted.choose(lambda: _guess_streams(files[0]))
+    return TFRecordDeserializer(files, streams, index=wanted.index)
+
+
+FORMAT = Format("TFRecord", _is_tfrecord, _open)

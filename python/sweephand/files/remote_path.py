@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -161,3 +161,25 @@ def bytes_at(path: AnyPath) -> int | None:
         return stat_all([path])[0].size
     sizes: list[Any] = [info.get("size") for info in list_folder(path.url).values()]
     return sum(sizes) if sizes and None not in sizes else None
+
+
+def head_of(path: AnyPath, size: int) -> bytes:
+    """Return the first bytes of a file; none of a folder."""
+    if not path.is_file():
+        return b""
+    with open_file(path) as file:
+        return file.read(size) or b""
+
+
+def begins_with(path: AnyPath, magic: bytes) -> bool:
+    """Return whether a path is a file that begins with these bytes."""
+    return head_of(path, len(magic)) == magic
+
+
+def files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:
+    """Return a file, or the files of a folder without what writers leave behind."""
+    if not path.is_dir():
+        return [path]
+    found: Iterable[AnyPath] = path.glob(pattern)
+    files = [one for one in found if one.is_file() and not is_leftover(one.name)]
+    return sorted(files, key=lambda one: one.name)

@@ -32,7 +32,7 @@ class Timeline:
         self._settings = settings
         self.window: Window = settings.window.for_corpus(corpus.resident)
         self.limit = settings.limits.in_samples(corpus.core.num_samples)
-        self._core = _core.order.Timeline(
+        self._order = _core.order.Timeline(
             corpus=corpus.core,
             settings=_core.order.OrderSettings(
                 seed=settings.randomization_seed,
@@ -53,12 +53,12 @@ class Timeline:
         """Chunks that every lane has open."""
         if not self._settings.randomize:
             return self._corpus.open_chunks
-        return self._core.block_chunks
+        return self._order.block_chunks
 
     def make_planner(self) -> _core.compose.Planner:
         """Return what says which sequences make up each minibatch, standing at the start."""
         return self._layout.make_planner(
-            self._core,
+            self._order,
             min(self.limit, END_OF_TIME),
             crosses_sweeps=self._settings.crosses_sweeps,
             balance_samples=self._settings.balance == "samples",

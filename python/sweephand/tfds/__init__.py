@@ -23,3 +23,8 @@ __all__ = [
     "even_splits",
     "load",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return what is public."""
+    return __all__

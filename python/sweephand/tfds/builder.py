@@ -10,7 +10,9 @@ from typing import overload
 import numpy as np
 
 from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.deserializers.formats import Format, Wanted
 from sweephand.files.index_file import Keep, check_keep
+from sweephand.files.remote_path import AnyPath
 from sweephand.tfds.builder_info import BuilderInfo, builder_info
 from sweephand.tfds.dataset import Dataset
 from sweephand.tfds.decoders import Decoders, decode_feature
@@ -271,3 +273,17 @@ def load(
         decoders=decoders,
         index=index,
     )
+
+
+def _open(path: AnyPath, wanted: Wanted) -> Dataset:
+    if wanted.size_stream is not None or wanted.chunk_size is not None:
+        raise ValueError("every example of a TFDS folder is one sample, read by itself")
+    return load(path, "all", index=wanted.index)
+
+
+FORMAT = Format(
+    "TFDS folder",
+    lambda path: (path / "dataset_info.json").exists(),
+    _open,
+    in_folders=False,
+)

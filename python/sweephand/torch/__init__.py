@@ -28,3 +28,8 @@ __all__ = [
     "tensors_of",
     "to_tensor",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return what is public."""
+    return __all__

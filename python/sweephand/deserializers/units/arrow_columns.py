@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData, bytes_column, spread
+from sweephand.optional import OptionalModule
+
+pa = OptionalModule("pyarrow", extra="parquet")
+pc = OptionalModule("pyarrow.compute", extra="parquet")
 
 # Extension types whose storage says all; others would need code that is not ours.
 _TRANSPARENT = ("arrow.json", "arrow.uuid", "arrow.bool8")

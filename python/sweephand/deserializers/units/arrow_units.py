@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from sweephand.corpus.columns import ColumnData, concat_columns
+from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.deserializers.units.arrow_columns import convert, pick
 from sweephand.deserializers.units.indexed import IndexedDeserializer, Kind, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.range_reader import RangeReader
+from sweephand.files.remote_path import AnyPath, open_file
 from sweephand.files.source_file import LocalFile, SourceFile
+from sweephand.optional import OptionalModule
+
+pa = OptionalModule("pyarrow", extra="parquet")
 
 # One that decodes to more is refused: a whole unit is in memory at a time.
 MAX_UNIT_BYTES = 1 << 30
@@ -113,3 +117,21 @@ def open_source(file: SourceFile) -> Any:
         file.check_unchanged()  # pyarrow would wait for the writer of a pipe of that name
         return pa.OSFile(file.path)
     return pa.PythonFile(RangeReader(file), "r")
+
+
+def guess_streams(read: Callable[[Any], Any], path: AnyPath) -> StreamDefs:
+    """Return the columns of a file's schema that can be served."""
+    try:
+        with open_file(path) as source:
+            schema = read(source)
+    except (OSError, ValueError) as error:  # pyarrow's own errors are of these
+        raise DataError(f"the schema cannot be read: {error}", str(path)) from error
+    batch = empty_batch(schema)
+    streams = {}
+    for name in schema.names:
+        try:
+            convert(batch.column(name), None)
+        except (TypeError, ValueError):
+            continue
+        streams[name] = StreamDef()
+    return StreamDefs(**streams)

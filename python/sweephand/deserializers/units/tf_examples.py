@@ -137,3 +137,41 @@ def _to_column(
     if field.is_ragged or good is None:
         return column
     return spread(column, good, num_records)
+
+
+def feature_keys(record: bytes) -> list[str]:
+    """Return the names of the features of an example, without their values.
+
+    Raises
+    ------
+    ValueError, IndexError
+        If the bytes are no such message.
+    """
+    entries = [
+        entry for features in _fields(record).get(1, []) for entry in _fields(features)[1]
+    ]
+    return [_fields(entry)[1][-1].decode() for entry in entries]
+
+
+def _fields(message: bytes) -> dict[int, list[bytes]]:
+    """Return the fields of bytes of a message, by their numbers."""
+    found: dict[int, list[bytes]] = {}
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        if tag & 7 != 2:
+            raise ValueError(f"a field of wire type {tag & 7}")
+        length, at = _varint(message, at)
+        found.setdefault(tag >> 3, []).append(message[at : at + length])
+        at += length
+    return found
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        value |= (message[at] & 0x7F) << shift
+        at += 1
+        if message[at - 1] < 0x80:
+            return value, at
+        shift += 7

@@ -1,0 +1,32 @@
+"""What the package shows is what it says that it has."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("name", ["", ".tfds", ".torch", ".numpy", ".tfrecord"])
+def test_what_is_shown_is_what_is_public(name: str) -> None:
+    code = f"""
+import sweephand{name} as room
+assert dir(room) == sorted(room.__all__), set(dir(room)) ^ set(room.__all__)
+assert all(getattr(room, public) is not None for public in room.__all__)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_package_that_is_not_there_is_named_with_what_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code = """
+import sys
+sys.modules["pyarrow"] = None
+import sweephand as sh
+try:
+    sh.ParquetDeserializer("x.parquet", sh.StreamDefs(x=sh.StreamDef()))
+except ImportError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "pip install 'sweephand[parquet]'" in run.stdout, run.stderr
