@@ -395,9 +395,6 @@ def test_what_cannot_be_served_is_refused(tmp_path: Path, folder: Path) -> None:
     other = write_folder(tmp_path / "riegeli", {"s": []}, NUMBERED, fileFormat="riegeli")
     with pytest.raises(ValueError, match="holds riegeli files; only tfrecord is read"):
         sh.tfds.load(other, "s")
-    labels = sh.ArrayDeserializer({"y": np.arange(14)})
-    with pytest.raises(ValueError, match="order of their own"):
-        sh.MinibatchSource([sh.tfds.load(folder, "s"), labels])
 
 
 # -- splits without files, and types that are no names --

@@ -30,7 +30,7 @@ def join(corpora: Sequence[Corpus], missing: Literal["error", "drop"] = "error")
             f"two deserializers have a stream called {twice!r}; give one another name"
         )
     if len(corpora) == 1:
-        return corpora[0]
+        return replace(corpora[0], keys=None)  # only joining needs them
     kept, found = _match(corpora, missing)
     primary = keep(corpora[0], kept)
     others = [
