@@ -1,5 +1,6 @@
 """Who may see whom: the rooms of the core by their includes, the package by what it imports."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 CPP = Path(__file__).parents[1] / "cpp"
+DESIGN = Path(__file__).parents[1] / "docs" / "design.md"
 
 MAY_SEE = {
     "base": set(),
@@ -60,6 +62,151 @@ def test_a_pure_room_knows_no_thread_file_clock_or_python(room: str) -> None:
         if quote == "<" and IMPURE.fullmatch(name)
     ]
     assert not wrong
+
+
+# -- the package --
+PACKAGE = Path(__file__).parents[1] / "python" / "sweephand"
+# Modules at the top that every room may see.
+GROUND = {"casts", "checks", "errors", "optional", "printable", "_core"}
+SEES = {
+    "files": set(),
+    "corpus": {"files"},
+    "layouts": {"corpus"},
+    "minibatch": {"corpus", "layouts"},
+    "deserializers": {"corpus", "files"},
+    "tfds": {"corpus", "deserializers", "files"},
+    "open_path": {"corpus", "deserializers", "files", "tfds"},
+    "source": {"corpus", "deserializers", "layouts", "minibatch"},
+    "shuffle": set(),
+    "train": {"corpus", "files", "layouts", "minibatch", "source"},
+    "terminal": set(),
+}
+ABOVE = {"__init__", "__main__", "cli", "demo", "mxnet", "numpy", "tfrecord", "torch"}
+
+
+def modules() -> dict[str, Path]:
+    """Return the files of the package by what follows ``sweephand.`` in their names."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(path: Path) -> list[tuple[str, bool]]:
+    """Return what a file imports, and whether it does so only when it runs a function."""
+    tree = ast.parse(path.read_text())
+    late = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+    }
+    for_types = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test)
+        for node in ast.walk(block)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            found += [(alias.name, id(node) in late) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found += [(name, id(node) in late) for name in names]
+    return found
+
+
+def module_of(name: str, known: dict[str, Path]) -> str | None:
+    """Return the module of ours that an import names, or that has the name."""
+    inner = name.removeprefix("sweephand").lstrip(".")
+    while name.startswith("sweephand") and inner:
+        if inner in known:
+            return inner
+        inner = inner.rpartition(".")[0]
+    return None
+
+
+def test_a_room_of_the_package_sees_only_the_rooms_below() -> None:
+    known, wrong = modules(), []
+    for module, path in known.items():
+        room = module.split(".")[0]
+        if room in ABOVE or not module:
+            continue
+        for name, is_late in imports(path):
+            other = module_of(name, known)
+            if other is None:
+                continue
+            seen = other.split(".")[0]
+            may_see = GROUND | ({room} | SEES[room] if room in SEES else set())
+            # Torch is imported where tensors are given or asked for, and no sooner.
+            if seen not in may_see and not (seen == "torch" and is_late):
+                wrong.append(f"{module} imports {name}")
+    assert not wrong
+
+
+def test_every_room_of_the_package_is_known() -> None:
+    assert {module.split(".")[0] for module in modules() if module} == (
+        (GROUND - {"_core"}) | SEES.keys() | ABOVE - {"__init__"}
+    )
+
+
+def test_torch_is_imported_in_its_room_alone() -> None:
+    assert not [
+        module
+        for module, path in modules().items()
+        if not module.startswith("torch")
+        and any(name.split(".")[0] == "torch" for name, _ in imports(path))
+    ]
+
+
+def test_packages_that_are_heavy_are_imported_when_they_are_needed() -> None:
+    heavy = {"fsspec", "matplotlib", "obstore", "pyarrow", "rich", "scipy"}
+    assert not [
+        (module, name)
+        for module, path in modules().items()
+        if not module.startswith(("terminal", "torch"))
+        for name, is_late in imports(path)
+        if name.split(".")[0] in heavy and not is_late
+    ]
+
+
+def test_no_files_of_the_package_import_each_other_in_a_circle() -> None:
+    known = modules()
+    sees = {
+        module: {
+            other
+            for name, is_late in imports(path)
+            if not is_late and (other := module_of(name, known)) not in (None, module)
+        }
+        for module, path in known.items()
+    }
+    while ends := [module for module, others in sees.items() if not others & sees.keys()]:
+        for module in ends:
+            del sees[module]
+    assert not sees, f"each of these imports another one of them: {sorted(sees)}"
+
+
+def test_the_map_of_the_rooms_is_that_of_the_tree() -> None:
+    told = set(re.findall(r"^\| `([\w/]+)` \|", DESIGN.read_text(), re.MULTILINE))
+    package = {f"python/sweephand/{path.name}" for path in PACKAGE.iterdir() if path.is_dir()}
+    core = {f"cpp/{path.name}" for path in CPP.iterdir() if path.is_dir()}
+    is_cache = {"python/sweephand/__pycache__", "python/sweephand/_core"}
+    assert told == {"python/sweephand"} | core | package - is_cache
+
+
+def test_files_that_the_design_names_are_there() -> None:
+    named = re.findall(r"`((?:cpp|python|tests|benchmarks)/[\w/.<>]+)`", DESIGN.read_text())
+    absent = [
+        name
+        for name in named
+        if "<" not in name and not (DESIGN.parents[1] / name.split("::")[0]).exists()
+    ]
+    assert named
+    assert not absent
 
 
 def test_importing_the_package_imports_nothing_heavy_but_numpy() -> None:

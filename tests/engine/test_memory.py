@@ -76,7 +76,7 @@ import tempfile
 import threading
 import fsspec
 from sweephand.deserializers import tfrecord_files
-from sweephand.deserializers.units import rows
+from sweephand.corpus import chunks
 
 class Slow(fsspec.AbstractFileSystem):  # one object of 500 records of 64 KiB
     protocol = "slow"
@@ -92,7 +92,7 @@ with tempfile.NamedTemporaryFile() as file:
     sh.tfrecord.write(file.name, [{"x": np.full(16384, n, np.float32)} for n in range(500)])
     with open(file.name, "rb") as written:
         RECORDS = written.read()
-rows.CHUNK_BYTES = 2 << 20  # 32 records
+chunks.CHUNK_BYTES = 2 << 20  # 32 records
 tfrecord_files._UNIT_BYTES = len(RECORDS) // 500 * 32
 corpus = sh.TFRecordDeserializer("slow://part", sh.StreamDefs(x=sh.StreamDef(shape=16384)))
 source = sh.MinibatchSource(corpus, randomization_window_in_chunks=16, num_lanes=16)

@@ -11,8 +11,8 @@ import pytest
 from tests.read.format_corpora import EVERY_FORMAT, Make, arrays, corpus_for
 
 import sweephand as sh
+from sweephand.corpus import chunks
 from sweephand.deserializers import tfrecord_files
-from sweephand.deserializers.units import rows, token_files
 
 pytestmark = pytest.mark.parametrize("make", EVERY_FORMAT, ids=lambda make: make.__name__)
 
@@ -21,8 +21,7 @@ pytestmark = pytest.mark.parametrize("make", EVERY_FORMAT, ids=lambda make: make
 def small_chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     is_small = bool(request.param == "small chunks")
     if is_small:
-        monkeypatch.setattr(rows, "CHUNK_BYTES", 100)
-        monkeypatch.setattr(token_files, "_CHUNK_BYTES", 30)
+        monkeypatch.setattr(chunks, "CHUNK_BYTES", 30)
         monkeypatch.setattr(tfrecord_files, "_UNIT_BYTES", 50)
     return is_small
 

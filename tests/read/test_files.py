@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.files.source_file import find_files
+from sweephand.files.find import find_files
 
 
 def names(files: object) -> list[str]:

@@ -26,8 +26,8 @@ from tests.read.format_corpora import (
 
 import sweephand as sh
 from sweephand.files import index_file
+from sweephand.files.find import find_files
 from sweephand.files.index_content import digest_of
-from sweephand.files.source_file import find_files
 from sweephand.tfds.records import _check_frames, _find_frames
 
 INDEXED = [ctf, jsonl, tfrecords, tfrecords_in_gzip, parquet, arrow_files]

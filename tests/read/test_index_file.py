@@ -152,9 +152,7 @@ def test_start_up_with_an_index_reads_no_data(
 
     for name in ("read", "read_into"):
         monkeypatch.setattr(SourceFile, name, refuse)
-        monkeypatch.setattr(
-            "sweephand.files.source_file.LocalFile." + name, refuse, raising=False
-        )
+        monkeypatch.setattr("sweephand.files.local.LocalFile." + name, refuse, raising=False)
     source = sh.MinibatchSource(
         sh.JSONLDeserializer(every(folder), ALL), num_threads=0, max_sweeps=1
     )
@@ -269,7 +267,7 @@ def test_the_bar_moves_to_its_end(folder: Path, monkeypatch: pytest.MonkeyPatch)
 def test_numbers_keep_their_types(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     np.save(path, np.arange(3))
-    from sweephand.files.source_file import find_files
+    from sweephand.files.find import find_files
 
     arrays = {
         "a": np.arange(5, dtype=np.uint16),

@@ -24,7 +24,7 @@ from tests.read.format_corpora import (
 
 import sweephand as sh
 from sweephand.cli import main
-from sweephand.files.source_file import open_regular
+from sweephand.files.local import open_regular
 
 FORMATS = [make for make in OPEN if make is not ctf_in_store]
 INDEXED = [ctf, jsonl, tfrecords, parquet]

@@ -17,7 +17,7 @@ from tests.tfds.folders import NUMBERED, write_folder
 
 import sweephand as sh
 from sweephand import _core
-from sweephand.deserializers import ctf, jsonl
+from sweephand.deserializers import ctf_index, jsonl
 
 FAR = 5 << 30  # bytes
 
@@ -112,7 +112,7 @@ def test_lines_of_ctf_beyond_4_gib_are_read_and_damage_is_placed(
         index.append(part, start)
         return start, index
 
-    monkeypatch.setattr(ctf, "_index_in_parts", index_the_end)
+    monkeypatch.setattr(ctf_index, "_index_in_parts", index_the_end)
     path = tmp_path / "x.ctf"
     put(path, 0, b"0 |x 0\n")
     put(path, FAR, b"1 |x 1\n1 |x 2\n7 |x 3\n8 |x what\n9 |x 4\n")
@@ -191,8 +191,8 @@ def test_row_groups_beyond_4_gib_are_read_and_damage_is_placed(tmp_path: Path) -
 PROGRAM = """
 import resource, sys
 import sweephand as sh
-from sweephand.deserializers.units import rows
-rows.CHUNK_BYTES = 1 << 20
+from sweephand.corpus import chunks
+chunks.CHUNK_BYTES = 1 << 20
 source = sh.MinibatchSource(
     sh.TFRecordDeserializer(sys.argv[1], sh.StreamDefs(n=sh.StreamDef(), x=sh.StreamDef())),
     randomization_window_in_chunks=2, num_lanes=2, max_sweeps=1, num_threads=1)

@@ -11,7 +11,7 @@ from tests.read.thrift_edit import Message
 
 import sweephand as sh
 from sweephand.deserializers.parquet_footer import read_row_groups
-from sweephand.files.source_file import stat_file
+from sweephand.files.local import stat_file
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -31,10 +31,10 @@ from tests.read.http_store import CLIENTS, serve, serve_to
 import sweephand as sh
 from sweephand.cli import main
 from sweephand.files import remote
+from sweephand.files.find import find_files
 from sweephand.files.remote_path import as_path
-from sweephand.files.source_file import find_files, is_url
 from sweephand.files.time_limit import time_limit
-from sweephand.files.urls import is_pattern, shown, without_secrets
+from sweephand.files.urls import is_pattern, is_url, shown, without_secrets
 
 pytest.importorskip("fsspec")
 

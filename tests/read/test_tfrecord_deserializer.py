@@ -14,11 +14,11 @@ from tests.read.tfrecord_core import find_offsets
 from tests.tfds.folders import tensor, tree, write_folder
 
 import sweephand as sh
+from sweephand.corpus import chunks
 from sweephand.deserializers import tfrecord_files
-from sweephand.deserializers.units import rows
 from sweephand.files import inflate
 from sweephand.files.inflate import InflatedFile
-from sweephand.files.source_file import stat_file
+from sweephand.files.local import stat_file
 
 TOKENS = sh.StreamDefs(tokens=sh.StreamDef())
 EXAMPLES = [{"tokens": [n] * (n + 1), "label": n} for n in range(5)]
@@ -236,7 +236,7 @@ def test_shuffled_chunks_of_large_records_are_read(
     path: Path, monkeypatch: pytest.MonkeyPatch, compression: Any
 ) -> None:
     monkeypatch.setattr(tfrecord_files, "_UNIT_BYTES", 4096)
-    monkeypatch.setattr(rows, "CHUNK_BYTES", 8192)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 8192)
     monkeypatch.setattr(inflate, "_READ_BYTES", 2000)
     random = np.random.default_rng(0)
     examples = [

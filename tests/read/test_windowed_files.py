@@ -11,7 +11,7 @@ import pytest
 from tests.read.format_corpora import TOKENS, varied, write_megatron
 
 import sweephand as sh
-from sweephand.deserializers.units import token_files
+from sweephand.corpus import chunks
 
 WINDOW: dict[str, Any] = {"randomization_window_in_chunks": 3, "num_lanes": 1}
 
@@ -35,7 +35,7 @@ def assert_same(one: list[Any], other: list[Any]) -> None:
 def test_token_files_give_what_mapped_ones_give(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str
 ) -> None:
-    monkeypatch.setattr(token_files, "_CHUNK_BYTES", 200)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 200)
     for number, part in enumerate(varied().parts(3)):
         write_megatron(tmp_path / f"part-{number}", part.tokens)
     pairs = [str(tmp_path / "part-*"), TOKENS]
@@ -68,7 +68,7 @@ def test_npy_files_give_what_arrays_give(tmp_path: Path) -> None:
 def test_a_window_holds_its_chunks_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_files, "_CHUNK_BYTES", 2000)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 2000)
     np.arange(100_000, dtype=np.uint16).tofile(tmp_path / "a.bin")
     corpus = sh.RawTokensDeserializer(tmp_path / "a.bin", "uint16", 10)
     with sh.MinibatchSource(corpus, max_sweeps=1, num_threads=0, **WINDOW) as source:

@@ -13,9 +13,10 @@ from tests.read.http_store import CLIENTS, HttpStore, serve_to
 from tests.tfds.folders import NUMBERED, numbered, write_folder
 
 import sweephand as sh
+from sweephand.corpus import chunks
 from sweephand.deserializers.units.tf_examples import PADDING
 from sweephand.files import remote
-from sweephand.tfds import ReadConfig, dataset
+from sweephand.tfds import ReadConfig
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -59,7 +60,7 @@ def url(folder: Path) -> Iterator[str]:
 
 
 def chunks_of(monkeypatch: pytest.MonkeyPatch, num_bytes: int) -> None:
-    monkeypatch.setattr(dataset, "_CHUNK_BYTES", num_bytes)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", num_bytes)
 
 
 def delivered(corpus: sh.Deserializer, size: int = 9, **options: Any) -> list[tuple[str, int]]:

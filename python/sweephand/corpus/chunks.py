@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData
 
+CHUNK_BYTES = 8 << 20
+"""About what a chunk holds, unless the user says otherwise."""
+
 
 def read_in_place(
     columns: Sequence[ColumnData],

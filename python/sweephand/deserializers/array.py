@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.casts import unmasked
 from sweephand.checks import check_int
+from sweephand.corpus import chunks
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
@@ -22,8 +23,6 @@ from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import chunk_starts, size_columns
 from sweephand.corpus.streams import StreamDef, StreamDefs, size_stream
 from sweephand.deserializers.deserializer import Deserializer
-
-_CHUNK_BYTES = 8 << 20
 
 
 class ArrayDeserializer(Deserializer):
@@ -119,7 +118,7 @@ class ArrayDeserializer(Deserializer):
         num_samples = max(column.num_samples for column in columns.values())
         mean_bytes = max(1, num_bytes // num_sequences)
         starts = chunk_starts(
-            num_sequences, self._chunk_size or max(1, _CHUNK_BYTES // mean_bytes)
+            num_sequences, self._chunk_size or max(1, chunks.CHUNK_BYTES // mean_bytes)
         )
         chunk = make_chunk(list(columns.values()), owned=False)
         reader = Reader(

@@ -23,13 +23,14 @@ from sweephand import _core
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.streams import StreamDefs
 from sweephand.deserializers.units.arrow_units import MAX_UNIT_BYTES, ArrowUnits, data_errors
-from sweephand.deserializers.units.indexed import UnitScan
 from sweephand.deserializers.units.kept_scans import check_runs, require
 from sweephand.deserializers.units.row_ids import RowIds
+from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.errors import DataError
+from sweephand.files.find import find_files
 from sweephand.files.index_file import Advance, Keep, Scan
 from sweephand.files.range_reader import open_to_scan
-from sweephand.files.source_file import Files, SourceFile, find_files
+from sweephand.files.source_file import Files, SourceFile
 from sweephand.optional import OptionalModule
 
 pa = OptionalModule("pyarrow", extra="parquet")

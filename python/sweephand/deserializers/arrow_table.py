@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.streams import StreamDefs
 from sweephand.deserializers.units.arrow_units import ArrowUnits
-from sweephand.deserializers.units.indexed import UnitScan
 from sweephand.deserializers.units.row_ids import RowIds
+from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, join_scans
 from sweephand.files.source_file import FileList, SourceFile

@@ -23,14 +23,16 @@ from sweephand.deserializers.jsonl_columns import (
     JsonField,
     read_ordinary,
 )
-from sweephand.deserializers.units.indexed import IndexedDeserializer, Kind, UnitScan
+from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_runs, require
 from sweephand.deserializers.units.row_ids import RowIds
+from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError
+from sweephand.files.find import find_files
 from sweephand.files.index_file import Advance, Keep, Scan
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.remote_path import AnyPath, files_at, head_of
-from sweephand.files.source_file import Files, SourceFile, find_files
+from sweephand.files.source_file import Files, SourceFile
 
 _UNIT_BYTES = 1 << 20
 _HEAD_BYTES = 64 << 20
@@ -129,7 +131,7 @@ class JSONLDeserializer(IndexedDeserializer):
         for name, field in fields.items():
             if field.dtype is not None:
                 dtype = "bytes" if field.dtype == object else field.dtype.name
-                scan.kinds[name] = Kind(dtype, field.shape, is_ragged=True)
+                scan.kinds[name] = SampleType(dtype, field.shape, is_ragged=True)
         return scan
 
     def read_units(

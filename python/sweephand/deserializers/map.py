@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sweephand import _core
 from sweephand.casts import unmasked
+from sweephand.corpus import chunks
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
@@ -23,9 +24,7 @@ from sweephand.corpus.streams import StreamDefs
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.map_items import MapDataset, MapItems, Samples
 from sweephand.errors import DataError, StaleError
-from sweephand.files.source_file import open_regular
-
-_CHUNK_BYTES = 8 << 20
+from sweephand.files.local import open_regular
 
 
 class MapDeserializer(Deserializer):
@@ -93,7 +92,7 @@ class MapDeserializer(Deserializer):
         first = items.to_columns([items.first])
         sizes = self._sizes(ledger)
         num_bytes = max(1, sum(column.num_bytes for column in first.values()))
-        starts = chunk_starts(items.count, max(1, _CHUNK_BYTES // num_bytes))
+        starts = chunk_starts(items.count, max(1, chunks.CHUNK_BYTES // num_bytes))
         fetcher = _Fetcher(items, sizes, ledger)
         counts = np.diff(starts).astype(np.uint64)
         reader = Reader(

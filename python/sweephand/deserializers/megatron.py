@@ -17,8 +17,9 @@ from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.megatron_index import read_index
 from sweephand.deserializers.units.token_files import TokenFiles
 from sweephand.errors import DataError
+from sweephand.files.find import find_files
 from sweephand.files.remote_path import AnyPath, begins_with, files_at
-from sweephand.files.source_file import Files, find_files
+from sweephand.files.source_file import Files
 from sweephand.files.urls import swap_suffix
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.casts import check_dtype
 from sweephand.checks import check_int
+from sweephand.corpus import chunks
 from sweephand.corpus.chunks import make_chunk, read_in_place
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
@@ -31,20 +32,15 @@ from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.errors import DataError
+from sweephand.files.access import access_to
+from sweephand.files.local import LocalFile, join_pieces
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.remote_path import AnyPath, as_path, begins_with, files_at, stat_all
-from sweephand.files.source_file import (
-    REMOTE_LOAD_THREADS,
-    LocalFile,
-    SourceFile,
-    are_local,
-    join_pieces,
-)
+from sweephand.files.source_file import SourceFile
 from sweephand.printable import printable
 
 Path_ = str | os.PathLike[str]
 
-_CHUNK_BYTES = 8 << 20
 _MAX_HEADER = 65536
 _HEAD = 4096  # bytes that are asked for at a time
 
@@ -136,14 +132,14 @@ class NpyDeserializer(Deserializer):
         num_samples = max(column.num_samples for column in columns.values())
         mean_bytes = max(1, num_bytes // num_sequences)
         starts = chunk_starts(
-            num_sequences, self._chunk_size or max(1, _CHUNK_BYTES // mean_bytes)
+            num_sequences, self._chunk_size or max(1, chunks.CHUNK_BYTES // mean_bytes)
         )
-        is_local = are_local(list(self._files.values()))
+        access = access_to(list(self._files.values()))
         core: _core.read.Deserializer = _core.read.CallbackDeserializer(
             partial(self._load, starts)
         )
         chunked: _core.read.Deserializer | None = None
-        if is_local:
+        if access.is_local:
             in_files = [self._in_file(stream) for stream in columns]
             core, chunked = read_in_place(in_files, starts)
         reader = Reader(
@@ -151,9 +147,9 @@ class NpyDeserializer(Deserializer):
             streams=self._infos,
             chunk_sequences=np.diff(starts).astype(np.uint64),
             measure=partial(size_columns, columns, starts, size_stream(self._infos)),
-            resident=is_local,
+            resident=access.is_local,
             sample_bytes=delivered / max(1, num_samples),
-            load_threads=1 if is_local else REMOTE_LOAD_THREADS,
+            load_threads=access.threads(),
             chunked=chunked,
         )
         return Corpus([reader], ids, names)

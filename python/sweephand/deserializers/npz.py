@@ -12,8 +12,8 @@ from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.npy import with_offsets
 from sweephand.errors import DataError
+from sweephand.files.local import open_regular
 from sweephand.files.remote_path import AnyPath, RemotePath, begins_with
-from sweephand.files.source_file import open_regular
 
 
 def _load(path: Path) -> dict[str, NDArray[np.generic]]:

@@ -19,12 +19,13 @@ from sweephand.deserializers.units.arrow_units import (
     guess_streams,
     open_source,
 )
-from sweephand.deserializers.units.indexed import UnitScan
 from sweephand.deserializers.units.row_ids import RowIds
+from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.errors import DataError
+from sweephand.files.find import find_files
 from sweephand.files.index_file import Advance, Keep
 from sweephand.files.remote_path import AnyPath, begins_with, files_at
-from sweephand.files.source_file import Files, SourceFile, find_files
+from sweephand.files.source_file import Files, SourceFile
 from sweephand.optional import OptionalModule
 
 pq = OptionalModule("pyarrow.parquet", extra="parquet")

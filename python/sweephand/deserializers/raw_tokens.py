@@ -15,8 +15,9 @@ from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.token_files import TokenFiles
 from sweephand.errors import DataError
+from sweephand.files.find import find_files
 from sweephand.files.remote_path import AnyPath, files_at
-from sweephand.files.source_file import Files, SourceFile, find_files
+from sweephand.files.source_file import Files, SourceFile
 
 _NPY_MAGIC = b"\x93NUMPY"
 

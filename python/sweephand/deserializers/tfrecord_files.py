@@ -14,7 +14,7 @@ from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
-from sweephand.deserializers.units.indexed import IndexedDeserializer, Kind, UnitScan
+from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_runs, require
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.tf_examples import (
@@ -24,12 +24,14 @@ from sweephand.deserializers.units.tf_examples import (
     decode_examples,
     feature_keys,
 )
+from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
+from sweephand.files.find import find_files
 from sweephand.files.index_file import Advance, Keep, Scan
 from sweephand.files.inflate import Compression, InflatedFile, find_compression
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.remote_path import AnyPath, files_at, head_of, stat_all
-from sweephand.files.source_file import Files, SourceFile, find_files
+from sweephand.files.source_file import Files, SourceFile
 
 _UNIT_BYTES = 1 << 20
 _RECORD_HEAD = 12  # bytes before the first record
@@ -233,12 +235,12 @@ class TFRecordDeserializer(IndexedDeserializer):
         scan.rows.append(columns[0].num_sequences)
         scan.num_bytes.append(sum(column.num_bytes for column in columns))
 
-    def _kind(self, name: str, dtype: str) -> Kind:
+    def _kind(self, name: str, dtype: str) -> SampleType:
         shape = self.definitions[name].sample_shape or ()
-        return Kind(dtype, () if dtype == "bytes" else shape, is_ragged=True)
+        return SampleType(dtype, () if dtype == "bytes" else shape, is_ragged=True)
 
     def _decode(
-        self, file: SourceFile, kinds: Mapping[str, Kind], run: _Run
+        self, file: SourceFile, kinds: Mapping[str, SampleType], run: _Run
     ) -> tuple[list[ColumnData], dict[int, DataError]]:
         fields = []
         for name in self.definitions:

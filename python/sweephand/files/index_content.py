@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.errors import DataError
-from sweephand.files.source_file import open_regular
+from sweephand.files.local import open_regular
 
 _MAGIC = b"SWEEPIDX"
 _VERSION = 1

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError
+from sweephand.files.access import access_to
 from sweephand.files.index_content import (
     Arrays,
     Described,
@@ -26,7 +27,8 @@ from sweephand.files.index_content import (
     to_json,
     write_index,
 )
-from sweephand.files.source_file import REMOTE_LOAD_THREADS, LocalFile, SourceFile, are_local
+from sweephand.files.local import LocalFile
+from sweephand.files.source_file import SourceFile
 from sweephand.printable import printable
 
 SUFFIX = ".sweephand-index"
@@ -289,7 +291,7 @@ def _scan_all(
     known: Sequence[Scan | None],
     scan: Callable[[SourceFile, Advance], Scan],
 ) -> list[Scan]:
-    num_threads = os.cpu_count() or 1 if are_local(files) else REMOTE_LOAD_THREADS
+    num_threads = access_to(files).threads(os.cpu_count() or 1)
     with (
         show_progress("building the index", sum(file.size for file in files)) as advance,
         ThreadPoolExecutor(min(num_threads, len(files)), "sweephand-index") as threads,

@@ -8,7 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.files.source_file import LocalFile, SourceFile
+from sweephand.files.local import LocalFile
+from sweephand.files.source_file import SourceFile
 
 _SCAN_BLOCK = 4 << 20
 _BLOCKS_AHEAD = 3

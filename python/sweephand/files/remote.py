@@ -18,15 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError, StaleError
-from sweephand.files.source_file import (
-    REMOTE_LOAD_THREADS,
-    FileList,
-    SourceFile,
-    find_files,
-    is_leftover,
-    no_match,
-    stat_file,
-)
+from sweephand.files.access import MOST_REQUESTS
+from sweephand.files.local import find_local, stat_file
+from sweephand.files.source_file import FileList, SourceFile, is_leftover, no_match
 from sweephand.files.time_limit import VARIABLE, call_within, time_limit
 from sweephand.files.urls import WEB, has_secrets, is_pattern, shown, without_secrets
 
@@ -124,7 +118,7 @@ def find_objects(urls: Sequence[str]) -> list[FileList]:
 def _find(url: str) -> FileList:
     protocol, _, path = url.partition("://")
     if protocol in _LOCAL:
-        return find_files(path) if is_pattern(url) else FileList([stat_file(path)], [])
+        return find_local(path) if is_pattern(url) else FileList([stat_file(path)], [])
     store, path = open_store(url)
     if not is_pattern(url):
         return FileList([_describe(url, {})], [])
@@ -178,7 +172,7 @@ def _at_once(ask: Callable[[str], Result], urls: Sequence[str]) -> list[Result]:
     """Ask a store of several objects, some at a time."""
     if not urls:
         return []
-    with ThreadPoolExecutor(min(REMOTE_LOAD_THREADS, len(urls)), "sweephand-list") as threads:
+    with ThreadPoolExecutor(min(MOST_REQUESTS, len(urls)), "sweephand-list") as threads:
         return list(threads.map(ask, urls))
 
 

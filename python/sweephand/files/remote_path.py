@@ -11,6 +11,7 @@ from os import PathLike, fspath
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from sweephand.files.local import open_regular, stat_file
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.remote import (
     canonical,
@@ -19,8 +20,8 @@ from sweephand.files.remote import (
     list_folder,
     read_object,
 )
-from sweephand.files.source_file import SourceFile, is_leftover, is_url, open_regular, stat_file
-from sweephand.files.urls import shown
+from sweephand.files.source_file import SourceFile, is_leftover
+from sweephand.files.urls import is_url, shown
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ errors, ids, states and index files hold neither.
 
 from __future__ import annotations
 
+import os
 import re
 from urllib.parse import unquote
 
@@ -14,6 +15,12 @@ WEB = ("http://", "https://")
 _USER = re.compile(r"(?<=://)[^/?\s'\"<>]*:[^/?\s'\"<>]*@|(?<=http://|ttps://)[^/?\s'\"<>]*@")
 _QUERY = re.compile(r"(?<=://)([^?\s'\"<>]*)\?[^\s'\"<>]*")
 _SHORTEST_SECRET = 6  # a shorter one may be part of any word
+
+
+def is_url(spec: str) -> bool:
+    """Return whether a path is an fsspec URL; what exists here is taken literally."""
+    # Not Path.exists, which raises where a URL is longer than a name may be.
+    return "://" in spec and not os.path.exists(spec)  # noqa: PTH110
 
 
 def is_pattern(url: str) -> bool:

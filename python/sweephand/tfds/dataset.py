@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.corpus import chunks
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import describe_stream
@@ -17,9 +18,9 @@ from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamDefs, StreamInfo, size_stream
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.files.access import access_to
 from sweephand.files.index_file import Keep
 from sweephand.files.remote_path import read_file
-from sweephand.files.source_file import REMOTE_LOAD_THREADS, are_local
 from sweephand.tfds.builder_info import BuilderInfo
 from sweephand.tfds.example_reader import ExampleReader
 from sweephand.tfds.features import Feature
@@ -27,7 +28,6 @@ from sweephand.tfds.file_instructions import FileInstruction
 from sweephand.tfds.read_order import ExampleIds, ReadOrder
 from sweephand.tfds.records import RecordFiles
 
-_CHUNK_BYTES = 8 << 20
 _ORDER_RUN = 4096  # positions that are worked out at a time
 
 
@@ -144,10 +144,10 @@ class Dataset(Deserializer):
                 self._definitions.items(), examples.read(np.zeros(0, np.int64))[0], strict=True
             )
         ]
-        chunk_size = max(1, int(_CHUNK_BYTES / max(1.0, files.mean_bytes)))
+        chunk_size = max(1, int(chunks.CHUNK_BYTES / max(1.0, files.mean_bytes)))
         starts = self._chunk_starts(chunk_size)
         counts = np.diff(starts).astype(np.uint64)
-        is_local = are_local(files.files)
+        access = access_to(files.files)
 
         def load(chunk: int) -> _core.read.Chunk:
             return examples.fetch(np.arange(*starts[chunk : chunk + 2], dtype=np.uint64))
@@ -159,17 +159,19 @@ class Dataset(Deserializer):
         by_chunk = _core.read.CallbackDeserializer(load)
         _refuse_size_stream(infos)
         reader = Reader(
-            core=_core.read.FetchingDeserializer(examples.fetch) if is_local else by_chunk,
+            core=_core.read.FetchingDeserializer(examples.fetch)
+            if access.is_local
+            else by_chunk,
             streams=infos,
             chunk_sequences=counts,
             measure=lambda: Sizing.one_each(counts),
-            resident=is_local,
+            resident=access.is_local,
             sized_by_streams=False,
             sample_bytes=files.mean_bytes
             + sum(feature.decoded_bytes for feature in self._features.values()),
-            load_threads=1 if is_local else REMOTE_LOAD_THREADS,
+            load_threads=access.threads(),
             holds_stored=True,
-            chunked=by_chunk if is_local else None,
+            chunked=by_chunk if access.is_local else None,
             open_chunks=2 * self._order.num_open,  # a border of chunks may lie within a visit
         )
         return Corpus(

@@ -20,7 +20,7 @@ from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.units.tf_examples import ExampleField, decode_examples
 from sweephand.errors import DataError
-from sweephand.files.source_file import are_local
+from sweephand.files.access import access_to
 from sweephand.tfds.decoders import Decoder
 from sweephand.tfds.features import Feature
 from sweephand.tfds.file_instructions import FileInstruction
@@ -70,7 +70,7 @@ class ExampleReader:
         for error in wrong.values():
             self._ledger.add(error)
         # Only chunks are held for longer than a minibatch.
-        owned = not are_local(self._files.files)
+        owned = not access_to(self._files.files).is_local
         return make_chunk(columns, owned=owned, skipped=sorted(wrong))
 
     def read(self, numbers: NDArray[np.int64]) -> tuple[list[ColumnData], dict[int, DataError]]:

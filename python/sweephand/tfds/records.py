@@ -13,9 +13,11 @@ from sweephand import _core
 from sweephand.corpus.columns import offsets_of
 from sweephand.deserializers.units.tf_examples import PADDING
 from sweephand.errors import DataError
+from sweephand.files.access import access_to
 from sweephand.files.index_file import Advance, Index, Keep, Scan, load_index
+from sweephand.files.local import LocalFile, join_pieces
 from sweephand.files.remote_path import stat_all
-from sweephand.files.source_file import LocalFile, SourceFile, are_local, join_pieces
+from sweephand.files.source_file import SourceFile
 from sweephand.tfds.builder_info import StoredSplit
 
 _LOCAL_WINDOW = 64 << 10  # bytes that are read at a time where only heads of records matter
@@ -59,10 +61,11 @@ class RecordFiles:
         sizes = np.array([file.size for file in self.files], np.uint64)
         self._file_begins = np.cumsum(sizes) - sizes  # in the extents
         self._extents = None
-        if are_local(self.files):
+        local = access_to(self.files).local
+        if local is not None:
             numbers = np.arange(len(sizes), dtype=np.uint64)
             pieces = np.stack([numbers, 0 * sizes, sizes], axis=1)
-            self._extents = join_pieces(self.files, pieces)
+            self._extents = join_pieces(local, pieces)
 
     @property
     def mean_bytes(self) -> float:

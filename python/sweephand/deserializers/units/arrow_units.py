@@ -11,11 +11,13 @@ import numpy as np
 from sweephand.corpus.columns import ColumnData, concat_columns
 from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.deserializers.units.arrow_columns import convert, pick
-from sweephand.deserializers.units.indexed import IndexedDeserializer, Kind, UnitScan
+from sweephand.deserializers.units.indexed import IndexedDeserializer
+from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError
+from sweephand.files.local import LocalFile
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.remote_path import AnyPath, open_file
-from sweephand.files.source_file import LocalFile, SourceFile
+from sweephand.files.source_file import SourceFile
 from sweephand.optional import OptionalModule
 
 pa = OptionalModule("pyarrow", extra="parquet")
@@ -42,7 +44,7 @@ class ArrowUnits(IndexedDeserializer):
         """Say what the streams of a file are, which only the schema needs to be known for."""
         empty = empty_batch(schema)
         for name in self.definitions:
-            scan.kinds[name] = Kind.of(self._convert(name, empty, path)[0])
+            scan.kinds[name] = SampleType.of(self._convert(name, empty, path)[0])
 
     def add_rows(
         self, scan: UnitScan, batches: Sequence[Any], streams: Sequence[str], path: str

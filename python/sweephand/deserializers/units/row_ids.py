@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.casts import unmasked
-from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamDef, StreamDefs
-from sweephand.deserializers.units.rows import Rows
+from sweephand.corpus.corpus import Corpus
+from sweephand.deserializers.units.row_table import RowTable
 from sweephand.errors import DataError
-
-if TYPE_CHECKING:
-    from sweephand.deserializers.units.indexed import IndexedDeserializer
 
 RowIds = str | Sequence[str] | Sequence[int] | NDArray[np.generic]
 
-_MOST_ERRORS = 2**62  # what is wrong with a row is counted where its streams are read
 
-
-def names_of_rows(deserializer: IndexedDeserializer, ids: RowIds, rows: Rows) -> list[str]:
+def names_of_rows(
+    ids: RowIds,
+    rows: RowTable,
+    order: NDArray[np.int64] | None,
+    open_ids: Callable[[str], Corpus],
+) -> list[str]:
     """Return the id of every sequence.
 
     Parameters
     ----------
-    deserializer : IndexedDeserializer
-        Its files are read once more where `ids` is a field.
     ids : str, or sequence of str or int
         The field of integers or texts, one for each row, or one id for each sequence.
+    order : ndarray of int64 or None
+        The row that each sequence is; None: the rows one after the other.
+    open_ids : callable
+        Returns the rows with one field alone; called where `ids` is a field.
 
     Raises
     ------
@@ -42,8 +42,7 @@ def names_of_rows(deserializer: IndexedDeserializer, ids: RowIds, rows: Rows) ->
         If there are not as many ids as sequences.
     """
     if isinstance(ids, str):
-        names = _read(deserializer, ids, rows)
-        order = deserializer.order
+        names = _read(open_ids(ids), ids, rows)
         return names if order is None else [names[row] for row in order.tolist()]
     given = [str(one) for one in np.asarray(unmasked("ids", ids)).tolist()]
     count = int(rows.chunk_sequences.sum())
@@ -52,13 +51,7 @@ def names_of_rows(deserializer: IndexedDeserializer, ids: RowIds, rows: Rows) ->
     return given
 
 
-def _read(deserializer: IndexedDeserializer, field: str, rows: Rows) -> list[str]:
-    alone = copy.copy(deserializer)
-    alone.ids = alone.order = None
-    alone.definitions = StreamDefs(id=StreamDef(field=field))
-    alone.fields = {"id": field}
-    alone.kinds = {}
-    opened = alone.open(Ledger(_MOST_ERRORS))
+def _read(opened: Corpus, field: str, rows: RowTable) -> list[str]:
     names: list[str] = []
     for chunk in range(len(opened.chunk_sequences)):
         ((values, sample_offsets, element_offsets, _),) = opened.readers[0].core.load(chunk)

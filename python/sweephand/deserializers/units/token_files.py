@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.corpus import chunks
 from sweephand.corpus.chunks import make_chunk, read_in_place
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.corpus import Corpus
@@ -19,15 +20,9 @@ from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import size_columns
 from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.errors import DataError
-from sweephand.files.source_file import (
-    REMOTE_LOAD_THREADS,
-    LocalFile,
-    SourceFile,
-    are_local,
-    join_pieces,
-)
-
-_CHUNK_BYTES = 8 << 20
+from sweephand.files.access import access_to
+from sweephand.files.local import join_pieces
+from sweephand.files.source_file import SourceFile
 
 
 @dataclass(frozen=True)
@@ -76,13 +71,14 @@ class TokenFiles:
         name, definition = _one_stream(streams)
         column = ColumnData(None, self.dtype, (), int(self.offsets[-1]), self.offsets)
         starts = self._chunk_starts()
-        is_local = are_local(self.files)
+        access = access_to(self.files)
         core: _core.read.Deserializer = _core.read.CallbackDeserializer(
             partial(self._load, starts)
         )
         chunked: _core.read.Deserializer | None = None
-        if is_local:
-            in_files = replace(column, extents=self._extents())
+        if access.local is not None:
+            extents = join_pieces(access.local, self.pieces, mapped=self.mapped)
+            in_files = replace(column, extents=extents)
             core, by_chunk = read_in_place([in_files], starts, self.skipped)
             chunked = None if self.mapped else by_chunk
         reader = Reader(
@@ -90,23 +86,19 @@ class TokenFiles:
             streams=[describe_stream(name, column, definition)],
             chunk_sequences=np.diff(starts).astype(np.uint64),
             measure=partial(size_columns, {name: column}, starts, skipped=self.skipped),
-            resident=is_local,
+            resident=access.is_local,
             sample_bytes=self.dtype.itemsize,
-            load_threads=1 if is_local else REMOTE_LOAD_THREADS,
-            holds_stored=not is_local,
+            load_threads=access.threads(),
+            holds_stored=not access.is_local,
             chunked=chunked,
         )
         return Corpus([reader], ids, [file.name for file in self.files])
 
     def _chunk_starts(self) -> NDArray[np.int64]:
         """Return the first sequence of every chunk, and the end."""
-        marks = np.arange(0, int(self.offsets[-1]), _CHUNK_BYTES // self.dtype.itemsize)
+        marks = np.arange(0, int(self.offsets[-1]), chunks.CHUNK_BYTES // self.dtype.itemsize)
         begins = self.offsets[:-1]
         return np.unique(np.append(np.searchsorted(begins, marks), len(begins)))
-
-    def _extents(self) -> _core.read.Extents:
-        local = [file for file in self.files if isinstance(file, LocalFile)]
-        return join_pieces(local, self.pieces, mapped=self.mapped)
 
     def _load(self, starts: NDArray[np.int64], chunk: int) -> _core.read.Chunk:
         """Load a chunk of objects in stores."""

@@ -4,7 +4,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from sweephand.errors import DataError, StateError
-from sweephand.files import source_file as files
+from sweephand.files import local
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -18,6 +18,6 @@ def open_regular(path: Path) -> BufferedReader:
         If it cannot be opened.
     """
     try:
-        return files.open_regular(path, follow_links=False)
+        return local.open_regular(path, follow_links=False)
     except DataError as error:
         raise StateError(str(error)) from None

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.corpus import chunks
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
@@ -22,10 +23,8 @@ from sweephand.corpus.sizes import Sizing, chunk_starts
 from sweephand.errors import DataError
 from sweephand.files.index_file import Index
 
-CHUNK_BYTES = 8 << 20
 
-
-class Rows:
+class RowTable:
     """Which rows there are, how long they are, and in which chunk they lie.
 
     Parameters
@@ -181,5 +180,5 @@ def cut_chunks(num_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
     if not num_bytes.size:
         return np.zeros(1, np.int64)
     begins = np.append(0, np.cumsum(num_bytes)[:-1])
-    starts = np.flatnonzero(np.diff(begins // CHUNK_BYTES, prepend=-1))
+    starts = np.flatnonzero(np.diff(begins // chunks.CHUNK_BYTES, prepend=-1))
     return np.append(starts, len(num_bytes)).astype(np.int64)

@@ -1,0 +1,144 @@
+"""Chunks of units, read and held against what the index says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from sweephand import _core
+from sweephand.corpus.chunks import make_chunk
+from sweephand.corpus.columns import ColumnData, blank_column, concat_columns, spread, take
+from sweephand.corpus.ledger import Ledger
+from sweephand.deserializers.units.row_table import RowTable
+from sweephand.deserializers.units.unit_scan import SampleType
+from sweephand.errors import DataError, StaleError
+from sweephand.files.source_file import SourceFile
+
+_NOT_INDEXED = "the rows are not those that the index was built of"
+
+ReadUnits = Callable[
+    [SourceFile, Mapping[str, Any], int, int], tuple[list[ColumnData], dict[int, DataError]]
+]
+
+
+class UnitLoader:
+    """Loads chunks of rows.
+
+    Parameters
+    ----------
+    read_units : callable
+        See `IndexedDeserializer.read_units`.
+    rows : RowTable
+    kinds : dict of SampleType
+        Per stream.
+    ledger : Ledger
+        Where rows are counted that turn out to be damaged.
+    owned : bool
+        Whether the memory of chunks counts as the source's.
+    """
+
+    def __init__(
+        self,
+        read_units: ReadUnits,
+        rows: RowTable,
+        kinds: Mapping[str, SampleType],
+        ledger: Ledger,
+        *,
+        owned: bool,
+    ) -> None:
+        self._read_units = read_units
+        self._owned = owned
+        self._rows = rows
+        self._kinds = kinds
+        self._ledger = ledger
+
+    def load(self, chunk: int) -> _core.read.Chunk:
+        """Return a chunk; what is found to be damaged only now is skipped within the budget."""
+        first, end = self._rows.chunk_units[chunk : chunk + 2].tolist()
+        parts: list[list[ColumnData]] = []
+        skipped: list[int] = []  # rows
+        for begin, stop in self._pieces(first, end):
+            self._read_or_skip(begin, stop, parts, skipped)
+        columns = [concat_columns(one) for one in zip(*parts, strict=True)]
+        first_row = int(self._rows.unit_rows[first])
+        return make_chunk(
+            columns,
+            owned=self._owned,
+            skipped=[row - first_row for row in skipped],
+        )
+
+    def _pieces(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """Cut a run of units at the borders of files."""
+        starts = self._rows.index.starts["rows"]
+        while first < end:
+            file = int(np.searchsorted(starts, first, side="right")) - 1
+            stop = min(end, int(starts[file + 1]))
+            yield first, stop
+            first = stop
+
+    def _read_or_skip(
+        self, begin: int, end: int, parts: list[list[ColumnData]], skipped: list[int]
+    ) -> None:
+        """Read units of one file; if that fails each by itself, so that few are lost.
+
+        What the index knows to be damaged is skipped with what turns out to be.
+        """
+        rows = self._rows.rows_of(begin, end)
+        known = (rows.start + np.flatnonzero(~self._rows.is_served[rows])).tolist()
+        if len(known) == rows.stop - rows.start:
+            parts.append(self._blank(rows))
+            skipped += known
+            return
+        try:
+            columns, wrong = self._read(begin, end)
+        except StaleError:
+            raise
+        except DataError as error:
+            if end - begin > 1:
+                for unit in range(begin, end):
+                    self._read_or_skip(unit, unit + 1, parts, skipped)
+            else:
+                self._ledger.add(error)
+                parts.append(self._blank(rows))
+                skipped += range(rows.start, rows.stop)
+            return
+        parts.append(columns)
+        skipped += known
+        for row, reason in wrong.items():
+            if self._rows.is_served[rows.start + row]:  # the index does not know
+                self._ledger.add(reason)
+                skipped.append(rows.start + row)
+
+    def _read(self, begin: int, end: int) -> tuple[list[ColumnData], dict[int, DataError]]:
+        index = self._rows.index
+        starts = index.starts["rows"]
+        number = int(np.searchsorted(starts, begin, side="right")) - 1
+        file, first = index.files[number], int(starts[number])
+        columns, wrong = self._read_units(
+            file, index.facts[number]["format"], begin - first, end - first
+        )
+        file.check_unchanged()
+        rows = self._rows.rows_of(begin, end)
+        usable = np.flatnonzero(self._rows.is_served[rows])
+        num_rows = rows.stop - rows.start
+        checked = []
+        for column, (name, kind) in zip(columns, self._kinds.items(), strict=True):
+            if kind.is_ragged and len(usable) < num_rows == column.num_sequences:
+                column = spread(take(column, usable), usable, num_rows)
+            if SampleType.of(column) != kind or column.num_sequences != num_rows:
+                raise StaleError(f"{_NOT_INDEXED}; delete the index", file.path, stream=name)
+            lengths = column.lengths
+            for row in np.flatnonzero(lengths != self._rows.lengths_of(name, rows)).tolist():
+                found = f"the row has {lengths[row]} samples; {_NOT_INDEXED}"
+                at = self._rows.row_in_file(rows.start + row)
+                wrong.setdefault(row, StaleError(found, file.path, stream=name, sequence=at))
+            checked.append(column)
+        return checked, wrong
+
+    def _blank(self, rows: slice) -> list[ColumnData]:
+        return [
+            blank_column(kind.to_column(), self._rows.lengths_of(name, rows))
+            for name, kind in self._kinds.items()
+        ]

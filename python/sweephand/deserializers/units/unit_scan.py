@@ -1,0 +1,153 @@
+"""What a scan finds in a file that is read in units, and what an index keeps of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.ledger import Ledger
+from sweephand.errors import DataError
+from sweephand.files.index_file import Index, Scan
+from sweephand.files.source_file import SourceFile
+
+_MOST_ERRORS = 10_000
+_MOST_SAMPLES = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class SampleType:
+    """What the samples of a stream are: numbers of a dtype and shape, or bytes."""
+
+    dtype: str
+    shape: tuple[int, ...] = ()
+    is_ragged: bool = False
+
+    @classmethod
+    def of(cls, column: ColumnData) -> Self:
+        """Return the kind of a column."""
+        dtype = "bytes" if column.is_bytes else column.dtype.name
+        return cls(dtype, column.shape, column.sample_offsets is not None)
+
+    def to_column(self) -> ColumnData:
+        """Return a column of this kind without sequences."""
+        offsets = np.zeros(1, np.int64)
+        dtype = np.dtype(np.uint8 if self.dtype == "bytes" else self.dtype)
+        return ColumnData(
+            values=np.empty((0, *self.shape), dtype),
+            dtype=dtype,
+            shape=self.shape,
+            num_samples=0,
+            sample_offsets=offsets if self.is_ragged else None,
+            element_offsets=offsets if self.dtype == "bytes" else None,
+        )
+
+    def __str__(self) -> str:
+        shape = f" of shape {self.shape}" if self.shape else ""
+        return f"{'lists of ' if self.is_ragged else ''}{self.dtype}{shape}"
+
+
+@dataclass
+class UnitScan:
+    """What a scan finds in one file.
+
+    Attributes
+    ----------
+    kinds : dict of SampleType
+        Per stream; one of which the file says nothing is left out.
+    rows, num_bytes : list of int
+        Per unit: its rows, and the memory that its columns take.
+    lengths : dict of list of ndarray
+        Per ragged stream and unit: the samples of each row.
+    damaged_rows : list of int
+        Rows of the file that cannot be served.
+    errors : list of DataError
+        Why not, and what else is damaged.
+    facts : dict
+        What it takes to read the units, as JSON.
+    """
+
+    kinds: dict[str, SampleType] = field(default_factory=dict)
+    rows: list[int] = field(default_factory=list)
+    num_bytes: list[int] = field(default_factory=list)
+    lengths: dict[str, list[NDArray[np.integer]]] = field(default_factory=dict)
+    damaged_rows: list[int] = field(default_factory=list)
+    errors: list[DataError] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def add_error(self, error: DataError) -> None:
+        """List a damaged item."""
+        if len(self.errors) == _MOST_ERRORS:
+            error.add_note(f"{_MOST_ERRORS} items before it are damaged; no more are listed")
+            raise error
+        self.errors.append(error)
+
+    def to_scan(self, file: SourceFile, streams: Iterable[str]) -> Scan:
+        """Return what an index keeps of the file."""
+        arrays = {
+            "rows": np.array(self.rows, np.int64),
+            "num_bytes": np.array(self.num_bytes, np.int64),
+            "damaged_rows": np.unique(np.array(self.damaged_rows, np.int64)),
+        }
+        for name in streams:
+            parts = [np.empty(0, np.int64), *self.lengths.get(name, [])]
+            if any(part.size and part.max() > _MOST_SAMPLES for part in parts):
+                raise DataError(
+                    f"a sequence has at most {_MOST_SAMPLES} samples",
+                    file.path,
+                    stream=name,
+                    sequence=int(np.concatenate(parts).argmax()),
+                )
+            arrays[f"lengths of {name}"] = np.concatenate(
+                parts, dtype=np.uint32, casting="unsafe"
+            )
+        facts = {
+            "kinds": {n: [k.dtype, k.shape, k.is_ragged] for n, k in self.kinds.items()},
+            "errors": [error.args for error in self.errors],
+            "format": self.facts,
+        }
+        return Scan(arrays, facts)
+
+
+def lengths_in(index: Index, name: str, kind: SampleType) -> NDArray[np.uint32] | None:
+    """Return the samples of every row in a stream; None: one each."""
+    return index.arrays[f"lengths of {name}"] if kind.is_ragged else None
+
+
+def list_errors(index: Index, ledger: Ledger) -> None:
+    """Count what is damaged in the files."""
+    for file, facts in zip(index.files, index.facts, strict=True):
+        for reason, _, *place in facts["errors"]:
+            ledger.add(DataError(reason, file.path, *place))
+
+
+def common_types(index: Index, fields: Mapping[str, str]) -> dict[str, SampleType]:
+    """Return what each stream is in all files.
+
+    Raises
+    ------
+    DataError
+        If two files differ, or no file has the field.
+    """
+    found: dict[str, tuple[SampleType, str]] = {}
+    for file, facts in zip(index.files, index.facts, strict=True):
+        for name, (dtype, shape, is_ragged) in facts["kinds"].items():
+            kind = SampleType(dtype, tuple(shape), is_ragged)
+            known, where = found.setdefault(name, (kind, file.path))
+            if kind != known:
+                raise DataError(
+                    f"the field {fields[name]!r} is {kind} here and {known} in {where}; all "
+                    "files of a corpus must agree",
+                    file.path,
+                    stream=name,
+                )
+    for name, field_name in fields.items():
+        if name not in found:
+            raise DataError(
+                f"no row has the field {field_name!r}", index.files[0].path, stream=name
+            )
+    return {name: found[name][0] for name in fields}

@@ -1,0 +1,40 @@
+"""How files are read: in place on this machine, or by requests to a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sweephand.files.local import LocalFile
+from sweephand.files.source_file import SourceFile
+
+MOST_REQUESTS = 16
+"""Requests to stores that are under way at a time."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How some files are read.
+
+    Attributes
+    ----------
+    local : list of LocalFile, or None
+        The files, if all lie on this machine.
+    """
+
+    local: list[LocalFile] | None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all files lie on this machine."""
+        return self.local is not None
+
+    def threads(self, here: int = 1) -> int:
+        """Return how many threads read: `here` of this machine, or one for each request."""
+        return here if self.is_local else MOST_REQUESTS
+
+
+def access_to(files: Sequence[SourceFile]) -> Access:
+    """Return how files are read; one that is not here decides for all."""
+    local = [file for file in files if isinstance(file, LocalFile)]
+    return Access(local if len(local) == len(files) else None)
