@@ -1,40 +1,14 @@
-"""Chunks made of columns, and columns that are read where they lie."""
+"""Chunks made of columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData
 
 CHUNK_BYTES = 8 << 20
 """About what a chunk holds, unless the user says otherwise."""
-
-
-def read_in_place(
-    columns: Sequence[ColumnData],
-    starts: NDArray[np.int64],
-    skipped: NDArray[np.int64] | None = None,
-) -> tuple[_core.read.Deserializer, _core.read.Deserializer]:
-    """Return what reads columns in local files sequence by sequence, and what by chunks.
-
-    Parameters
-    ----------
-    columns : sequence of ColumnData
-        One per stream; their values lie in extents.
-    starts : ndarray of int64, shape (chunks + 1,)
-        The first sequence of every chunk, and the end.
-    skipped : ndarray of int64, optional
-        Sequences that are damaged and to be left out of minibatches, ascending.
-    """
-    chunk = make_chunk(
-        columns, owned=False, skipped=[] if skipped is None else skipped.tolist()
-    )
-    by_chunk = _core.read.ExtentChunks(chunk, starts.astype(np.uint64))
-    return _core.read.ResidentDeserializer(chunk), by_chunk
 
 
 def make_chunk(

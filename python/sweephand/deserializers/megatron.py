@@ -15,7 +15,7 @@ from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.megatron_index import read_index
-from sweephand.deserializers.units.token_files import TokenFiles
+from sweephand.deserializers.units.tokens import open_tokens
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
 from sweephand.files.remote_path import AnyPath, begins_with, files_at
@@ -105,16 +105,15 @@ class MegatronDeserializer(Deserializer):
         is_served = np.concatenate([unit.is_served for unit in units])
         lengths = np.where(is_served, np.concatenate([unit.lengths for unit in units]), 0)
         starts = offsets_of([len(unit.lengths) for unit in units])
-        tokens = TokenFiles(
-            files=self.files,
-            pieces=np.concatenate(pieces).astype(np.uint64),
-            offsets=offsets_of(lengths),
+        return open_tokens(
+            self._streams,
+            ShardIds([file.name for file in self.files], starts.tolist()),
+            self.files,
+            np.concatenate(pieces).astype(np.uint64),
+            offsets_of(lengths),
+            indexes[0].dtype,
             skipped=np.flatnonzero(~is_served),
-            dtype=indexes[0].dtype,
             mapped=self._mapped,
-        )
-        return tokens.open(
-            self._streams, ShardIds([file.name for file in self.files], starts.tolist())
         )
 
 

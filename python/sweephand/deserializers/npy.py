@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from io import BufferedReader
 from tokenize import TokenError
 from typing import Any, TypeVar
@@ -19,21 +18,18 @@ from sweephand import _core
 from sweephand.casts import check_dtype
 from sweephand.checks import check_int
 from sweephand.corpus import chunks
-from sweephand.corpus.chunks import make_chunk, read_in_place
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import Reader
-from sweephand.corpus.sizes import chunk_starts, size_columns
-from sweephand.corpus.streams import StreamDef, StreamDefs, size_stream
+from sweephand.corpus.sizes import chunk_starts
+from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.errors import DataError
-from sweephand.files.access import access_to
-from sweephand.files.local import LocalFile, join_pieces
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.remote_path import AnyPath, as_path, begins_with, files_at, stat_all
 from sweephand.files.source_file import SourceFile
@@ -134,61 +130,18 @@ class NpyDeserializer(Deserializer):
         starts = chunk_starts(
             num_sequences, self._chunk_size or max(1, chunks.CHUNK_BYTES // mean_bytes)
         )
-        access = access_to(list(self._files.values()))
-        core: _core.read.Deserializer = _core.read.CallbackDeserializer(
-            partial(self._load, starts)
-        )
-        chunked: _core.read.Deserializer | None = None
-        if access.is_local:
-            in_files = [self._in_file(stream) for stream in columns]
-            core, chunked = read_in_place(in_files, starts)
-        reader = Reader(
-            core=core,
-            streams=self._infos,
-            chunk_sequences=np.diff(starts).astype(np.uint64),
-            measure=partial(size_columns, columns, starts, size_stream(self._infos)),
-            resident=access.is_local,
-            sample_bytes=delivered / max(1, num_samples),
-            load_threads=access.threads(),
-            chunked=chunked,
+        reader = read_columns(
+            [self._in_file(stream) for stream in columns],
+            self._infos,
+            starts,
+            delivered / max(1, num_samples),
         )
         return Corpus([reader], ids, names)
 
-    def _in_file(self, stream: str) -> ColumnData:
-        """Return a column that is read where it lies."""
-        file = self._files[stream]
-        assert isinstance(file, LocalFile)
-        extents = join_pieces([file], np.array([[0, *self._data_of(stream)]], np.uint64))
-        return replace(self._columns[stream], extents=extents)
-
-    def _data_of(self, stream: str) -> tuple[int, int]:
-        """Return where the data of a file begin, and their bytes."""
-        column = self._columns[stream]
+    def _in_file(self, stream: str) -> FileColumn:
+        file, column = self._files[stream], self._columns[stream]
         size = column.num_samples * column.sample_bytes
-        return self._files[stream].size - size, size
-
-    def _load(self, starts: NDArray[np.int64], chunk: int) -> _core.read.Chunk:
-        """Load a chunk of objects in stores, by one request for each."""
-        first, end = starts[chunk : chunk + 2].tolist()
-        columns = []
-        for stream, column in self._columns.items():
-            file, sample = self._files[stream], column.sample_bytes
-            offsets = column.sample_offsets
-            begin, stop = (first, end) if offsets is None else offsets[[first, end]].tolist()
-            place = self._data_of(stream)[0] + begin * sample
-            values = file.fetch(place, (stop - begin) * sample).view(column.dtype)
-            file.check_unchanged()
-            columns.append(
-                replace(
-                    column,
-                    values=values.reshape(-1, *column.shape),
-                    num_samples=stop - begin,
-                    sample_offsets=None
-                    if offsets is None
-                    else offsets[first : end + 1] - begin,
-                )
-            )
-        return make_chunk(columns)
+        return FileColumn(column, [file], np.array([[0, file.size - size, size]], np.uint64))
 
 
 @dataclass(frozen=True)

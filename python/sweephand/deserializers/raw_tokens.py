@@ -13,7 +13,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
-from sweephand.deserializers.units.token_files import TokenFiles
+from sweephand.deserializers.units.tokens import open_tokens
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
 from sweephand.files.remote_path import AnyPath, files_at
@@ -96,15 +96,15 @@ class RawTokensDeserializer(Deserializer):
             for start, count in zip(starts.tolist(), counts, strict=False)
         ]
         pieces = [(number, 0, file.size) for number, file in enumerate(self.files)]
-        tokens = TokenFiles(
-            files=self.files,
-            pieces=np.array(pieces, np.uint64),
-            offsets=np.concatenate([*parts, starts[-1:]]),
-            dtype=self._dtype,
+        return open_tokens(
+            self._streams,
+            ShardIds([file.name for file in self.files], offsets_of(sequences).tolist()),
+            self.files,
+            np.array(pieces, np.uint64),
+            np.concatenate([*parts, starts[-1:]]),
+            self._dtype,
             mapped=self._mapped,
         )
-        ids = ShardIds([file.name for file in self.files], offsets_of(sequences).tolist())
-        return tokens.open(self._streams, ids)
 
     def _check(self, file: SourceFile) -> None:
         tail = file.size % self._dtype.itemsize

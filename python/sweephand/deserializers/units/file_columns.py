@@ -1,0 +1,126 @@
+"""Columns whose values lie bare in files: read in place here, by requests from a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.chunks import make_chunk
+from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.sizes import size_columns
+from sweephand.corpus.streams import StreamInfo, size_stream
+from sweephand.files.access import access_to
+from sweephand.files.local import join_pieces
+from sweephand.files.source_file import SourceFile
+
+
+@dataclass(frozen=True)
+class FileColumn:
+    """One stream whose values lie in pieces of files.
+
+    Attributes
+    ----------
+    column : ColumnData
+        All but the values.
+    files : sequence of SourceFile
+        Those that the pieces are of.
+    pieces : ndarray of uint64, shape (pieces, 3)
+        File number, byte where it begins, and size in bytes. One behind the other they are the
+        values.
+    """
+
+    column: ColumnData
+    files: Sequence[SourceFile]
+    pieces: NDArray[np.uint64]
+
+    def in_place(self, *, mapped: bool) -> ColumnData:
+        """Return the column as the core reads it in local files."""
+        extents = join_pieces(access_to(self.files).local or [], self.pieces, mapped=mapped)
+        return replace(self.column, extents=extents)
+
+    def load(self, first: int, end: int) -> ColumnData:
+        """Return sequences ``[first, end)``, by one request for every piece."""
+        column, offsets = self.column, self.column.sample_offsets
+        begin, stop = (first, end) if offsets is None else offsets[[first, end]].tolist()
+        sample = column.sample_bytes
+        values = self._read(begin * sample, (stop - begin) * sample).view(column.dtype)
+        return replace(
+            column,
+            values=values.reshape(-1, *column.shape),
+            num_samples=stop - begin,
+            sample_offsets=None if offsets is None else offsets[first : end + 1] - begin,
+        )
+
+    def _read(self, begin: int, size: int) -> NDArray[np.uint8]:
+        starts = offsets_of(self.pieces[:, 2].astype(np.int64))
+        parts: list[NDArray[np.uint8]] = []
+        done = 0
+        while done < size:
+            piece = int(np.searchsorted(starts, begin + done, side="right")) - 1
+            number, offset, num_bytes = self.pieces[piece].tolist()
+            inside = begin + done - int(starts[piece])
+            count = min(size - done, num_bytes - inside)
+            parts.append(self.files[number].fetch(offset + inside, count))
+            self.files[number].check_unchanged()
+            done += count
+        return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.uint8), *parts])
+
+
+def read_columns(
+    columns: Sequence[FileColumn],
+    infos: Sequence[StreamInfo],
+    starts: NDArray[np.int64],
+    sample_bytes: float,
+    *,
+    skipped: NDArray[np.int64] | None = None,
+    mapped: bool = False,
+) -> Reader:
+    """Return what reads columns: of local files sequence by sequence, else chunk by chunk.
+
+    Parameters
+    ----------
+    columns : sequence of FileColumn
+        One per stream.
+    starts : ndarray of int64, shape (chunks + 1,)
+        The first sequence of every chunk, and the end.
+    sample_bytes : float
+        See `Reader`.
+    skipped : ndarray of int64, optional
+        Sequences that are damaged and to be left out of minibatches, ascending.
+    mapped : bool
+        Local files are mapped into memory.
+    """
+    access = access_to([file for column in columns for file in column.files])
+    known = {info.name: one.column for info, one in zip(infos, columns, strict=True)}
+    damaged = np.empty(0, np.int64) if skipped is None else skipped
+
+    def load(chunk: int) -> _core.read.Chunk:
+        first, end = starts[chunk : chunk + 2].tolist()
+        within = damaged[slice(*np.searchsorted(damaged, (first, end)))] - first
+        return make_chunk([one.load(first, end) for one in columns], skipped=within.tolist())
+
+    core: _core.read.Deserializer = _core.read.CallbackDeserializer(load)
+    chunked: _core.read.Deserializer | None = None
+    if access.is_local:
+        in_place = [one.in_place(mapped=mapped) for one in columns]
+        whole = make_chunk(in_place, owned=False, skipped=damaged.tolist())
+        core = _core.read.ResidentDeserializer(whole)
+        if not mapped:  # a window has nothing to gain of what is in memory
+            chunked = _core.read.ExtentChunks(whole, starts.astype(np.uint64))
+    return Reader(
+        core=core,
+        streams=infos,
+        chunk_sequences=np.diff(starts).astype(np.uint64),
+        measure=partial(size_columns, known, starts, size_stream(infos), skipped=skipped),
+        resident=access.is_local,
+        sample_bytes=sample_bytes,
+        load_threads=access.threads(),
+        holds_stored=not access.is_local,
+        chunked=chunked,
+    )

@@ -1,0 +1,75 @@
+"""Sequences of bare numbers in files: one stream, the field "tokens"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus import chunks
+from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.describe import describe_stream
+from sweephand.corpus.ids import SequenceIds
+from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.deserializers.units.file_columns import FileColumn, read_columns
+from sweephand.errors import DataError
+from sweephand.files.source_file import SourceFile
+
+
+def open_tokens(
+    streams: StreamDefs | None,
+    ids: SequenceIds,
+    files: Sequence[SourceFile],
+    pieces: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    dtype: np.dtype[np.generic],
+    *,
+    skipped: NDArray[np.int64] | None = None,
+    mapped: bool = False,
+) -> Corpus:
+    """Return the corpus of a stream of numbers.
+
+    Parameters
+    ----------
+    streams : StreamDefs, optional
+        One stream, with the field "tokens".
+    files, pieces
+        See `FileColumn`.
+    offsets : ndarray of int64, shape (sequences + 1,)
+        Where each sequence begins, in elements of the stream.
+    dtype : numpy.dtype
+        Of the elements, in native byte order.
+    skipped : ndarray of int64, optional
+        Sequences that are damaged, ascending: without elements, they keep their places as one
+        sample each.
+    mapped : bool
+        Local files are mapped into memory.
+    """
+    if len(offsets) == 1 + (0 if skipped is None else len(skipped)):
+        raise DataError("the corpus is empty: no sequences", files[0].path)
+    name, definition = _one_stream(streams)
+    column = ColumnData(None, dtype, (), int(offsets[-1]), offsets)
+    marks = np.arange(0, int(offsets[-1]), chunks.CHUNK_BYTES // dtype.itemsize)
+    starts = np.unique(np.append(np.searchsorted(offsets[:-1], marks), len(offsets) - 1))
+    reader = read_columns(
+        [FileColumn(column, files, pieces)],
+        [describe_stream(name, column, definition)],
+        starts,
+        dtype.itemsize,
+        skipped=skipped,
+        mapped=mapped,
+    )
+    return Corpus([reader], ids, [file.name for file in files])
+
+
+def _one_stream(streams: StreamDefs | None) -> tuple[str, StreamDef]:
+    defined = streams or StreamDefs(tokens=StreamDef())
+    if len(defined) != 1:
+        raise ValueError(f"there is one field, 'tokens', got streams {', '.join(defined)}")
+    ((name, definition),) = defined.items()
+    field = definition.field or name
+    if field != "tokens":
+        raise ValueError(f"there is no field {field!r}, only 'tokens'")
+    return name, definition
