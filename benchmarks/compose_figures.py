@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import sweephand as sh
 from sweephand import _core
-from sweephand.demo.corpus import read_corpus, standard_library
+from sweephand.demo.library_text import read_text, standard_library
 
 ROW_LENGTH, ROWS = 2048, 64
 ROW_CORPUS = 200_000
@@ -46,7 +46,7 @@ def heavy_lengths() -> NDArray[np.int64]:
 
 def function_lengths() -> NDArray[np.int64]:
     """Characters of the functions of Python's standard library, cut at 4,096."""
-    lengths = np.diff(read_corpus(standard_library()).offsets)
+    lengths = np.diff(read_text(standard_library()).offsets)
     whole = np.repeat(4096, int((lengths // 4096).sum()))
     rest = lengths % 4096
     return np.concatenate([whole, rest[rest > 0]])

@@ -19,7 +19,7 @@ from figure import curve, draw
 from torch import nn
 
 import sweephand as sh
-from sweephand.demo.corpus import read_corpus, standard_library
+from sweephand.demo.library_text import read_text, standard_library
 
 PACKAGES = [
     "asyncio",
@@ -37,7 +37,7 @@ LONGEST = 100
 
 def functions_of(sources: Path) -> list[tuple[int, list[int]]]:
     """Return package and hashed words of every function in one of the packages."""
-    corpus = read_corpus(sources)
+    corpus = read_text(sources)
     found = []
     for name, begin, end in zip(corpus.names, corpus.offsets, corpus.offsets[1:], strict=False):
         package = name.split("/")[0]

@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import sweephand as sh
-from sweephand.demo.corpus import read_corpus, standard_library
+from sweephand.demo.library_text import read_text, standard_library
 
 SYMBOLS = 128  # bytes beyond ASCII share the last one
 LONGEST = 400  # bytes of a function; longer ones are left out
@@ -57,7 +57,7 @@ def cross_entropy(
 
 def make_sources(sources: Path) -> tuple[sh.MinibatchSource, sh.MinibatchSource]:
     """Return functions to train on, and every tenth to validate."""
-    corpus = read_corpus(sources)
+    corpus = read_text(sources)
     functions = [
         corpus.tokens[begin : begin + length]
         for begin, length in zip(corpus.offsets[:-1], corpus.lengths, strict=True)

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import numpy as np
 
-from sweephand.demo.corpus import Corpus
+from sweephand.demo.library_text import LibraryText
 from sweephand.demo.second_kind import fills, first_functions, same_minibatches, write_records
 
 
-def some_functions(count: int) -> Corpus:
+def some_functions(count: int) -> LibraryText:
     rng = np.random.default_rng(1)
     lengths = np.clip(rng.lognormal(5, 1, count), 1, 3000).astype(np.int64)
     offsets = np.append(0, np.cumsum(lengths))
     tokens = rng.integers(0, 256, offsets[-1], dtype=np.uint8)
-    return Corpus(tokens, offsets, [f"f{n}" for n in range(count)])
+    return LibraryText(tokens, offsets, [f"f{n}" for n in range(count)])
 
 
 def test_records_give_the_minibatches_of_memory_until_one_byte_differs(tmp_path: Path) -> None:

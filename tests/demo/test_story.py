@@ -11,7 +11,7 @@ import pytest
 
 from sweephand.cli import main
 from sweephand.demo import story
-from sweephand.demo.corpus import read_corpus
+from sweephand.demo.library_text import read_text
 from sweephand.demo.training import (
     Resumed,
     Run,
@@ -29,7 +29,7 @@ STEPS = 80
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    read_corpus(SOURCES).write(tmp_path / "corpus")
+    read_text(SOURCES).write(tmp_path / "corpus")
     return Settings(
         corpus=tmp_path / "corpus",
         steps=STEPS,

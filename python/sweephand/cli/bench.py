@@ -31,9 +31,9 @@ from sweephand.cli.options import (
 from sweephand.layouts import Padded, Ragged
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.source import MinibatchSource
-from sweephand.terminal import figures
+from sweephand.terminal import pictures
+from sweephand.terminal.numbers import in_bytes, in_count, in_rate, in_seconds
 from sweephand.terminal.screen import Screen
-from sweephand.terminal.units import in_bytes, in_count, in_rate, in_seconds
 
 _COPIED_BYTES = 64 << 20  # beyond the caches
 _LAYOUTS = {"ragged": Ragged(), "padded": Padded()}
@@ -192,7 +192,7 @@ def _show(facts: dict[str, Any], screen: Screen) -> None:
 
 
 def _draw(rounds: Sequence[_Round], path: Path) -> None:
-    figure, (panel,) = figures.new_figure(1)
+    figure, (panel,) = pictures.new_figure(1)
     numbers = range(1, len(rounds) + 1)
     panel.plot(
         numbers, [r.memcpy_bytes / 1e9 for r in rounds], "o-", label="memcpy, one thread"
@@ -202,4 +202,4 @@ def _draw(rounds: Sequence[_Round], path: Path) -> None:
     panel.set_ylabel("GB/s")
     panel.set_ylim(bottom=0)
     panel.legend()
-    figures.save(figure, path)
+    pictures.save(figure, path)

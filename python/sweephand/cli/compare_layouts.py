@@ -14,8 +14,8 @@ from sweephand.cli.options import make_source
 from sweephand.deserializers import Deserializer
 from sweephand.layouts import Bucketed, Packed
 from sweephand.source.source import MinibatchSource
+from sweephand.terminal.numbers import in_percent
 from sweephand.terminal.screen import Screen
-from sweephand.terminal.units import in_percent
 
 _LITTLE_PADDING = 0.05
 _SPLIT = ', "split"'

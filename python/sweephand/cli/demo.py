@@ -15,7 +15,7 @@ import argparse
 from pathlib import Path
 
 from sweephand.cli.options import count, whole
-from sweephand.demo.corpus import standard_library
+from sweephand.demo.library_text import standard_library
 from sweephand.demo.story import tell
 from sweephand.terminal.screen import Screen
 

@@ -20,8 +20,8 @@ from sweephand.cli.options import (
 )
 from sweephand.cli.steps import step_at_time
 from sweephand.source.limits import INFINITELY_REPEAT
+from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen
-from sweephand.terminal.units import in_count
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

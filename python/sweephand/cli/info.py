@@ -18,10 +18,10 @@ from sweephand.cli.options import add_corpus, open_corpus
 from sweephand.files.remote_path import as_path, bytes_at
 from sweephand.open_path import format_of
 from sweephand.source.source import MinibatchSource
-from sweephand.terminal import figures
+from sweephand.terminal import pictures
 from sweephand.terminal.charts import bars, by_powers_of_two
+from sweephand.terminal.numbers import in_bytes, in_count
 from sweephand.terminal.screen import Screen
-from sweephand.terminal.units import in_bytes, in_count
 
 _STEP = 1 << 22  # samples that are looked at at once
 
@@ -125,8 +125,8 @@ def _show(facts: dict[str, Any], lengths: NDArray[np.uint32], screen: Screen) ->
 
 
 def _draw(lengths: NDArray[np.uint32], path: Path) -> None:
-    figure, (panel,) = figures.new_figure(1)
-    figures.draw_lengths(panel, lengths)
+    figure, (panel,) = pictures.new_figure(1)
+    pictures.draw_lengths(panel, lengths)
     panel.set_xlabel("samples in a sequence")
     panel.set_ylabel("sequences")
-    figures.save(figure, path)
+    pictures.save(figure, path)

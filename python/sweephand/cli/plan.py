@@ -30,9 +30,9 @@ from sweephand.cli.options import (
 from sweephand.shuffle.prediction import predicted_variance_ratio
 from sweephand.shuffle.quality import ShuffleReport, shuffle_report
 from sweephand.source.source import MinibatchSource
-from sweephand.terminal import figures
+from sweephand.terminal import pictures
+from sweephand.terminal.numbers import in_bytes, in_count, in_percent
 from sweephand.terminal.screen import Screen
-from sweephand.terminal.units import in_bytes, in_count, in_percent
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -268,11 +268,11 @@ def _show_report(report: ShuffleReport, screen: Screen) -> None:
 
 def _draw(steps: DryRun, layouts: dict[str, dict[str, Any]], path: Path) -> None:
     has_shares = steps.shares.shape[1] > 1
-    figure, panels = figures.new_figure(2 + has_shares)
+    figure, panels = pictures.new_figure(2 + has_shares)
     panels[0].hist(steps.samples, bins=40)
     panels[0].set_xlabel("samples in a step")
     panels[0].set_ylabel("steps")
-    figures.draw_bars(
+    pictures.draw_bars(
         panels[1],
         {found["layout"]: 100 * found["waste"] for found in layouts.values()},
         [_in_shapes(found["shapes"]) for found in layouts.values()],
@@ -282,7 +282,7 @@ def _draw(steps: DryRun, layouts: dict[str, dict[str, Any]], path: Path) -> None
         panels[2].hist(100 * steps.imbalance, bins=40)
         panels[2].set_xlabel("fullest worker over the mean, per cent")
         panels[2].set_ylabel("steps")
-    figures.save(figure, path)
+    pictures.save(figure, path)
 
 
 def _in_shapes(number: int) -> str:

@@ -25,8 +25,8 @@ from sweephand.cli.options import (
 from sweephand.cli.steps import time_of_step
 from sweephand.minibatch.content_digest import digest_of
 from sweephand.source.limits import INFINITELY_REPEAT
+from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen
-from sweephand.terminal.units import in_count
 
 _ROWS = 20
 

@@ -32,8 +32,8 @@ from sweephand.deserializers import Deserializer
 from sweephand.minibatch.content_digest import digest_of, digests_by_id
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.source import MinibatchSource
+from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen
-from sweephand.terminal.units import in_count
 
 _STEPS_AT_A_PLACE = 3
 _SHOWN = 10

@@ -1,4 +1,4 @@
-"""A column held against what is wanted of its stream."""
+"""Checks a column against the definition of its stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user hands in as the data of a stream, read as a column."""
+"""Arrays and lists that a user passes as the data of a stream, read as columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is damaged or malformed in a corpus: passed over and listed, within a budget."""
+"""The ledger of a corpus: damaged items that are skipped and listed, within a budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders that belong to the data: what ``randomize=False`` delivers."""
+"""Orders that belong to the data, which ``randomize=False`` delivers."""
 
 from __future__ import annotations
 

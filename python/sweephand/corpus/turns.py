@@ -1,4 +1,4 @@
-"""Turns in the user's code: who is in it, and one thread at a time where it asks for that."""
+"""Turns in the user's code: which threads are in it, and one at a time where that is needed."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sweephand import tfrecord
 from sweephand.corpus.streams import StreamDef, StreamDefs
-from sweephand.demo.corpus import Corpus
+from sweephand.demo.library_text import LibraryText
 from sweephand.deserializers import ArrayDeserializer, Deserializer, TFRecordDeserializer
 from sweephand.layouts import Layout, Packed, Padded
 from sweephand.source.source import MinibatchSource
@@ -16,20 +16,22 @@ from sweephand.source.source import MinibatchSource
 ROW_LENGTH = 4096
 
 
-def first_functions(corpus: Corpus, most: int) -> Corpus:
+def first_functions(corpus: LibraryText, most: int) -> LibraryText:
     """Return the first functions of a corpus, `most` at the most."""
     count = min(most, len(corpus.names))
     offsets = corpus.offsets[: count + 1]
-    return Corpus(corpus.tokens[: offsets[-1]], offsets, corpus.names[:count])
+    return LibraryText(corpus.tokens[: offsets[-1]], offsets, corpus.names[:count])
 
 
-def write_records(corpus: Corpus, path: Path) -> int:
+def write_records(corpus: LibraryText, path: Path) -> int:
     """Write every function as a `tf.train.Example`; returns how many there are."""
     functions = np.split(corpus.tokens.astype(np.int64), corpus.offsets[1:-1])
     return tfrecord.write(path, ({"bytes": function} for function in functions))
 
 
-def same_minibatches(corpus: Corpus, path: Path, *, size: int, seed: int) -> tuple[int, bool]:
+def same_minibatches(
+    corpus: LibraryText, path: Path, *, size: int, seed: int
+) -> tuple[int, bool]:
     """Take a sweep from records and from memory.
 
     A window that covers all chunks is no window: chunks do not matter then.
@@ -56,7 +58,7 @@ def same_minibatches(corpus: Corpus, path: Path, *, size: int, seed: int) -> tup
     return len(same), all(same)
 
 
-def fills(corpus: Corpus, *, seed: int) -> dict[str, float]:
+def fills(corpus: LibraryText, *, seed: int) -> dict[str, float]:
     """Return the share of cells that hold a byte: as padded minibatches, and as packed rows."""
     size = 16 * ROW_LENGTH
     layouts: dict[str, Layout] = {
@@ -72,7 +74,7 @@ def fills(corpus: Corpus, *, seed: int) -> dict[str, float]:
     return found
 
 
-def _in_memory(corpus: Corpus) -> ArrayDeserializer:
+def _in_memory(corpus: LibraryText) -> ArrayDeserializer:
     return ArrayDeserializer({"bytes": (corpus.tokens, corpus.offsets)})
 
 

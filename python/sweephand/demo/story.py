@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sweephand.demo.corpus import Corpus, read_corpus
+from sweephand.demo.library_text import LibraryText, read_text
 from sweephand.demo.second_kind import (
     fills,
     first_functions,
@@ -19,10 +19,10 @@ from sweephand.demo.second_kind import (
     write_records,
 )
 from sweephand.demo.training import Resumed, Settings, Step, follow, train
-from sweephand.terminal import figures
+from sweephand.terminal import pictures
 from sweephand.terminal.charts import bars, by_powers_of_two, curve
+from sweephand.terminal.numbers import in_count, in_seconds
 from sweephand.terminal.screen import Screen
-from sweephand.terminal.units import in_count, in_seconds
 
 LEAST_STEPS = 20
 RECORDS = 5000  # functions that are written as records too
@@ -131,9 +131,9 @@ def tell(
     }
 
 
-def _tell_corpus(sources: Path, folder: Path, screen: Screen) -> Corpus:
+def _tell_corpus(sources: Path, folder: Path, screen: Screen) -> LibraryText:
     screen.heading("1. A corpus that every machine has: the functions of Python's own sources")
-    corpus = read_corpus(sources)
+    corpus = read_text(sources)
     corpus.write(folder)
     screen.facts(
         {
@@ -237,7 +237,7 @@ def _tell_comparison(checks: Sequence[dict[str, Any]], screen: Screen) -> bool:
 
 
 def _tell_other_kinds(
-    corpus: Corpus, path: Path, settings: Settings, screen: Screen
+    corpus: LibraryText, path: Path, settings: Settings, screen: Screen
 ) -> dict[str, Any]:
     screen.heading("6. The same functions in a TFRecord file, and in rows without padding")
     part = first_functions(corpus, RECORDS)
@@ -255,19 +255,19 @@ def _tell_other_kinds(
     return {"path": str(path), "count": count, "same": same, "fills": filled}
 
 
-def _tell_curve(corpus: Corpus, runs: Runs, path: Path, screen: Screen) -> Path | None:
+def _tell_curve(corpus: LibraryText, runs: Runs, path: Path, screen: Screen) -> Path | None:
     screen.heading("The loss in nats per byte, over the steps")
     screen.lines(curve([step.loss for step in runs.whole], screen.ink))
-    if not figures.has_matplotlib():
-        screen.text(f"There is no figure: {figures.HOW_TO_INSTALL}")
+    if not pictures.has_matplotlib():
+        screen.text(f"There is no figure: {pictures.HOW_TO_INSTALL}")
         return None
     _draw(corpus, runs, path)
     screen.text(f"figure: {path}")
     return path
 
 
-def _draw(corpus: Corpus, runs: Runs, path: Path) -> None:
-    figure, (losses, scales, lengths) = figures.new_figure(3)
+def _draw(corpus: LibraryText, runs: Runs, path: Path) -> None:
+    figure, (losses, scales, lengths) = pictures.new_figure(3)
     for steps, look, label in (
         (runs.whole, {"color": "0.75", "linewidth": 5}, "never killed"),
         (runs.killed, {"color": "tab:red"}, "killed"),
@@ -283,13 +283,13 @@ def _draw(corpus: Corpus, runs: Runs, path: Path) -> None:
     losses.legend()
     scales.set_yscale("log", base=2)
     scales.set_ylabel("loss scale")
-    figures.draw_lengths(lengths, corpus.lengths)
+    pictures.draw_lengths(lengths, corpus.lengths)
     lengths.set_xlabel("bytes in a function")
     lengths.set_ylabel("functions")
-    figures.save(figure, path)
+    pictures.save(figure, path)
 
 
-def _tell_what_next(settings: Settings, corpus: Corpus, step: int, screen: Screen) -> None:
+def _tell_what_next(settings: Settings, corpus: LibraryText, step: int, screen: Screen) -> None:
     path = settings.corpus
     order = f"--size {settings.size} --seed {settings.seed}"
     screen.heading("Try next")

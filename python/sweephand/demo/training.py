@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import sweephand.numpy
-from sweephand.demo.corpus import open_corpus
+from sweephand.demo.library_text import open_text
 from sweephand.demo.model import NextByteModel
 from sweephand.minibatch.content_digest import digest_of
 from sweephand.minibatch.minibatch import Minibatch
@@ -159,7 +159,7 @@ def train(settings: Settings) -> Iterator[Step | Resumed]:
     run = Run()
     opening = time.perf_counter()
     with MinibatchSource(
-        open_corpus(settings.corpus),
+        open_text(settings.corpus),
         randomization_seed=settings.seed,
         num_threads=settings.num_threads,
         prefetch=settings.prefetch,

@@ -1,4 +1,4 @@
-"""What a source needs of a deserializer."""
+"""The interface of deserializers."""
 
 from __future__ import annotations
 

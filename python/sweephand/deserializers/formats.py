@@ -1,4 +1,4 @@
-"""What a format says of itself: how it is recognised, and how it is opened undeclared."""
+"""How formats are recognised, and how files are opened without declared streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Map-style datasets: anything whose items are got by their number."""
+"""Map-style datasets: anything with ``__len__`` and ``__getitem__``."""
 
 from __future__ import annotations
 

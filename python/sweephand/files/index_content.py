@@ -1,4 +1,4 @@
-"""The bytes of an index file, and that they can be.
+"""The bytes of an index file, checked before any of it is believed.
 
 ::
 

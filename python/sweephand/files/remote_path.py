@@ -1,4 +1,4 @@
-"""Objects and folders of a store, by the methods of a path that are called here."""
+"""Paths to objects and folders of a store, with the methods of `pathlib.Path` used here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of a corpus, wherever it lies, and what tells that it is still the same."""
+"""The interface of files, wherever they lie, and how a changed one is noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a store may keep its callers waiting, whatever client asks it."""
+"""The time limit for answers of stores, whichever client asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is closed before the interpreter is taken down: its threads may need it."""
+"""Closes sources at the end of the process, while their threads still have an interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Minibatches made ahead of the caller by this process, or delivered by others for it."""
+"""Delivers minibatches: made ahead by this process's engine, or elsewhere by a loader's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a state tells of a corpus and its order: in words, and by a digest that decides."""
+"""Descriptions in a state: words for people, and a digest that decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of CNTK that are not ours: what does the same here, or is to be written instead."""
+"""Options and names of CNTK that we do not have, and what to use instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source can be asked: of the plan and the index alone, so that nothing is read."""
+"""Questions that a source answers from its plan and index, without reading data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers ask of a source: how many samples, for which of how many workers."""
+"""Requests for minibatches: how many samples, for which of how many workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source is asked to be: its options, checked together."""
+"""The options of a source, checked together."""
 
 from __future__ import annotations
 

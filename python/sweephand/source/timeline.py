@@ -1,4 +1,4 @@
-"""What comes when: asked of the plan, so that nothing is read and nothing moves."""
+"""The timeline of a source: which minibatch comes when, without reading data."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sweephand.terminal.units import in_count
+from sweephand.terminal.numbers import in_count
 
 
 @dataclass(frozen=True)

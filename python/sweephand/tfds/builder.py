@@ -263,7 +263,7 @@ def load(
     ImportError
         If a decoder is Pillow, and it is not installed.
     ValueError
-        If the split, an option, a stream or a decoder cannot be had.
+        If a split, option, stream or decoder is not supported.
     """
     return builder_from_directory(data_dir).as_dataset(
         split,

@@ -1,4 +1,4 @@
-"""Turns stored images and sounds into arrays, by what the user has for it."""
+"""Decoders of stored images and sounds: the user's own, or Pillow."""
 
 from __future__ import annotations
 

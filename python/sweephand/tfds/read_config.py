@@ -57,7 +57,7 @@ class ReadConfig:
     Raises
     ------
     ValueError
-        If an option is out of range, or cannot be had.
+        If an option is out of range, or not supported.
     """
 
     interleave_cycle_length: int | None = None

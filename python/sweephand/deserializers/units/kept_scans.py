@@ -1,4 +1,4 @@
-"""What an index says of a file in units, looked at before any of it is believed.
+"""Checks on what an index says of a file, before any of it is believed.
 
 An index may be damaged, old, or written by somebody else. Here is refused what no scan can have
 found; then the file is scanned again. That the bytes are those of the index is compared when

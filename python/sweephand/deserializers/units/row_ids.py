@@ -1,4 +1,4 @@
-"""Ids of the user's own for rows of files: given as a list, or read from a field of theirs."""
+"""The user's own ids for rows of files: a list, or a field that is read."""
 
 from __future__ import annotations
 

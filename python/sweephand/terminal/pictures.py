@@ -1,4 +1,4 @@
-"""Figures as PNG files, for who has matplotlib."""
+"""Pictures as PNG files, drawn by matplotlib where it is installed."""
 
 from __future__ import annotations
 

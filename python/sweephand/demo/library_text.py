@@ -20,7 +20,7 @@ _CLOSING = b")]}#"
 
 
 @dataclass(frozen=True)
-class Corpus:
+class LibraryText:
     """Functions, one behind the other.
 
     Attributes
@@ -49,7 +49,7 @@ class Corpus:
         np.save(folder / "bytes_offsets.npy", self.offsets)
 
 
-def open_corpus(folder: Path) -> NpyDeserializer:
+def open_text(folder: Path) -> NpyDeserializer:
     """Return the corpus that was written to a folder, to be served."""
     return NpyDeserializer({"bytes": (folder / "bytes.npy", folder / "bytes_offsets.npy")})
 
@@ -59,7 +59,7 @@ def standard_library() -> Path:
     return Path(sysconfig.get_path("stdlib"))
 
 
-def read_corpus(sources: Path) -> Corpus:
+def read_text(sources: Path) -> LibraryText:
     """Collect the functions of all Python files below a folder, in a fixed order.
 
     Raises
@@ -76,7 +76,7 @@ def read_corpus(sources: Path) -> Corpus:
         raise FileNotFoundError(f"there are no Python functions below {str(sources)!r}")
     lengths = [len(text) for text in texts]
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-    return Corpus(np.frombuffer(b"".join(texts), np.uint8), offsets, names)
+    return LibraryText(np.frombuffer(b"".join(texts), np.uint8), offsets, names)
 
 
 def functions(source: bytes) -> Iterator[tuple[int, str, bytes]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.demo.corpus import functions, open_corpus, read_corpus
+from sweephand.demo.library_text import functions, open_text, read_text
 
 JSON_PACKAGE = Path(json.__file__).parent
 
@@ -65,9 +65,9 @@ def third(): pass"""
 
 
 def test_the_corpus_is_served_as_it_was_read(tmp_path: Path) -> None:
-    corpus = read_corpus(JSON_PACKAGE)
+    corpus = read_text(JSON_PACKAGE)
     corpus.write(tmp_path)
-    source = sh.MinibatchSource(open_corpus(tmp_path), randomize=False, max_sweeps=1)
+    source = sh.MinibatchSource(open_text(tmp_path), randomize=False, max_sweeps=1)
     texts = [
         sequence.tobytes()
         for minibatch in source.minibatches(5000)
@@ -84,4 +84,4 @@ def test_the_corpus_is_served_as_it_was_read(tmp_path: Path) -> None:
 def test_a_folder_without_functions_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.py").write_text("x = 1\n")
     with pytest.raises(FileNotFoundError, match="no Python functions"):
-        read_corpus(tmp_path)
+        read_text(tmp_path)
