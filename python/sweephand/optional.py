@@ -30,6 +30,8 @@ class OptionalModule:
             ) from error
 
     def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__"):  # asked for by classes that hold this, say
+            raise AttributeError(attribute)
         value = getattr(self(), attribute)
         self.__dict__[attribute] = value  # found before this method from now on
         return value

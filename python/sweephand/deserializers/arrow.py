@@ -92,9 +92,11 @@ class ArrowDeserializer(Deserializer):
         self._made_of = source, streams, options
         self._inner: Deserializer
         if isinstance(source, str | os.PathLike):
-            self._inner = ArrowFiles(_files_of(os.fspath(source)), streams, index, ids)
+            self._inner = ArrowFiles(
+                _files_of(os.fspath(source)), streams, index=index, ids=ids
+            )
         elif isinstance(source, Sequence):
-            self._inner = ArrowFiles(source, streams, index, ids)
+            self._inner = ArrowFiles(source, streams, index=index, ids=ids)
         else:
             if not isinstance(source, pa.Table) and not _is_dataset(source):
                 source = _read_stream(source)

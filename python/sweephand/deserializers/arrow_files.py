@@ -21,16 +21,13 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.streams import StreamDefs
 from sweephand.deserializers.units.arrow_units import MAX_UNIT_BYTES, ArrowUnits, data_errors
 from sweephand.deserializers.units.kept_scans import check_runs, require
-from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.errors import DataError
-from sweephand.files.find import find_files
-from sweephand.files.index_file import Advance, Keep, Scan
+from sweephand.files.index_file import Advance, Scan
 from sweephand.files.range_reader import open_to_scan
-from sweephand.files.source_file import Files, SourceFile
+from sweephand.files.source_file import SourceFile
 from sweephand.optional import OptionalModule
 
 pa = OptionalModule("pyarrow", extra="parquet")
@@ -54,15 +51,6 @@ class ArrowFiles(ArrowUnits):
     """Serve the rows of IPC files; see `ArrowDeserializer`."""
 
     format = "arrow 1"
-
-    def __init__(
-        self,
-        files: Files,
-        streams: StreamDefs,
-        index: Keep = "auto",
-        ids: RowIds | None = None,
-    ) -> None:
-        super().__init__(find_files(files), streams, index, ids)
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Read every record batch once."""

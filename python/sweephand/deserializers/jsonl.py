@@ -25,14 +25,12 @@ from sweephand.deserializers.jsonl_columns import (
 )
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_runs, require
-from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError
-from sweephand.files.find import find_files
-from sweephand.files.index_file import Advance, Keep, Scan
+from sweephand.files.index_file import Advance, Scan
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.remote_path import AnyPath, files_at, head_of
-from sweephand.files.source_file import Files, SourceFile
+from sweephand.files.source_file import SourceFile
 
 _UNIT_BYTES = 1 << 20
 _HEAD_BYTES = 64 << 20
@@ -91,16 +89,6 @@ class JSONLDeserializer(IndexedDeserializer):
     """
 
     format = "jsonl 1"
-
-    def __init__(
-        self,
-        files: Files,
-        streams: StreamDefs,
-        *,
-        index: Keep = "auto",
-        ids: RowIds | None = None,
-    ) -> None:
-        super().__init__(find_files(files), streams, index, ids)
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Parse every line once."""

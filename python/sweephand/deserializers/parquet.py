@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.streams import StreamDefs
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.parquet_footer import RowGroup, read_row_groups
@@ -19,13 +18,11 @@ from sweephand.deserializers.units.arrow_units import (
     guess_streams,
     open_source,
 )
-from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.errors import DataError
-from sweephand.files.find import find_files
-from sweephand.files.index_file import Advance, Keep
+from sweephand.files.index_file import Advance
 from sweephand.files.remote_path import AnyPath, begins_with, files_at
-from sweephand.files.source_file import Files, SourceFile
+from sweephand.files.source_file import SourceFile
 from sweephand.optional import OptionalModule
 
 pq = OptionalModule("pyarrow.parquet", extra="parquet")
@@ -80,17 +77,7 @@ class ParquetDeserializer(ArrowUnits):
     """
 
     format = "parquet 1"
-
-    def __init__(
-        self,
-        files: Files,
-        streams: StreamDefs,
-        *,
-        index: Keep = "auto",
-        ids: RowIds | None = None,
-    ) -> None:
-        pq()  # says what to install
-        super().__init__(find_files(files), streams, index, ids)
+    decoder = pq
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Learn the row groups; read the columns of lists, and those that may have nulls."""

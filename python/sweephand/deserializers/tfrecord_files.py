@@ -26,7 +26,6 @@ from sweephand.deserializers.units.tf_examples import (
 )
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
-from sweephand.files.find import find_files
 from sweephand.files.index_file import Advance, Keep, Scan
 from sweephand.files.inflate import Compression, InflatedFile, find_compression
 from sweephand.files.range_reader import open_to_scan
@@ -115,7 +114,7 @@ class TFRecordDeserializer(IndexedDeserializer):
                 f"compression must be 'auto', 'gzip', 'zlib' or None, got {compression!r}"
             )
         check_int("max_expansion", max_expansion, 1, 2**31)
-        super().__init__(find_files(files), streams, index, ids)
+        super().__init__(files, streams, index=index, ids=ids)
         self._compression = compression
         self._verify = verify_checksums
         self._max_expansion = max_expansion

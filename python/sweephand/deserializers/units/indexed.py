@@ -33,8 +33,10 @@ from sweephand.deserializers.units.unit_scan import (
 )
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
+from sweephand.files.find import find_files
 from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
-from sweephand.files.source_file import FileList, SourceFile
+from sweephand.files.source_file import FileList, Files, SourceFile
+from sweephand.optional import OptionalModule
 
 _NO_LIMIT = 2**62
 
@@ -44,8 +46,8 @@ class IndexedDeserializer(Deserializer):
 
     Parameters
     ----------
-    files : FileList
-        What `find_files` found.
+    files : str, path, or sequence of them, or FileList
+        Paths, globs or URLs.
     streams : StreamDefs
         What is wanted of every row.
     index : {"auto", "cache", None}
@@ -66,17 +68,21 @@ class IndexedDeserializer(Deserializer):
 
     format: ClassVar[str]  # with its version: part of the meaning of an index
 
+    decoder: ClassVar[OptionalModule | None] = None  # the package that it cannot do without
     order: NDArray[np.int64] | None = None
     is_resident: bool = False
     options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
         self,
-        files: FileList,
+        files: Files | FileList,
         streams: StreamDefs,
+        *,
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
+        if self.decoder is not None:
+            self.decoder()  # says what to install
         if not streams:
             raise ValueError("give at least one stream")
         self.keep = check_keep(index)
@@ -84,8 +90,9 @@ class IndexedDeserializer(Deserializer):
         self.definitions = streams
         self.fields = {name: one.field or name for name, one in streams.items()}
         self.kinds: Mapping[str, SampleType] = {}  # known when it is opened
-        self.files = files.files
-        self.leftovers = files.leftovers
+        found = files if isinstance(files, FileList) else find_files(files)
+        self.files = found.files
+        self.leftovers = found.leftovers
 
     @abstractmethod
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
