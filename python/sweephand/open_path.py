@@ -7,7 +7,7 @@ from sweephand.deserializers import FORMATS as FILE_FORMATS
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.files.index_file import Keep
-from sweephand.files.remote_path import AnyPath, as_path, files_at
+from sweephand.files.paths import AnyPath, as_path, files_at
 from sweephand.files.source_file import PathLike
 from sweephand.tfds.builder import FORMAT as TFDS
 

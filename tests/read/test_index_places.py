@@ -24,7 +24,7 @@ from tests.read.format_corpora import (
 import sweephand as sh
 from sweephand.cli import main
 from sweephand.files.find import find_files
-from sweephand.files.remote_path import bytes_at
+from sweephand.files.paths import bytes_at
 
 KINDS = Path(__file__).parents[1] / "golden" / "tfds" / "kinds"
 

@@ -32,7 +32,7 @@ import sweephand as sh
 from sweephand.cli import main
 from sweephand.files import remote
 from sweephand.files.find import find_files
-from sweephand.files.remote_path import as_path
+from sweephand.files.paths import as_path
 from sweephand.files.time_limit import time_limit
 from sweephand.files.urls import is_pattern, is_url, shown, without_secrets
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.cli.options import add_corpus, open_corpus
-from sweephand.files.remote_path import as_path, bytes_at
+from sweephand.files.paths import as_path, bytes_at
 from sweephand.open_path import format_of
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal import pictures

@@ -24,7 +24,7 @@ from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
 from sweephand.files.index_file import Keep, check_keep
 from sweephand.files.local import open_regular
-from sweephand.files.remote_path import AnyPath, begins_with, files_at
+from sweephand.files.paths import AnyPath, begins_with, files_at
 from sweephand.files.urls import is_url
 from sweephand.optional import OptionalModule
 

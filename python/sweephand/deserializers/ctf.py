@@ -32,7 +32,7 @@ from sweephand.files.access import access_to
 from sweephand.files.find import find_files
 from sweephand.files.index_file import Index, Keep, check_keep, load_index
 from sweephand.files.local import LocalFile, stat_file
-from sweephand.files.remote_path import AnyPath, files_at, head_of
+from sweephand.files.paths import AnyPath, files_at, head_of
 from sweephand.files.source_file import Files, SourceFile
 
 _CHUNK_BYTES = 32 << 20

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.files.index_file import Keep
-from sweephand.files.remote_path import AnyPath
+from sweephand.files.paths import AnyPath
 
 
 @dataclass(frozen=True)

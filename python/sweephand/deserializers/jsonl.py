@@ -28,8 +28,8 @@ from sweephand.deserializers.units.kept_scans import check_runs, require
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Scan
+from sweephand.files.paths import AnyPath, files_at, head_of
 from sweephand.files.range_reader import open_to_scan
-from sweephand.files.remote_path import AnyPath, files_at, head_of
 from sweephand.files.source_file import SourceFile
 
 _UNIT_BYTES = 1 << 20

@@ -18,7 +18,7 @@ from sweephand.deserializers.megatron_index import read_index
 from sweephand.deserializers.units.tokens import open_tokens
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
-from sweephand.files.remote_path import AnyPath, begins_with, files_at
+from sweephand.files.paths import AnyPath, begins_with, files_at
 from sweephand.files.source_file import Files
 from sweephand.files.urls import swap_suffix
 

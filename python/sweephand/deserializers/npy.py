@@ -30,8 +30,8 @@ from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.errors import DataError
+from sweephand.files.paths import AnyPath, as_path, begins_with, files_at, stat_all
 from sweephand.files.range_reader import RangeReader
-from sweephand.files.remote_path import AnyPath, as_path, begins_with, files_at, stat_all
 from sweephand.files.source_file import SourceFile
 from sweephand.printable import printable
 

@@ -13,7 +13,7 @@ from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.npy import with_offsets
 from sweephand.errors import DataError
 from sweephand.files.local import open_regular
-from sweephand.files.remote_path import AnyPath, RemotePath, begins_with
+from sweephand.files.paths import AnyPath, RemotePath, begins_with
 
 
 def _load(path: Path) -> dict[str, NDArray[np.generic]]:

@@ -21,7 +21,7 @@ from sweephand.deserializers.units.arrow_units import (
 from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance
-from sweephand.files.remote_path import AnyPath, begins_with, files_at
+from sweephand.files.paths import AnyPath, begins_with, files_at
 from sweephand.files.source_file import SourceFile
 from sweephand.optional import OptionalModule
 

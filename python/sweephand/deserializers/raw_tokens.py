@@ -16,7 +16,7 @@ from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.tokens import open_tokens
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
-from sweephand.files.remote_path import AnyPath, files_at
+from sweephand.files.paths import AnyPath, files_at
 from sweephand.files.source_file import Files, SourceFile
 
 _NPY_MAGIC = b"\x93NUMPY"

@@ -28,8 +28,8 @@ from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
 from sweephand.files.index_file import Advance, Keep, Scan
 from sweephand.files.inflate import Compression, InflatedFile, find_compression
+from sweephand.files.paths import AnyPath, files_at, head_of, stat_all
 from sweephand.files.range_reader import open_to_scan
-from sweephand.files.remote_path import AnyPath, files_at, head_of, stat_all
 from sweephand.files.source_file import Files, SourceFile
 
 _UNIT_BYTES = 1 << 20

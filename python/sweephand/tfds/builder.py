@@ -12,7 +12,7 @@ import numpy as np
 from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.files.index_file import Keep, check_keep
-from sweephand.files.remote_path import AnyPath
+from sweephand.files.paths import AnyPath
 from sweephand.tfds.builder_info import BuilderInfo, builder_info
 from sweephand.tfds.dataset import Dataset
 from sweephand.tfds.decoders import Decoders, decode_feature

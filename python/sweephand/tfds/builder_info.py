@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sweephand.errors import DataError
-from sweephand.files.remote_path import AnyPath, as_path
+from sweephand.files.paths import AnyPath, as_path
 from sweephand.tfds.file_instructions import FileInstruction, make_file_instructions
 from sweephand.tfds.json_fields import JsonFields, read_json
 from sweephand.tfds.splits import Interval, SplitLike, as_split

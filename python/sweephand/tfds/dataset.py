@@ -20,7 +20,7 @@ from sweephand.corpus.streams import StreamDefs, StreamInfo, size_stream
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.files.access import access_to
 from sweephand.files.index_file import Keep
-from sweephand.files.remote_path import read_file
+from sweephand.files.paths import read_file
 from sweephand.tfds.builder_info import BuilderInfo
 from sweephand.tfds.example_reader import ExampleReader
 from sweephand.tfds.features import Feature

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError
-from sweephand.files.remote_path import AnyPath
+from sweephand.files.paths import AnyPath
 from sweephand.tfds.json_fields import JsonFields
 from sweephand.tfds.old_features import modernize
 

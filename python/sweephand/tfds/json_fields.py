@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from sweephand.errors import DataError
-from sweephand.files.remote_path import AnyPath, read_file
+from sweephand.files.paths import AnyPath, read_file
 
 Value = TypeVar("Value", str, bool, list[object], dict[str, object])
 

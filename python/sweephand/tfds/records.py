@@ -16,7 +16,7 @@ from sweephand.errors import DataError
 from sweephand.files.access import access_to
 from sweephand.files.index_file import Advance, Index, Keep, Scan, load_index
 from sweephand.files.local import LocalFile, join_pieces
-from sweephand.files.remote_path import stat_all
+from sweephand.files.paths import stat_all
 from sweephand.files.source_file import SourceFile
 from sweephand.tfds.builder_info import StoredSplit
 

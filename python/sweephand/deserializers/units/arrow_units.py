@@ -15,8 +15,8 @@ from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.local import LocalFile
+from sweephand.files.paths import AnyPath, open_file
 from sweephand.files.range_reader import RangeReader
-from sweephand.files.remote_path import AnyPath, open_file
 from sweephand.files.source_file import SourceFile
 from sweephand.optional import OptionalModule
 

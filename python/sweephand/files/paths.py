@@ -1,4 +1,4 @@
-"""Paths to objects and folders of a store, with the methods of `pathlib.Path` used here."""
+"""Paths of this machine and of stores, by the same methods, and what is read through them."""
 
 from __future__ import annotations
 
