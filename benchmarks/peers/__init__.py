@@ -1,1 +1,1 @@
-"""Loaders that users have today, on the corpora of our own benchmarks."""
+"""What users have today, on the corpora of our benchmarks: every function yields samples."""

@@ -1,7 +1,4 @@
-"""Grain over the same arrays, in its map pipeline. It counts sequences, not tokens.
-
-Every function yields the samples of each minibatch.
-"""
+"""Grain over the same arrays, in its map pipeline. It counts sequences, not tokens."""
 
 from __future__ import annotations
 
@@ -9,13 +6,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from benchmarks.corpora import ROW_MINIBATCH, TOKEN_BUDGET, Rows, Tokens
+from benchmarks.suite.corpora import (
+    ROW_LENGTH,
+    ROW_MINIBATCH,
+    TOKEN_BUDGET,
+    make_rows,
+    make_tokens,
+)
 from grain.python import MapDataset
 
 
 class _Rows:
-    def __init__(self, corpus: Rows) -> None:
-        self._corpus = corpus
+    def __init__(self) -> None:
+        self._corpus = make_rows()
 
     def __len__(self) -> int:
         return len(self._corpus.labels)
@@ -25,8 +28,8 @@ class _Rows:
 
 
 class _Sequences:
-    def __init__(self, corpus: Tokens) -> None:
-        self._corpus = corpus
+    def __init__(self) -> None:
+        self._corpus = make_tokens()
 
     def __len__(self) -> int:
         return len(self._corpus.offsets) - 1
@@ -36,24 +39,41 @@ class _Sequences:
         return self._corpus.tokens[begin:end]
 
 
-def rows(corpus: Rows) -> Iterator[int]:
-    for _, labels in MapDataset.source(_Rows(corpus)).shuffle(seed=0).batch(ROW_MINIBATCH):
+def rows() -> Iterator[int]:
+    for _, labels in MapDataset.source(_Rows()).shuffle(seed=0).batch(ROW_MINIBATCH):
         yield len(labels)
 
 
-def ragged(corpus: Tokens) -> Iterator[int]:
-    for values, _ in _batched(corpus, _join):
+def ragged() -> Iterator[int]:
+    for values, _ in _batched(_join):
         yield len(values)
 
 
-def padded(corpus: Tokens) -> Iterator[int]:
-    for _, mask in _batched(corpus, _pad):
+def padded() -> Iterator[int]:
+    for _, mask in _batched(_pad):
         yield int(np.count_nonzero(mask))
 
 
-def _batched(corpus: Tokens, join: Any) -> Any:
-    count = int(TOKEN_BUDGET / corpus.lengths.mean())
-    return MapDataset.source(_Sequences(corpus)).shuffle(seed=0).batch(count, batch_fn=join)
+def packed_rows() -> Iterator[int]:
+    """First fit into 64 open rows; tokens, segments and positions are made for each."""
+    from grain import experimental
+
+    tokens, offsets = make_tokens()
+    few = np.split(tokens[: offsets[5000]], offsets[1:5000])
+    corpus = MapDataset.source([{"tokens": part} for part in few]).to_iter_dataset()
+    while True:
+        for row in experimental.FirstFitPackIterDataset(
+            corpus,
+            length_struct={"tokens": ROW_LENGTH},
+            num_packing_bins=64,
+            shuffle_bins=False,
+        ):
+            yield int(np.count_nonzero(row["tokens_segment_ids"]))
+
+
+def _batched(join: Any) -> Any:
+    count = int(TOKEN_BUDGET / make_tokens().lengths.mean())
+    return MapDataset.source(_Sequences()).shuffle(seed=0).batch(count, batch_fn=join)
 
 
 def _join(sequences: Sequence[Any]) -> tuple[Any, Any]:

@@ -1,6 +1,5 @@
 """Packers that users have today.
 
-LightBinPack and Grain are called where they are installed (`pip install lightbinpack grain`).
 The two in Python are our own writing of what TRL (best fit decreasing of 1,000 at a time) and
 axolotl (first fit, not sorted) do; axolotl compiles its loop, so its own is faster.
 """
@@ -8,33 +7,33 @@ axolotl (first fit, not sorted) do; axolotl compiles its loop, so its own is fas
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
 
-import numpy as np
-from numpy.typing import NDArray
+from benchmarks.suite.corpora import ROW_LENGTH, make_lengths, shuffled_lengths
 
 
-def light_bin_pack(sizes: list[int], row_length: int) -> list[list[int]]:
+def _again(pack: Callable[[list[int], int], object], count: int) -> Iterator[int]:
+    sizes = shuffled_lengths(make_lengths())[:count].tolist()
+    while True:
+        pack(sizes, ROW_LENGTH)
+        yield len(sizes)
+
+
+def light_bin_pack() -> Iterator[int]:
     from lightbinpack import obfd
 
-    return obfd(sizes, row_length)
+    return _again(obfd, 200_000)
 
 
-def grain_first_fit(
-    sequences: list[NDArray[np.generic]], row_length: int, open_rows: int = 64
-) -> int:
-    """Return the number of rows; tokens, segments and positions are made for each."""
-    import grain
-
-    rows = grain.experimental.FirstFitPackIterDataset(
-        grain.MapDataset.source([{"tokens": tokens} for tokens in sequences]).to_iter_dataset(),
-        length_struct={"tokens": row_length},
-        num_packing_bins=open_rows,
-        shuffle_bins=False,
-    )
-    return sum(1 for _ in rows)
+def first_fit() -> Iterator[int]:
+    return _again(_first_fit, 20_000)
 
 
-def first_fit(sizes: list[int], row_length: int) -> list[list[int]]:
+def decreasing() -> Iterator[int]:
+    return _again(_best_fit_decreasing, 20_000)
+
+
+def _first_fit(sizes: list[int], row_length: int) -> list[list[int]]:
     rows: list[list[int]] = []
     rooms: list[int] = []
     first_open = 0
@@ -53,7 +52,7 @@ def first_fit(sizes: list[int], row_length: int) -> list[list[int]]:
     return rows
 
 
-def best_fit_decreasing(
+def _best_fit_decreasing(
     sizes: list[int], row_length: int, window: int = 1000
 ) -> list[list[int]]:
     rows: list[list[int]] = []

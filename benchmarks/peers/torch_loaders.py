@@ -1,7 +1,4 @@
-"""torch's loaders over the same arrays, without worker processes, which are slower here.
-
-Every function yields the samples of each minibatch.
-"""
+"""torch's loaders over the same arrays, without worker processes, which are slower here."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.corpora import ROW_MINIBATCH, TOKEN_BUDGET, Rows, Tokens
+from benchmarks.suite.corpora import ROW_MINIBATCH, TOKEN_BUDGET, make_rows, make_tokens
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
@@ -18,7 +15,8 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 class _BatchedRows(Dataset[Any]):
     """Rows that come a minibatch at a time."""
 
-    def __init__(self, corpus: Rows) -> None:
+    def __init__(self) -> None:
+        corpus = make_rows()
         self._rows = torch.from_numpy(corpus.rows)
         self._labels = torch.from_numpy(corpus.labels)
 
@@ -33,7 +31,8 @@ class _BatchedRows(Dataset[Any]):
 class _BatchedTokens(Dataset[Any]):
     """Sequences that come a minibatch at a time, each as its own view."""
 
-    def __init__(self, corpus: Tokens) -> None:
+    def __init__(self) -> None:
+        corpus = make_tokens()
         self._tokens = torch.from_numpy(corpus.tokens.view(np.int16))
         self._offsets = corpus.offsets.tolist()
 
@@ -45,26 +44,27 @@ class _BatchedTokens(Dataset[Any]):
         return [self._tokens[offsets[s] : offsets[s + 1]] for s in picked]
 
 
-def rows(corpus: Rows) -> Iterator[int]:
+def rows() -> Iterator[int]:
     """Item by item, with the default collate."""
+    corpus = make_rows()
     data = TensorDataset(torch.from_numpy(corpus.rows), torch.from_numpy(corpus.labels))
     for _, labels in DataLoader(data, batch_size=ROW_MINIBATCH, shuffle=True):
         yield len(labels)
 
 
-def batched_rows(corpus: Rows) -> Iterator[int]:
+def batched_rows() -> Iterator[int]:
     """The fastest documented way: `__getitems__` takes the whole minibatch."""
     loader = DataLoader(
-        _BatchedRows(corpus), batch_size=ROW_MINIBATCH, shuffle=True, collate_fn=_as_it_is
+        _BatchedRows(), batch_size=ROW_MINIBATCH, shuffle=True, collate_fn=_as_it_is
     )
     for _, labels in loader:
         yield len(labels)
 
 
-def stateful_rows(corpus: Rows) -> Iterator[int]:
+def stateful_rows() -> Iterator[int]:
     from torchdata.stateful_dataloader import StatefulDataLoader
 
-    data = _BatchedRows(corpus)
+    data = _BatchedRows()
     loader = StatefulDataLoader(
         data, batch_size=ROW_MINIBATCH, shuffle=True, collate_fn=_as_it_is
     )
@@ -72,18 +72,19 @@ def stateful_rows(corpus: Rows) -> Iterator[int]:
         yield len(labels)
 
 
-def ragged(corpus: Tokens) -> Iterator[int]:
-    for values, _ in _within_budget(corpus, _join):
+def ragged() -> Iterator[int]:
+    for values, _ in _within_budget(_join):
         yield len(values)
 
 
-def padded(corpus: Tokens) -> Iterator[int]:
-    for _, mask in _within_budget(corpus, _pad):
+def padded() -> Iterator[int]:
+    for _, mask in _within_budget(_pad):
         yield int(mask.sum())
 
 
-def _within_budget(corpus: Tokens, collate: Callable[[Any], Any]) -> Iterator[Any]:
+def _within_budget(collate: Callable[[Any], Any]) -> Iterator[Any]:
     """Minibatches of as many shuffled sequences as fit; cutting them is not measured."""
+    corpus = make_tokens()
     order = np.random.default_rng(0).permutation(len(corpus.lengths))
     batches, total = [[]], 0
     for sequence, size in zip(order.tolist(), corpus.lengths[order].tolist(), strict=True):
@@ -92,7 +93,7 @@ def _within_budget(corpus: Tokens, collate: Callable[[Any], Any]) -> Iterator[An
             total = 0
         batches[-1].append(sequence)
         total += size
-    yield from DataLoader(_BatchedTokens(corpus), batch_sampler=batches, collate_fn=collate)
+    yield from DataLoader(_BatchedTokens(), batch_sampler=batches, collate_fn=collate)
 
 
 def _join(sequences: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:

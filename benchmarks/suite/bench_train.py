@@ -1,164 +1,251 @@
-"""What a step costs beside NumPy and torch: unscaling with its check, and fused updates.
+"""What a step costs beside NumPy and torch, and what training costs beside training."""
 
-Run as a program it prints the figures of docs/mixed_precision.md with their spread:
+from __future__ import annotations
 
-    python benchmarks/suite/bench_train.py
-"""
-
-import platform
-import statistics
-import sys
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cache
+from itertools import cycle
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 import sweephand as sh
+import sweephand.torch
 from sweephand.train.learners.gradient_findings import look
 
+from .corpora import scaled
+
 SCALE = 1.0  # the values stay what they are, however often a pass is repeated
+SIZE = 16  # samples of a minibatch
+RATE = 1e-3
+timeout = 300
+repeat = (2, 5, 3.0)
+
+
+@cache
+def make_gradient(dtype: str, count: int) -> NDArray[np.generic]:
+    return np.random.default_rng(0).integers(1, 100, scaled(count), np.uint8).astype(dtype)
 
 
 class Unscale:
     """Divide by the scale, check and take the norm: one pass over all gradients."""
 
-    params = (["float32", "float16"], [1, 200])
-    param_names = ("dtype", "tensors")
-    num_elements = 100_000_000
+    params = (
+        ["sweephand", "mul_", "torch fused, without the norm", "NumPy"],
+        ["float32", "float16"],
+        [1, 200],
+    )
+    param_names = ("contender", "dtype", "tensors")
+    elements = 100_000_000
 
-    def setup(self, dtype: str, tensors: int) -> None:
+    def setup(self, contender: str, dtype: str, tensors: int) -> None:
         torch.set_num_threads(1)
-        values = np.random.default_rng(0).integers(1, 100, self.num_elements, np.uint8)
-        self.gradients = np.array_split(values.astype(dtype), tensors)
-        self.names = [str(i) for i in range(tensors)]
-        self.on_torch = [torch.from_numpy(gradient) for gradient in self.gradients]
-        self.found, self.inverse = torch.zeros(()), torch.full((), 1 / SCALE)
+        gradients = np.array_split(make_gradient(dtype, self.elements), tensors)
+        names = [str(i) for i in range(tensors)]
+        on_torch = [torch.from_numpy(gradient) for gradient in gradients]
+        found, inverse = torch.zeros(()), torch.full((), 1 / SCALE)
+        fused = torch._amp_foreach_non_finite_check_and_unscale_
 
-    def time_sweephand(self, dtype: str, tensors: int) -> None:
-        look(self.names, self.gradients, SCALE, in_place=True)
+        def numpy() -> None:
+            for gradient in gradients:
+                np.multiply(gradient, gradient.dtype.type(1 / SCALE), out=gradient)
+                np.isfinite(gradient).all()
+                np.linalg.norm(gradient)
 
-    def time_pass_that_only_scales(self, dtype: str, tensors: int) -> None:
-        for gradient in self.on_torch:
-            gradient.mul_(SCALE)
+        self.work: Callable[[], object] = {
+            "sweephand": lambda: look(names, gradients, SCALE, in_place=True),
+            "mul_": lambda: [gradient.mul_(SCALE) for gradient in on_torch],
+            "torch fused, without the norm": lambda: fused(on_torch, found, inverse),
+            "NumPy": numpy,
+        }[contender]
 
-    def time_torch_fused_without_norm(self, dtype: str, tensors: int) -> None:
-        torch._amp_foreach_non_finite_check_and_unscale_(
-            self.on_torch, self.found, self.inverse
-        )
+    def time_pass(self, contender: str, dtype: str, tensors: int) -> None:
+        self.work()
 
-    def time_numpy(self, dtype: str, tensors: int) -> None:
-        for gradient in self.gradients:
-            np.multiply(gradient, gradient.dtype.type(1 / SCALE), out=gradient)
-            np.isfinite(gradient).all()
-            np.linalg.norm(gradient)
+    def track_bytes(self, contender: str, dtype: str, tensors: int) -> int:
+        """Read and written."""
+        return 2 * scaled(self.elements) * np.dtype(dtype).itemsize
 
 
 class Adam:
-    """One step of Adam on float32 parameters."""
+    """One step of Adam on 10^7 float32 parameters."""
 
-    params = ([1, 2],)
-    param_names = ("threads",)
-    num_elements = 10_000_000
+    params = (["sweephand", "torch fused", "NumPy"], [1, 2])
+    param_names = ("contender", "threads")
 
-    def setup(self, threads: int) -> None:
+    def setup(self, contender: str, threads: int) -> None:
         torch.set_num_threads(threads)
-        random = np.random.default_rng(0)
-        self.weights = random.standard_normal(self.num_elements, dtype=np.float32)
-        self.gradient = random.standard_normal(self.num_elements, dtype=np.float32)
-        self.learner = sh.numpy.Adam([self.weights.copy()], 1e-3, num_threads=threads)
-        parameter = torch.nn.Parameter(torch.from_numpy(self.weights.copy()))
-        parameter.grad = torch.from_numpy(self.gradient)
-        self.fused = torch.optim.Adam([parameter], fused=True)
-        self.mean = np.zeros_like(self.weights)
-        self.mean_square = np.zeros_like(self.weights)
+        gradient = make_gradient("float32", 10_000_000)
+        weights = np.ones_like(gradient)
+        learner = sh.numpy.Adam([weights.copy()], 1e-3, num_threads=threads)
+        parameter = nn.Parameter(torch.from_numpy(weights.copy()))
+        parameter.grad = torch.from_numpy(gradient)
+        fused = torch.optim.Adam([parameter], fused=True)
+        mean, square = np.zeros_like(weights), np.zeros_like(weights)
 
-    def time_sweephand(self, threads: int) -> None:
-        self.learner.update([self.gradient], 1)
+        def numpy() -> None:
+            first = 0.9 * mean + 0.1 * gradient
+            second = 0.999 * square + 0.001 * gradient * gradient
+            _ = weights - 1e-3 * first / (np.sqrt(second) + 1e-8)
 
-    def time_torch_fused(self, threads: int) -> None:
-        self.fused.step()
+        self.work: Callable[[], object] = {
+            "sweephand": lambda: learner.update([gradient], 1),
+            "torch fused": fused.step,
+            "NumPy": numpy,
+        }[contender]
 
-    def time_numpy(self, threads: int) -> None:
-        g = self.gradient
-        self.mean = 0.9 * self.mean + 0.1 * g
-        self.mean_square = 0.999 * self.mean_square + 0.001 * g * g
-        self.weights = self.weights - 1e-3 * self.mean / (np.sqrt(self.mean_square) + 1e-8)
+    def time_step(self, contender: str, threads: int) -> None:
+        self.work()
 
 
 class SmallStep:
-    """A whole step under a loss scale with 200 small torch tensors: mostly its own cost."""
+    """Whole steps under a loss scale with 200 small torch tensors: mostly their own cost."""
+
+    steps = 20
 
     def setup(self) -> None:
         torch.set_num_threads(1)
-        self.parameters = [torch.nn.Parameter(torch.zeros(100)) for _ in range(200)]
-        for parameter in self.parameters:
+        parameters = [nn.Parameter(torch.zeros(100)) for _ in range(200)]
+        for parameter in parameters:
             parameter.grad = torch.ones(100)
-        self.opt = sh.LossScaleOptimizer(torch.optim.SGD(self.parameters, 1e-6), False, 1.0)
-        self.inner = torch.optim.SGD(self.parameters, 1e-6)
+        self.opt = sh.LossScaleOptimizer(torch.optim.SGD(parameters, 1e-6), False, 1.0)
+        self.inner = torch.optim.SGD(parameters, 1e-6)
         self.scaler = torch.amp.GradScaler("cpu", 1.0, growth_interval=10**9)
         self.loss = torch.zeros(())
 
     def time_sweephand(self) -> None:
-        self.opt.get_scaled_loss(self.loss)
-        self.opt.step()
+        for _ in range(self.steps):
+            self.opt.get_scaled_loss(self.loss)
+            self.opt.step()
 
     def time_torch_grad_scaler(self) -> None:
-        self.scaler.scale(self.loss)
-        self.scaler.step(self.inner)
-        self.scaler.update()
+        for _ in range(self.steps):
+            self.scaler.scale(self.loss)
+            self.scaler.step(self.inner)
+            self.scaler.update()
+
+    def track_samples(self) -> int:
+        """Steps here."""
+        return self.steps
 
 
-def seconds(call: Callable[[], object], repeats: int = 7) -> list[float]:
-    call()
-    taken = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - begin)
-    return sorted(taken)
+def make_source() -> sh.MinibatchSource:
+    x = np.random.default_rng(0).standard_normal((4096, 4)).astype(np.float32)
+    return sh.MinibatchSource(sh.ArrayDeserializer({"x": x, "labels": x.sum(axis=1)}))
 
 
-def report(what: str, call: Callable[[], object], num_bytes: int | None = None) -> None:
-    """Print the best, the median and the worst of some runs."""
-    taken = seconds(call)
-    spread = [taken[0], statistics.median(taken), taken[-1]]
-    if num_bytes is None:
-        figures = ", ".join(f"{1e3 * one:.3g} ms" for one in spread)
-    else:
-        figures = ", ".join(f"{num_bytes / one / 1e9:.1f} GB/s" for one in spread)
-    print(f"  {what:32} {figures}", flush=True)
+def make_model() -> tuple[nn.Module, torch.optim.Optimizer]:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1)
+    return model, torch.optim.SGD(model.parameters(), RATE)
 
 
-def report_all(suite: object, *params: object, num_bytes: int | None = None) -> None:
-    for name in dir(suite):
-        if name.startswith("time_"):
-            report(name[5:], partial(getattr(suite, name), *params), num_bytes)
+def squared_error(model: nn.Module, minibatch: sh.Minibatch) -> Tensor:
+    error = model(minibatch["x"].torch()).squeeze(-1) - minibatch["labels"].torch()
+    return error.square().sum()
 
 
-def main() -> None:
-    print(f"Python {sys.version.split()[0]}, NumPy {np.__version__}, torch {torch.__version__}")
-    print(f"{platform.machine()}, {platform.system()}; best, median, worst of 7 runs")
-    for dtype in Unscale.params[0]:
-        for tensors in Unscale.params[1]:
-            unscale = Unscale()
-            unscale.setup(dtype, tensors)
-            print(
-                f"unscale {unscale.num_elements:,} {dtype} in {tensors} tensors, read + written"
-            )
-            num_bytes = 2 * unscale.num_elements * np.dtype(dtype).itemsize
-            report_all(unscale, dtype, tensors, num_bytes=num_bytes)
-    for threads in Adam.params[0]:
-        adam = Adam()
-        adam.setup(threads)
-        print(f"Adam on {adam.num_elements:,} float32, {threads} threads")
-        report_all(adam, threads)
-    small = SmallStep()
-    small.setup()
-    print("a whole step under a loss scale, 200 torch tensors of 100")
-    report_all(small)
+class ByHand:
+    """The loop that one writes without a trainer: a mean over the samples, and a rate."""
+
+    def __init__(self) -> None:
+        self.model, self.optimizer = make_model()
+        self.losses = 0.0
+
+    def train_minibatch(self, minibatch: sh.Minibatch) -> None:
+        self.optimizer.zero_grad()
+        loss = squared_error(self.model, minibatch)
+        (loss / minibatch.num_samples).backward()
+        self.optimizer.step()
+        self.losses += loss.item()
 
 
-if __name__ == "__main__":
-    main()
+def make_trainer(*writers: sh.ProgressWriter) -> sh.Trainer:
+    model, optimizer = make_model()
+    learner = sh.torch.Learner(optimizer, sh.learning_parameter_schedule(RATE))
+    return sh.Trainer(model, squared_error, learner, writers)
+
+
+class Step:
+    """Steps with a tiny model; minibatches are ready."""
+
+    params = (["by hand", "sweephand"],)
+    param_names = ("loop",)
+    steps = 500
+    timer = time.thread_time  # which other programs do not lengthen as much
+
+    def setup(self, loop: str) -> None:
+        source = make_source()
+        self.minibatches = cycle([source.next_minibatch(SIZE) for _ in range(8)])
+        self.trainer = ByHand() if loop == "by hand" else make_trainer()
+
+    def time_steps(self, loop: str) -> None:
+        for _ in range(self.steps):
+            self.trainer.train_minibatch(next(self.minibatches))
+
+    def track_samples(self, loop: str) -> int:
+        """Steps here."""
+        return self.steps
+
+
+class Session(Step):
+    """The same in a session, with writers and checks, beside the loop by hand over a source."""
+
+    def setup(self, loop: str) -> None:
+        self.folder = TemporaryDirectory()
+        self.trainer = ByHand()
+
+    def teardown(self, loop: str) -> None:
+        self.folder.cleanup()
+
+    def time_steps(self, loop: str) -> None:
+        source = make_source()
+        if loop == "by hand":
+            for _ in range(self.steps):
+                self.trainer.train_minibatch(source.next_minibatch(SIZE))
+            return
+        folder = Path(self.folder.name)
+        writers = [
+            sh.ProgressPrinter(freq=100, log_to_file=folder / "log"),
+            sh.JSONLProgressWriter(folder / "log.jsonl", freq=100),
+        ]
+        sh.training_session(
+            make_trainer(*writers), source, SIZE, max_samples=SIZE * self.steps
+        ).train()
+
+
+class Save:
+    """A checkpoint of 1 GB: what the loop waits for, and the whole until it is durable.
+
+    It is written where TMPDIR says.
+    """
+
+    params = (["numpy", "torch"],)
+    param_names = ("kind",)
+    rounds, repeat = 1, 3
+
+    def setup(self, kind: str) -> None:
+        self.folder = TemporaryDirectory()
+        part, parts = scaled(10**9) // 40, range(10)
+        if kind == "numpy":
+            arrays = {str(i): np.ones(part, np.float32) for i in parts}
+            self.trainer = sh.Trainer(arrays, squared_error, sh.numpy.SGD(arrays, RATE))
+        else:
+            model = nn.ParameterList([torch.ones(part) for _ in parts])
+            learner = sh.torch.Learner(torch.optim.SGD(model.parameters(), RATE), RATE)
+            self.trainer = sh.Trainer(model, squared_error, learner)
+
+    def teardown(self, kind: str) -> None:
+        self.folder.cleanup()
+
+    def time_loop_waits(self, kind: str) -> None:
+        self.trainer.capture()
+
+    def time_whole(self, kind: str) -> None:
+        self.trainer.save_checkpoint(Path(self.folder.name))
