@@ -7,6 +7,7 @@ import textwrap
 import threading
 import time
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -182,3 +183,16 @@ def test_a_process_with_many_blocked_sources_ends_within_seconds() -> None:
         begin = time.monotonic()
         assert process.wait(TIMEOUT) == 0, process.stderr.read()
         assert time.monotonic() - begin < 15
+
+
+def test_a_source_that_nobody_has_is_gone_at_once() -> None:
+    """Without the garbage collector: a source may hold a window of chunks."""
+    source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(10)}), memory_limit=10**9)
+    source.next_minibatch(4)
+    gc.disable()
+    try:
+        told = weakref.ref(source)
+        del source
+        assert told() is None
+    finally:
+        gc.enable()

@@ -17,6 +17,8 @@ from sweephand.corpus.reader import Reader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.turns import Turn
 from sweephand.layouts import Layout, pad_element
+from sweephand.source.settings import Settings
+from sweephand.source.timeline import Timeline
 
 _CLOSE_SECONDS = 10.0
 
@@ -130,12 +132,12 @@ class Delivery:
         return self._engine
 
 
-def make_assembler(
-    corpus: Corpus, layout: Layout, ledger: Ledger, *, load_ahead: bool
-) -> _core.engine.Assembler:
-    """Return what makes minibatches of planned sequences."""
+def make_engine(
+    corpus: Corpus, layout: Layout, timeline: Timeline, settings: Settings, ledger: Ledger
+) -> _core.engine.Engine:
+    """Return what makes minibatches ahead, standing at the start of the timeline."""
     has_size_stream = corpus.size_stream is not None
-    return _core.engine.Assembler(
+    assembler = _core.engine.Assembler(
         [reader.member() for reader in corpus.readers],
         [
             _stream_spec(info, member, column, reader, layout, has_size_stream)
@@ -143,8 +145,11 @@ def make_assembler(
             for column, info in enumerate(reader.streams)
         ],
         layout.assemble_options(),
-        load_ahead,
+        settings.threads > 0,
         ledger.report_by(corpus.ids),
+    )
+    return _core.engine.Engine(
+        timeline.make_planner(), assembler, settings.threads, settings.prefetch
     )
 
 

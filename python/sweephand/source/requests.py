@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol, cast
 
 import numpy as np
@@ -11,6 +10,7 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.layouts import Layout
 from sweephand.source.limits import FULL_DATA_SWEEP
+from sweephand.source.memory import MemoryNeed
 from sweephand.source.settings import Settings
 
 
@@ -28,20 +28,12 @@ def size_at(size: int | SizeSchedule, time: int) -> int:
 
 
 class Requests:
-    """Checks requests, and remembers the last one.
+    """Checks requests, and remembers the last one."""
 
-    Parameters
-    ----------
-    memory_bound : callable
-        Returns the bytes that minibatches of a size need.
-    """
-
-    def __init__(
-        self, settings: Settings, layout: Layout, memory_bound: Callable[[int], int]
-    ) -> None:
+    def __init__(self, settings: Settings, layout: Layout, memory: MemoryNeed) -> None:
         self._settings = settings
         self._layout = layout
-        self._memory_bound = memory_bound
+        self._memory = memory
         self._last: tuple[tuple[int, int, int], _core.compose.Request] | None = None
 
     def get(self, size: int, workers: int, rank: int) -> _core.compose.Request:
@@ -92,7 +84,7 @@ class Requests:
         limit = self._settings.memory_limit
         if limit is None:
             return
-        needed = self._memory_bound(size)
+        needed = self._memory.bound(size)
         if needed > limit:
             raise ValueError(
                 f"minibatches of {size} samples need about {needed} bytes, memory_limit is "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack
 
@@ -16,7 +17,7 @@ from sweephand.errors import DataError, StateError
 from sweephand.layouts import Layout
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.at_exit import close_at_exit
-from sweephand.source.delivery import Delivery, make_assembler
+from sweephand.source.delivery import Delivery, make_engine
 from sweephand.source.limits import INFINITELY_REPEAT, MAX_TIME, limit_of_old_name
 from sweephand.source.memory import MemoryNeed
 from sweephand.source.old_names import OldOptions, threads_of_old_name
@@ -160,21 +161,17 @@ class MinibatchSource(Questions):
             num_threads=settings.threads,
             prefetch=settings.prefetch,
         )
-        self._requests = Requests(settings, self._layout, self.memory_bound)
+        self._requests = Requests(settings, self._layout, self._memory)
         self._state = State.at_start(
             self._corpus, self._layout, settings, self._timeline.window
         )
         turns = [turn for reader in self._corpus.readers for turn in reader.turns]
-        self._delivery = Delivery(self._make_engine, turns)
-        close_at_exit(self)
-
-    def _make_engine(self) -> _core.engine.Engine:
-        settings = self._settings
-        assembler = make_assembler(
-            self._corpus, self._layout, self._ledger, load_ahead=settings.threads > 0
+        # Not a method: a source is gone as soon as nobody has it, with all its memory.
+        make = partial(
+            make_engine, self._corpus, self._layout, self._timeline, settings, ledger
         )
-        planner = self._timeline.make_planner()
-        return _core.engine.Engine(planner, assembler, settings.threads, settings.prefetch)
+        self._delivery = Delivery(make, turns)
+        close_at_exit(self)
 
     def next_minibatch(
         self,
