@@ -1,5 +1,6 @@
 // What makes a minibatch: packing, boundaries of buckets, and the planners.
 #include "bind/bind.hpp"
+#include "bind/plan.hpp"
 #include "compose/boundaries.hpp"
 #include "compose/bptt.hpp"
 #include "compose/bucketed.hpp"
@@ -61,19 +62,8 @@ void bind_plan(py::module_& room) {
       .def(py::init<std::uint64_t, std::vector<std::uint64_t>>(), "time"_a, "progress"_a)
       .def_readonly("time", &Position::time)
       .def_readonly("progress", &Position::progress);
-  py::class_<Plan>(room, "Plan")
-      .def_readonly("nominal_time", &Plan::nominal_time)
-      .def_readonly("next", &Plan::next)
-      .def_readonly("num_samples", &Plan::num_samples)
-      .def_readonly("num_sequences", &Plan::num_sequences)
-      .def_readonly("sweeps_ended", &Plan::sweeps_ended)
-      .def_readonly("end_of_data", &Plan::end_of_data)
-      .def("cells", [](const Plan& plan) { return to_numpy(cell_table(plan)); })
-      .def_readonly("num_rows", &Plan::num_rows)
-      .def_readonly("row_length", &Plan::row_length)
-      .def_readonly("global_rows", &Plan::global_rows)
-      .def("sequences", [](const Plan& plan) { return to_numpy(sequence_numbers(plan)); })
-      .def("sizes", [](const Plan& plan) { return to_numpy(sequence_sizes(plan)); });
+  py::class_<Plan> plan(room, "Plan");
+  def_plan(plan).def_property_readonly("share_samples", &count_samples);
 }
 
 void bind_planner(py::module_& room) {

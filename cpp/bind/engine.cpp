@@ -1,4 +1,4 @@
-// The engine, and what it delivers as arrays.
+// The engine, and what it carries out plans with.
 #include "engine/engine.hpp"
 
 #include "bind/bind.hpp"
@@ -15,19 +15,6 @@
 
 namespace sweephand {
 namespace {
-
-// An array over a buffer that lives as long as the array does.
-py::object wrap(const std::shared_ptr<Buffer>& buffer, const py::dtype& dtype,
-                std::vector<py::ssize_t> shape) {
-  if (!buffer) return py::none();
-  return py::array(dtype, std::move(shape), buffer->data(), keep(buffer));
-}
-
-// The same, of entries of type T, as many as these extents say.
-template <class T, class... Extents>
-py::object wrap(const std::shared_ptr<Buffer>& buffer, Extents... extents) {
-  return wrap(buffer, py::dtype::of<T>(), {static_cast<py::ssize_t>(extents)...});
-}
 
 // Threads are joined without the GIL, which they may need. In a forked child there is nothing
 // to join, and locks may be held forever: what the parent had is left alone. Code that makes a
@@ -59,89 +46,7 @@ void check_signals() {
   throw Interruption(std::make_exception_ptr(py::error_already_set()));
 }
 
-void bind_stream_batch(py::module_& room) {
-  py::class_<StreamBatch>(room, "StreamBatch")
-      .def_readonly("num_samples", &StreamBatch::num_samples)
-      .def_readonly("num_elements", &StreamBatch::num_elements)
-      .def_readonly("longest", &StreamBatch::longest)
-      .def_property_readonly("is_grid", [](const StreamBatch& s) { return s.mask != nullptr; })
-      .def_readonly("rows", &StreamBatch::rows)
-      .def_readonly("width", &StreamBatch::width)
-      .def(
-          "values",
-          [](const StreamBatch& self, const py::dtype& dtype, std::vector<py::ssize_t> shape) {
-            return wrap(self.values, dtype, std::move(shape));
-          },
-          "dtype"_a, "shape"_a)
-      .def("mask",
-           [](const StreamBatch& s) { return wrap<std::uint8_t>(s.mask, s.rows, s.width); })
-      .def(
-          "sample_offsets",
-          [](const StreamBatch& self, std::uint64_t num_sequences) {
-            return wrap<std::int64_t>(self.sample_offsets, num_sequences + 1);
-          },
-          "num_sequences"_a)
-      .def("element_offsets",
-           [](const StreamBatch& s) {
-             return wrap<std::int64_t>(s.element_offsets, s.num_samples + 1);
-           })
-      .def(
-          "beyond",
-          [](const StreamBatch& self, const py::dtype& dtype, std::vector<py::ssize_t> shape) {
-            return wrap(self.beyond, dtype, std::move(shape));
-          },
-          "dtype"_a, "shape"_a)
-      .def("indices",
-           [](const StreamBatch& s) { return wrap<std::int32_t>(s.indices, s.num_elements); });
-}
-
-template <auto member>
-auto of_plan(const Batch& batch) {
-  return batch.plan.*member;
-}
-
-template <auto table>
-auto table_of_plan(const Batch& batch) {
-  return to_numpy(table(batch.plan));
-}
-
-template <auto ids>
-py::object ids_of_rows(const Batch& batch) {
-  return wrap<std::int32_t>(batch.marks.*ids, batch.plan.num_rows, batch.plan.row_length);
-}
-
-void bind_batch(py::module_& room) {
-  py::class_<Batch, std::shared_ptr<Batch>>(room, "Batch")
-      .def_property_readonly("nominal_time", &of_plan<&Plan::nominal_time>)
-      .def_property_readonly("next_position", &of_plan<&Plan::next>)
-      .def_property_readonly("num_samples", &of_plan<&Plan::num_samples>)
-      .def_property_readonly("num_sequences",
-                             [](const Batch& b) { return b.plan.share.size(); })
-      .def_property_readonly("sweeps_ended", &of_plan<&Plan::sweeps_ended>)
-      .def_property_readonly("end_of_data", &of_plan<&Plan::end_of_data>)
-      .def_readonly("share_samples", &Batch::share_samples)
-      .def_readonly("num_cells", &Batch::num_cells)
-      .def_property_readonly("num_rows", &of_plan<&Plan::num_rows>)
-      .def_property_readonly("row_length", &of_plan<&Plan::row_length>)
-      .def("sizes", &table_of_plan<sequence_sizes>)
-      .def("cells", &table_of_plan<cell_table>)
-      .def("sequences", &table_of_plan<sequence_numbers>)
-      .def("segment_ids", &ids_of_rows<&RowMarks::segment_ids>)
-      .def("position_ids", &ids_of_rows<&RowMarks::position_ids>)
-      .def(
-          "stream",
-          [](const Batch& batch, std::size_t stream) -> const StreamBatch& {
-            return batch.streams.at(stream);
-          },
-          "stream"_a, py::return_value_policy::reference_internal);
-}
-
 void bind_assembler(py::module_& room) {
-  py::enum_<Form>(room, "Form")
-      .value("RAGGED", Form::kRagged)
-      .value("PADDED", Form::kPadded)
-      .value("ROWS", Form::kRows);
-
   py::class_<Member>(room, "Member")
       .def(py::init([](std::shared_ptr<Deserializer> deserializer,
                        const Array<std::uint64_t>& chunk_sequences,
@@ -161,11 +66,6 @@ void bind_assembler(py::module_& room) {
                     std::uint64_t, bool, bool, py::bytes>(),
            "name"_a, "member"_a, "column"_a, "type"_a, "element_bytes"_a, "variable"_a,
            "sample_elements"_a, "broadcast"_a, "counts"_a, "pad_value"_a);
-  py::class_<AssembleOptions>(room, "AssembleOptions")
-      .def(py::init<Form, bool, std::uint32_t, bool>(), "form"_a, "pad_left"_a, "multiple_of"_a,
-           "segments"_a)
-      .def_readonly("pad_left", &AssembleOptions::pad_left)
-      .def_readonly("multiple_of", &AssembleOptions::multiple_of);
   py::class_<Assembler, std::shared_ptr<Assembler>>(room, "Assembler")
       .def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams,
                        const AssembleOptions& options, bool load_ahead, py::function report) {
@@ -231,7 +131,6 @@ void bind_running(py::module_& room) {
 }  // namespace
 
 void bind_engine(py::module_& room) {
-  bind_stream_batch(room);
   bind_batch(room);
   bind_assembler(room);
   bind_stats(room);

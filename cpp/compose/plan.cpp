@@ -16,6 +16,12 @@ std::vector<std::uint32_t> sequence_sizes(const Plan& plan) {
   return sizes;
 }
 
+std::uint64_t count_samples(const Plan& plan) {
+  std::uint64_t count = 0;
+  for (const PlannedSequence& planned : plan.share) count += planned.size;
+  return count;
+}
+
 std::vector<std::uint32_t> cell_table(const Plan& plan) {
   std::vector<std::uint32_t> table;
   table.reserve(4 * plan.cells.size());

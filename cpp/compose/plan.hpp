@@ -64,6 +64,9 @@ std::vector<std::uint64_t> sequence_numbers(const Plan& plan);
 // Of each sequence of the share: its size in samples.
 std::vector<std::uint32_t> sequence_sizes(const Plan& plan);
 
+// Samples of the share, in the size-defining stream.
+std::uint64_t count_samples(const Plan& plan);
+
 // Of each piece of the share four numbers: row, column, first, whole.
 std::vector<std::uint32_t> cell_table(const Plan& plan);
 

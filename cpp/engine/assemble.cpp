@@ -190,9 +190,8 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
   std::shared_ptr<Batch> batch = write_deliverable(plan, runs);
   plan.blocks.clear();
   if (any_cached_) settle_caches(located[0] ? located[0]->chunks.size() : 0);
-  batch->plan = std::move(plan);
-  for (const PlannedSequence& planned : batch->plan.share) batch->share_samples += planned.size;
-  if (options_.form == Form::kRagged) batch->num_cells = batch->share_samples;
+  batch->Plan::operator=(std::move(plan));
+  batch->count();
   return batch;
 }
 
@@ -216,18 +215,19 @@ std::shared_ptr<Batch> Assembler::write_deliverable(Plan& plan,
 std::shared_ptr<Batch> Assembler::write(const Plan& plan,
                                         const std::vector<std::vector<Run>>& runs) {
   auto batch = std::make_shared<Batch>();
+  batch->options = options_;
   std::uint64_t bytes = 0;
   if (options_.form == Form::kRows) batch->marks = mark_rows(plan, options_.segments, pool_);
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     batch->streams.push_back(write_stream_of(number, plan, runs[number]));
     StreamBatch& written = batch->streams.back();
-    bytes += written.values->capacity();
+    bytes += written.values.size();
     if (batch->marks.mask) {
       written.mask = batch->marks.mask;
       written.rows = plan.num_rows;
       written.width = plan.row_length;
+      written.stride = plan.row_length;
     }
-    batch->num_cells = std::max(batch->num_cells, written.rows * written.width);
   }
   const std::scoped_lock lock(mutex_);
   bytes_assembled_ += bytes;

@@ -9,39 +9,47 @@
 
 namespace sweephand {
 
-// Owned by whoever holds it; it goes back to its pool in the end, if that still lives.
+// Bytes that live as long as anyone holds them, or a part of them. False if there are none.
 class Buffer {
  public:
-  Buffer(BlockPool::Block block, std::weak_ptr<BlockPool> pool)
-      : block_(block), pool_(std::move(pool)) {}
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() {
-    if (const auto pool = pool_.lock()) {
-      pool->give_back(block_);
-    } else {
-      BlockPool::release(block_);
-    }
-  }
+  Buffer() = default;
+  Buffer(std::byte* data, std::size_t size, std::shared_ptr<const void> owner)
+      : data_(data), size_(size), owner_(std::move(owner)) {}
 
-  std::byte* data() const noexcept { return block_.data; }
-  std::size_t capacity() const noexcept { return block_.capacity; }
+  explicit operator bool() const noexcept { return data_ != nullptr; }
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
 
   template <class T>
   T* as() const noexcept {
-    return reinterpret_cast<T*>(block_.data);
+    return reinterpret_cast<T*>(data_);
+  }
+
+  // REQUIRES: begin + size <= size()
+  Buffer part(std::size_t begin, std::size_t size) const {
+    return data_ == nullptr ? Buffer() : Buffer(data_ + begin, size, owner_);
   }
 
  private:
-  BlockPool::Block block_;
-  std::weak_ptr<BlockPool> pool_;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  std::shared_ptr<const void> owner_;
 };
 
 class BufferPool {
  public:
-  // At least `bytes` bytes, aligned to 64, content undefined.
-  std::shared_ptr<Buffer> take(std::size_t bytes) {
-    return std::make_shared<Buffer>(blocks_->take(bytes), blocks_);
+  // `bytes` bytes, aligned to 64, content undefined. They go back to the pool in the end, if
+  // that still lives.
+  Buffer take(std::size_t bytes) {
+    const BlockPool::Block block = blocks_->take(bytes);
+    const auto give_back = [block, weak = std::weak_ptr(blocks_)](const std::byte*) {
+      if (const auto pool = weak.lock()) {
+        pool->give_back(block);
+      } else {
+        BlockPool::release(block);
+      }
+    };
+    return {block.data, bytes, std::shared_ptr<const std::byte>(block.data, give_back)};
   }
 
  private:

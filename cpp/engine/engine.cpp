@@ -190,7 +190,7 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
   if (plan) {
     plan->blocks.clear();
     auto batch = std::make_shared<Batch>();
-    batch->plan = *std::move(plan);
+    batch->Plan::operator=(*std::move(plan));
     slot.batch = std::move(batch);
   }
   return std::nullopt;
@@ -263,7 +263,7 @@ std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& po
     std::rethrow_exception(slot->error);
   }
   set_position(std::move(slot->next));
-  if (!slot->batch->plan.end_of_data) ++stats_.minibatches;
+  if (!slot->batch->end_of_data) ++stats_.minibatches;
   stats_.samples += slot->batch->share_samples;
   stats_.cells += slot->batch->num_cells;
   if (!resting_) room_.notify_one();

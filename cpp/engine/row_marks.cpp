@@ -52,12 +52,12 @@ void write_segments(const Plan& plan, std::int32_t* segments, std::int32_t* posi
 RowMarks mark_rows(const Plan& plan, bool segments, BufferPool& pool) {
   const std::uint64_t cells = std::uint64_t{plan.num_rows} * plan.row_length;
   RowMarks marks{.mask = pool.take(cells)};
-  write_mask(plan, marks.mask->as<std::uint8_t>());
+  write_mask(plan, marks.mask.as<std::uint8_t>());
   if (!segments) return marks;
   marks.segment_ids = pool.take(cells * sizeof(std::int32_t));
   marks.position_ids = pool.take(cells * sizeof(std::int32_t));
-  write_segments(plan, marks.segment_ids->as<std::int32_t>(),
-                 marks.position_ids->as<std::int32_t>());
+  write_segments(plan, marks.segment_ids.as<std::int32_t>(),
+                 marks.position_ids.as<std::int32_t>());
   return marks;
 }
 

@@ -4,8 +4,6 @@
 #include "compose/plan.hpp"
 #include "engine/buffer.hpp"
 
-#include <memory>
-
 namespace sweephand {
 
 // Each (num_rows, row_length) of the plan.
@@ -15,9 +13,9 @@ namespace sweephand {
 //   segment_ids   | 1 1 1     | 2 2 2 2       | 0 0     |   int32; from 1 in every row
 //   position_ids  | 0 1 2     | 0 1 2 3       | 0 0     |   int32
 struct RowMarks {
-  std::shared_ptr<Buffer> mask;
-  std::shared_ptr<Buffer> segment_ids;   // null unless they are wanted
-  std::shared_ptr<Buffer> position_ids;  // null unless they are wanted
+  Buffer mask;
+  Buffer segment_ids;   // empty unless they are wanted
+  Buffer position_ids;  // empty unless they are wanted
 };
 
 RowMarks mark_rows(const Plan& plan, bool segments, BufferPool& pool);

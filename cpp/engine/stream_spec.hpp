@@ -20,6 +20,11 @@ struct StreamSpec {
   bool broadcast = false;  // its one sample is repeated for every sample of the sequence
   bool counts = false;     // a sequence is as long as the longest of the streams that count
   std::string pad_value;   // element_bytes bytes
+
+  // Of an element, if samples are variable.
+  std::uint64_t sample_bytes() const noexcept {
+    return variable ? element_bytes : sample_elements * element_bytes;
+  }
 };
 
 enum class Form : std::uint8_t {
@@ -33,6 +38,10 @@ struct AssembleOptions {
   bool pad_left = false;          // padding stands before the sequence
   std::uint32_t multiple_of = 1;  // widths are rounded up to a multiple of it
   bool segments = false;          // rows come with segment and position ids
+
+  std::uint64_t rounded_up(std::uint64_t width) const noexcept {
+    return (width + multiple_of - 1) / multiple_of * multiple_of;
+  }
 };
 
 }  // namespace sweephand

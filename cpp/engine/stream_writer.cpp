@@ -115,8 +115,7 @@ class Grid {
       width = plan.row_length;
     } else {
       rows = runs.size();
-      width = (longest + options.multiple_of - 1) / options.multiple_of * options.multiple_of;
-      width = std::max(width, least_width);
+      width = std::max(options.rounded_up(longest), least_width);
     }
   }
 
@@ -154,10 +153,10 @@ void write_run(ElementCopier& copy_elements, const Run& run, std::uint64_t eleme
 
 void write_ragged(std::span<const Run> runs, const StreamSpec& stream, BufferPool& pool,
                   StreamBatch& batch) {
-  const std::uint64_t sample_bytes = stream.sample_elements * stream.element_bytes;
+  const std::uint64_t sample_bytes = stream.sample_bytes();
   batch.values = pool.take(batch.num_samples * sample_bytes);
   ElementCopier copy_elements(stream);
-  std::byte* to = batch.values->data();
+  std::byte* to = batch.values.data();
   for (std::size_t j = 0; j < runs.size(); ++j) {
     if (j + kRunsAhead < runs.size())
       prefetch_run(runs[j + kRunsAhead], stream.sample_elements);
@@ -169,13 +168,14 @@ void write_ragged(std::span<const Run> runs, const StreamSpec& stream, BufferPoo
 
 void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid& grid,
                 BufferPool& pool, StreamBatch& batch) {
-  const std::uint64_t sample_bytes = stream.sample_elements * stream.element_bytes;
+  const std::uint64_t sample_bytes = stream.sample_bytes();
   const std::uint64_t cells = grid.rows * grid.width;
   batch.rows = grid.rows;
   batch.width = grid.width;
+  batch.stride = grid.width;
   batch.values = pool.take(cells * sample_bytes);
   ElementCopier copy_elements(stream);
-  std::byte* values = batch.values->data();
+  std::byte* values = batch.values.data();
   std::uint64_t filled = 0;  // cells before it are done: runs come in the order of their cells
   const auto pad_to = [&](std::uint64_t cell) {
     fill(values + filled * sample_bytes, (cell - filled) * stream.sample_elements,
@@ -197,7 +197,7 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
 void write_mask(std::span<const Run> runs, const Grid& grid, BufferPool& pool,
                 StreamBatch& batch) {
   batch.mask = pool.take(grid.rows * grid.width);
-  auto* mask = batch.mask->as<std::uint8_t>();
+  auto* mask = batch.mask.as<std::uint8_t>();
   std::memset(mask, 0, grid.rows * grid.width);
   for (std::size_t j = 0; j < runs.size(); ++j) {
     if (runs[j].length == 0) continue;
@@ -210,16 +210,16 @@ void write_mask(std::span<const Run> runs, const Grid& grid, BufferPool& pool,
 void write_beyond(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
                   BufferPool& pool, StreamBatch& batch) {
   if (stream.broadcast) return;
-  const std::uint64_t sample_bytes = stream.sample_elements * stream.element_bytes;
+  const std::uint64_t sample_bytes = stream.sample_bytes();
   ElementCopier copy_elements(stream);
   for (std::size_t j = 0; j < runs.size(); ++j) {
     if (!plan.goes_on(j)) continue;
     if (!batch.beyond) {
       batch.beyond = pool.take(runs.size() * sample_bytes);
-      std::memset(batch.beyond->data(), 0, runs.size() * sample_bytes);
+      std::memset(batch.beyond.data(), 0, runs.size() * sample_bytes);
     }
     copy_elements(runs[j], (runs[j].begin + runs[j].samples) * stream.sample_elements,
-                  stream.sample_elements, batch.beyond->data() + j * sample_bytes);
+                  stream.sample_elements, batch.beyond.data() + j * sample_bytes);
   }
 }
 
@@ -236,16 +236,16 @@ void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferP
   const bool sparse = !runs.empty() && runs[0].column->indices != nullptr;
   if (sparse) batch.indices = pool.take(batch.num_elements * sizeof(std::int32_t));
   ElementCopier copy_elements(stream);
-  auto* element_offset = batch.element_offsets->as<std::int64_t>();
+  auto* element_offset = batch.element_offsets.as<std::int64_t>();
   *element_offset = 0;
   for (const Run& run : runs) {
     const std::int64_t* offsets = run.column->element_offsets + run.begin;
     const auto first = static_cast<std::uint64_t>(offsets[0]);
     const auto count = static_cast<std::uint64_t>(offsets[run.samples]) - first;
     const auto done = static_cast<std::uint64_t>(*element_offset);
-    copy_elements(run, first, count, batch.values->data() + done * stream.element_bytes);
+    copy_elements(run, first, count, batch.values.data() + done * stream.element_bytes);
     if (sparse) {
-      std::memcpy(batch.indices->as<std::int32_t>() + done, run.column->indices + first,
+      std::memcpy(batch.indices.as<std::int32_t>() + done, run.column->indices + first,
                   count * sizeof(std::int32_t));
     }
     bool ascending = true;
@@ -265,9 +265,9 @@ void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferP
 
 StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
                          const AssembleOptions& options, BufferPool& pool) {
-  StreamBatch batch;
+  StreamBatch batch{.sample_bytes = stream.sample_bytes()};
   batch.sample_offsets = pool.take((runs.size() + 1) * sizeof(std::int64_t));
-  auto* offset = batch.sample_offsets->as<std::int64_t>();
+  auto* offset = batch.sample_offsets.as<std::int64_t>();
   offset[0] = 0;
   for (std::size_t j = 0; j < runs.size(); ++j) {
     offset[j + 1] = offset[j] + static_cast<std::int64_t>(runs[j].length);
@@ -296,16 +296,16 @@ StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const Stre
 StreamBatch write_rows(const Column& table, std::span<const PlannedSequence> share,
                        std::span<const std::uint64_t> joined, const StreamSpec& stream,
                        BufferPool& pool) {
-  const std::uint64_t row_bytes = stream.sample_elements * stream.element_bytes;
+  const std::uint64_t row_bytes = stream.sample_bytes();
   const auto row = [&](std::size_t j) {
     const std::uint64_t number = share[j].sequence;
     return table.values + (joined.empty() ? number : joined[number]) * row_bytes;
   };
-  StreamBatch batch;
-  batch.num_samples = share.size();
-  batch.longest = share.empty() ? 0 : 1;
-  batch.values = pool.take(share.size() * row_bytes);
-  std::byte* to = batch.values->data();
+  StreamBatch batch{.values = pool.take(share.size() * row_bytes),
+                    .sample_bytes = row_bytes,
+                    .num_samples = share.size(),
+                    .longest = share.empty() ? 0U : 1U};
+  std::byte* to = batch.values.data();
   for (std::size_t j = 0; j < share.size(); ++j) {
     if (j + kRowsAhead < share.size()) prefetch(row(j + kRowsAhead), row_bytes, 2);
     copy(row(j), to, row_bytes);

@@ -119,7 +119,7 @@ const Poll kPatient = [] {};
 
 std::vector<std::uint64_t> values_of(const Batch& batch) {
   const StreamBatch& stream = batch.streams[0];
-  const auto* values = stream.values->as<std::uint64_t>();
+  const auto* values = stream.values.as<std::uint64_t>();
   return {values, values + stream.num_samples};
 }
 
@@ -130,7 +130,7 @@ std::vector<std::vector<std::uint64_t>> rest_of(Engine& engine) {
     const std::uint64_t size = 20 + found.size() / 10 % 3 * 15;
     try {
       const auto batch = engine.next({.num_samples = size}, kPatient);
-      if (batch->plan.end_of_data) return found;
+      if (batch->end_of_data) return found;
       found.push_back(values_of(*batch));
     } catch (const DataError& error) {
       CHECK(error.reason() == "not yet");
@@ -179,8 +179,8 @@ void several_callers_get_every_minibatch_once() {
       callers.emplace_back([&] {
         while (true) {
           const auto batch = engine->next({.num_samples = 30}, kPatient);
-          if (batch->plan.end_of_data) return;
-          mine.push_back(batch->plan.nominal_time);
+          if (batch->end_of_data) return;
+          mine.push_back(batch->nominal_time);
           static_cast<void>(engine->stats());
         }
       });
@@ -194,7 +194,7 @@ void several_callers_get_every_minibatch_once() {
   }
   const auto alone = make_engine({});
   for (const std::uint64_t time : all) {
-    CHECK(alone->next({.num_samples = 30}, kPatient)->plan.nominal_time == time);
+    CHECK(alone->next({.num_samples = 30}, kPatient)->nominal_time == time);
   }
   CHECK(count == all.size());
 }

@@ -1,7 +1,9 @@
 """Every part of a minibatch says what its sequences say as a minibatch of their own."""
 
+import pickle
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,16 +44,25 @@ def minibatch_of(layout: sh.Layout, lengths: list[int], first: int = 0) -> sh.Mi
         "changed": [place.astype(np.float32) for place in places],
         "sparse": [sparse.csr_matrix(eye[place % 7]) for place in places],
         "bytes": [[str(one).encode() for one in place] for place in places],
+        "weights": [place[:1] for place in places],
         "labels": [place[:1] for place in places],
     }
     if isinstance(layout, sh.Frames | sh.Packed):  # which want equal lengths
         del streams["labels"]
+    if isinstance(layout, sh.Frames):
+        del streams["weights"]
     definitions = {name: sh.StreamDef() for name in streams}
     definitions["tokens"] = sh.StreamDef(defines_mb_size=True)
-    definitions["changed"] = sh.StreamDef(transforms=[lambda values: values * 2])
+    if "weights" in streams:
+        definitions["weights"] = sh.StreamDef(broadcast=True)
+    definitions["changed"] = sh.StreamDef(transforms=[twice])
     corpus = sh.ArrayDeserializer(streams, sh.StreamDefs(**definitions))
     source = sh.MinibatchSource(corpus, layout=layout, randomize=False, max_sweeps=1)
     return source.next_minibatch(10**4)
+
+
+def twice(values: np.ndarray) -> np.ndarray:
+    return values * 2
 
 
 def said_by(one: object, names: set[str]) -> dict[str, Any]:
@@ -126,30 +137,114 @@ def test_a_part_is_the_minibatch_of_its_sequences(layout: sh.Layout, num_parts: 
     assert done == len(lengths)
 
 
-@pytest.mark.parametrize("num_parts", [2, 3, 9])
-def test_parts_of_split_sequences_are_rows_of_the_whole(num_parts: int) -> None:
-    source = sh.MinibatchSource(
-        sh.ArrayDeserializer({"tokens": [np.arange(1, n + 1) for n in (30, 5, 17, 2)]}),
-        layout=sh.Packed(8, split_long="split"),
-        max_sweeps=1,
+def whole_of_pieces(layout: sh.Layout) -> sh.Minibatch:
+    """Return a minibatch whose rows begin with sequences that go on, or end with such."""
+    lengths = [30, 5, 17, 2, 9]
+    ends = np.cumsum(lengths)
+    streams = {
+        "tokens": (np.arange(1, ends[-1] + 1), np.append(0, ends)),
+        "changed": (np.arange(ends[-1]), np.append(0, ends)),
+        "weights": np.arange(len(lengths)),
+    }
+    definitions = sh.StreamDefs(
+        tokens=sh.StreamDef(defines_mb_size=True),
+        changed=sh.StreamDef(transforms=[twice]),
+        weights=sh.StreamDef(broadcast=True),
     )
-    whole = source.next_minibatch(1000)
-    parts = split(whole, num_parts)
-    for get in (
-        lambda one: one["tokens"].asarray(),
-        lambda one: one["tokens"].labels(),
-        lambda one: one["tokens"].labels(shifted=False),
-        lambda one: one["tokens"].starts,
-        lambda one: one.row_costs,
-    ):
-        assert np.array_equal(np.concatenate([get(one) for one in parts]), get(whole))
-    rows_before = 0
-    boundaries = {0}
-    for part in parts:
-        data = part["tokens"]
-        boundaries |= {int(b) + rows_before * 8 for b in data.dense_cu_seqlens}
-        rows_before += data.asarray().shape[0]
-    assert sorted(boundaries) == whole["tokens"].dense_cu_seqlens.tolist()
+    source = sh.MinibatchSource(
+        sh.ArrayDeserializer(streams, definitions), layout=layout, max_sweeps=1
+    )
+    whole = source.next_minibatch(24)
+    if isinstance(layout, sh.TruncatedBPTT):
+        return source.next_minibatch(24)
+    assert len(whole.row_costs) == 3
+    return whole
+
+
+@pytest.mark.parametrize("borders", [(0, 1, 3), (0, 2, 2, 3), (0, 1, 2, 3)], ids=str)
+@pytest.mark.parametrize(
+    "layout",
+    [sh.Packed(8, split_long="split"), sh.Packed(8, "split", 7, 2), sh.TruncatedBPTT(8)],
+    ids=str,
+)
+def test_a_part_of_rows_says_what_the_whole_says_of_them(
+    layout: sh.Layout, borders: tuple[int, ...]
+) -> None:
+    whole = whole_of_pieces(layout)
+    rows = [slice(begin, end) for begin, end in pairwise(borders)]
+    parts = [whole._rows(one.start, one.stop) for one in rows]
+    row_of_piece = whole._batch.cells().reshape(-1, 4)[:, 0]
+    own = [slice(*np.searchsorted(row_of_piece, [one.start, one.stop])) for one in rows]
+    for part, row, sequences in zip(parts, rows, own, strict=True):
+        assert part.ids == whole.ids[sequences]
+        assert part.row_costs.tolist() == whole.row_costs[row].tolist()
+        assert part.starts.tolist() == whole.starts[sequences].tolist()
+        for name in ("nominal_time", "sweeps_ended", "end_of_sweep", "global_num_samples"):
+            assert getattr(part, name) == getattr(whole, name)
+        assert part.num_samples == (part["tokens"].mask > 0).sum()
+        cells = part["tokens"].mask.size
+        assert part.fill_ratio == (part.num_samples / cells if cells else 1.0)
+        if isinstance(layout, sh.Packed):
+            assert np.array_equal(part.segment_ids, whole.segment_ids[row])
+            assert np.array_equal(part.position_ids, whole.position_ids[row])
+        for key, data in whole.items():
+            mine = part[key]
+            samples = slice(*data.offsets[[sequences.start, sequences.stop]])
+            assert mine.num_samples == samples.stop - samples.start
+            assert mine.lengths.tolist() == data.lengths[sequences].tolist()
+            assert mine.max_seqlen == data.lengths[sequences].max(initial=0)
+            assert mine.values.tolist() == data.values[samples].tolist()
+            for get in (
+                lambda one: one.asarray(),
+                lambda one: one.asarray(3, np.float64),
+                lambda one: one.mask,
+                lambda one: one.labels(),
+                lambda one: one.labels(-1, shifted=False),
+                lambda one: one.loss_mask(),
+                lambda one: one.loss_mask(shifted=False),
+            ):
+                assert np.array_equal(get(mine), get(data)[row])
+            assert mine.dense_shape == mine.asarray().shape
+            most = max(mine.row_cu_seqlens.shape[1], 1)
+            assert np.array_equal(mine.row_cu_seqlens, data.row_cu_seqlens[row, :most])
+    boundaries = {
+        int(boundary) + row.start * 8
+        for part, row in zip(parts, rows, strict=True)
+        for boundary in part["tokens"].dense_cu_seqlens
+    }
+    assert sorted(boundaries) == np.unique(whole["tokens"].dense_cu_seqlens).tolist()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_a_part_shares_memory_pickles_and_can_be_cut_again(layout: sh.Layout) -> None:
+    whole = minibatch_of(layout, LENGTHS)
+    part = whole._rows(1, 3)
+    again = pickle.loads(pickle.dumps(part))
+    assert again.ids == part.ids
+    for key in ("tokens", "vectors"):
+        data, kept = whole[key], part[key]
+        if data.is_padded:
+            assert np.shares_memory(data.asarray(), kept.asarray())
+        else:
+            assert np.shares_memory(data.values, kept.values)
+        for other in (again, pickle.loads(pickle.dumps(again))):
+            assert said_by(other[key], {"asarray", "mask", "offsets", "labels"}) == said_by(
+                kept, {"asarray", "mask", "offsets", "labels"}
+            )
+        second = part._rows(1, 2)
+        assert said_by(second[key], public(MinibatchData)) == said_by(
+            whole._rows(2, 3)[key], public(MinibatchData)
+        )
+    before = kept.asarray().copy()
+    del whole, part, data
+    assert np.array_equal(kept.asarray(), before)
+
+
+def test_a_part_lies_within_the_whole() -> None:
+    whole = minibatch_of(sh.Ragged(), [2, 1])
+    for begin, end in ((0, 3), (2, 1), (3, 3)):
+        with pytest.raises(IndexError, match="a part must be some of the 2 rows"):
+            whole._rows(begin, end)
 
 
 def test_a_part_without_the_stream_that_defines_the_size_knows_its_samples() -> None:

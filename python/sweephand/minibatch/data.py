@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from sweephand import _core
 from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import Layout, Packed, pad_element
-from sweephand.minibatch.carried import AnyBatch, AnyStream, CarriedBatch, CarriedStream
 from sweephand.minibatch.lazy import lazy
 from sweephand.minibatch.pieces import GAP, START, VALID, Pieces, next_tokens, same_tokens
 
@@ -24,14 +24,15 @@ class MinibatchData:
     def __init__(
         self,
         info: StreamInfo,
-        batch: AnyBatch,
-        stream: AnyStream,
+        batch: _core.engine.Batch,
+        number: int,
         layout: Layout,
         device: object = None,
     ) -> None:
         self.info = info
         self._batch = batch
-        self._stream = stream
+        self._number = number
+        self._stream = batch.stream(number)
         self._layout = layout
         self._device = device
         self._minibatch_parts: Any = None  # of the minibatch that hands it out
@@ -39,7 +40,7 @@ class MinibatchData:
     @property
     def num_sequences(self) -> int:
         """Sequences in this worker's share."""
-        return self._batch.num_sequences
+        return self._batch.share_size
 
     @property
     def num_samples(self) -> int:
@@ -275,7 +276,7 @@ class MinibatchData:
         if self._is_grid:
             cells: NDArray[np.uint8] = self._stream.mask()
             return cells
-        options = self._layout.assemble_options()
+        options = self._batch.options
         width = -(-self.max_seqlen // options.multiple_of) * options.multiple_of
         width = max(width, self._batch.row_length)  # a bucket's
         lengths = self.lengths[:, None]
@@ -323,9 +324,8 @@ class MinibatchData:
         return self.num_sequences
 
     def __reduce__(self) -> tuple[Any, ...]:
-        batch = CarriedBatch.of(self._batch, {})
-        stream = CarriedStream.of(self._stream, self.info, self.num_sequences)
-        return MinibatchData, (self.info, batch, stream, self._layout, self._device)
+        batch = self._batch.with_streams([self._number])
+        return MinibatchData, (self.info, batch, self._number, self._layout, self._device)
 
     def __repr__(self) -> str:
         return f"MinibatchData({self.info.name!r}, {self.shape}, {self.info.dtype})"
@@ -426,7 +426,7 @@ class MinibatchData:
         return dense
 
 
-def pieces_of(batch: AnyBatch, layout: Layout) -> Pieces:
+def pieces_of(batch: _core.engine.Batch, layout: Layout) -> Pieces:
     """Return where pieces stand in a layout of rows; AttributeError in another one."""
     if not layout.has_rows:
         raise AttributeError(f"rows come with Packed or TruncatedBPTT, this is {layout!r}")

@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import _core
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.layouts import Bucketed, Layout
-from sweephand.minibatch.carried import AnyBatch, CarriedBatch, CarriedIds
 from sweephand.minibatch.data import MinibatchData, pieces_of, segments_of
 
 LABELS = "labels"
 
-_Parts = tuple[AnyBatch, Mapping[Any, tuple[int, StreamInfo]], Layout, SequenceIds, object]
+_Parts = tuple[
+    _core.engine.Batch, Mapping[Any, tuple[int, StreamInfo]], Layout, SequenceIds, object
+]
 
 
 class Minibatch(Mapping[Any, MinibatchData]):
@@ -33,7 +35,7 @@ class Minibatch(Mapping[Any, MinibatchData]):
 
     def __init__(
         self,
-        batch: AnyBatch | Mapping[Any, MinibatchData],
+        batch: _core.engine.Batch | Mapping[Any, MinibatchData],
         keys: Mapping[Any, tuple[int, StreamInfo]] | None = None,
         layout: Layout | None = None,
         ids: SequenceIds | None = None,
@@ -62,12 +64,8 @@ class Minibatch(Mapping[Any, MinibatchData]):
             for other, (_, info) in self._keys.items():
                 if info.name == key.name:
                     return self[other]
-        return self._make(key)
-
-    def _make(self, key: Any) -> MinibatchData:
         index, info = self._keys[key]
-        stream = self._batch.stream(index)
-        found = MinibatchData(info, self._batch, stream, self._layout, self._device)
+        found = MinibatchData(info, self._batch, index, self._layout, self._device)
         found._minibatch_parts = self._parts
         return found
 
@@ -87,10 +85,21 @@ class Minibatch(Mapping[Any, MinibatchData]):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        streams = dict(self._keys.values())
-        batch = CarriedBatch.of(self._batch, streams)
-        ids = CarriedIds(batch.sequences(), self.ids)
+        batch = self._batch.with_streams([index for index, _ in self._keys.values()])
+        ids = _TheirIds(batch.sequences(), self.ids)
         return Minibatch, (batch, dict(self._keys), self._layout, ids, self._device)
+
+    def _rows(self, begin: int, end: int) -> Minibatch:
+        """Return some rows, sequences in a layout without rows, sharing their memory.
+
+        What is said of the global minibatch stays that.
+        """
+        part = self._batch.rows_of(begin, end)
+        return Minibatch(part, self._keys, self._layout, self._ids, self._device)
+
+    @property
+    def _num_rows(self) -> int:
+        return self._batch.num_rows if self._layout.has_rows else self.num_sequences
 
     @property
     def _parts(self) -> _Parts:
@@ -114,7 +123,7 @@ class Minibatch(Mapping[Any, MinibatchData]):
     @property
     def num_sequences(self) -> int:
         """Sequences in this worker's share."""
-        return self._batch.num_sequences
+        return self._batch.share_size
 
     @property
     def num_samples(self) -> int:
@@ -190,6 +199,24 @@ class Minibatch(Mapping[Any, MinibatchData]):
     def row_costs(self) -> NDArray[np.int64]:
         """What attention costs in each row, the sum of squared lengths: int64, (rows,)."""
         return pieces_of(self._batch, self._layout).costs()
+
+
+class _TheirIds(SequenceIds):
+    """The ids of a minibatch's sequences, without their corpus."""
+
+    def __init__(self, numbers: NDArray[np.integer], names: list[str]) -> None:
+        self._names: dict[int, str] = dict(zip(numbers.tolist(), names, strict=True))
+
+    def names(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the ids of the sequences with these numbers in the corpus."""
+        return [self._names[number] for number in numbers.tolist()]
+
+    def number(self, name: str) -> int:
+        """Return the number in the corpus of the sequence with this id."""
+        for number, found in self._names.items():
+            if found == name:
+                return number
+        raise KeyError(f"the minibatch has no sequence with the id {name!r}")
 
 
 def _parts_of(mapping: object) -> _Parts:

@@ -250,7 +250,7 @@ class MinibatchSource(Questions):
         """Return the next minibatch, and where the one after it begins."""
         batch = self._delivery.next(request)
         minibatch = Minibatch(batch, self._keys, self._layout, self._corpus.ids)
-        return minibatch, batch.next_position
+        return minibatch, batch.next
 
     @property
     def current_position(self) -> int:
