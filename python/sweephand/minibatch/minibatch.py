@@ -13,6 +13,7 @@ from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.layouts import Bucketed, Layout
 from sweephand.minibatch.data import MinibatchData, pieces_of, segments_of
+from sweephand.minibatch.share import Share
 
 LABELS = "labels"
 
@@ -21,7 +22,7 @@ _Parts = tuple[
 ]
 
 
-class Minibatch(Mapping[Any, MinibatchData]):
+class Minibatch(Share, Mapping[Any, MinibatchData]):
     """What one worker gets of a minibatch: stream name, or input map's key, to `MinibatchData`.
 
     A stream is also found by its `StreamInfo`, whatever its key is.
@@ -31,7 +32,7 @@ class Minibatch(Mapping[Any, MinibatchData]):
     ``type(mapping)({key: mapping[key], ...})``, get the same minibatch.
     """
 
-    __slots__ = ("_batch", "_cache", "_device", "_ids", "_keys", "_layout")
+    __slots__ = ("_batch", "_cache", "_device", "_keys", "_layout")
 
     def __init__(
         self,
@@ -43,10 +44,10 @@ class Minibatch(Mapping[Any, MinibatchData]):
     ) -> None:
         if isinstance(batch, Mapping) or keys is None or layout is None or ids is None:
             batch, keys, layout, ids, device = _parts_of(batch)
-        self._batch = batch
+        self._batch = self._plan = batch
+        self._ids = ids
         self._keys = {} if batch.end_of_data else keys
         self._layout = layout
-        self._ids = ids
         self._device = device
         self._cache: dict[Any, MinibatchData] = {}
 
@@ -104,41 +105,6 @@ class Minibatch(Mapping[Any, MinibatchData]):
     @property
     def _parts(self) -> _Parts:
         return self._batch, self._keys, self._layout, self._ids, self._device
-
-    @property
-    def nominal_time(self) -> int:
-        """Where the global minibatch begins, in samples."""
-        return self._batch.nominal_time
-
-    @property
-    def end_of_sweep(self) -> bool:
-        """Whether the global minibatch holds the last sequence of a sweep."""
-        return self._batch.sweeps_ended > 0
-
-    @property
-    def sweeps_ended(self) -> int:
-        """How many sweeps end in the global minibatch."""
-        return self._batch.sweeps_ended
-
-    @property
-    def num_sequences(self) -> int:
-        """Sequences in this worker's share."""
-        return self._batch.share_size
-
-    @property
-    def num_samples(self) -> int:
-        """Samples in this worker's share, in the size-defining stream."""
-        return self._batch.share_samples
-
-    @property
-    def global_num_samples(self) -> int:
-        """Samples over all workers, in the size-defining stream; no communication is needed."""
-        return self._batch.num_samples
-
-    @property
-    def ids(self) -> list[str]:
-        """The id of every sequence of the share."""
-        return self._ids.names(self._batch.sequences())
 
     @property
     def bucket_key(self) -> int | None:

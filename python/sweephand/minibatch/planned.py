@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.ids import SequenceIds
+from sweephand.minibatch.share import Share
 
 
-class PlannedMinibatch:
+class PlannedMinibatch(Share):
     """What one worker will get of one minibatch.
 
     Examples
@@ -23,24 +24,11 @@ class PlannedMinibatch:
     [(0, ['array__0', 'array__1']), (7, ['array__2'])]
     """
 
+    _plan: _core.compose.Plan
+
     def __init__(self, plan: _core.compose.Plan, ids: SequenceIds) -> None:
         self._plan = plan
         self._ids = ids
-
-    @property
-    def nominal_time(self) -> int:
-        """Where the global minibatch begins, in samples."""
-        return self._plan.nominal_time
-
-    @property
-    def global_num_samples(self) -> int:
-        """Samples over all workers, in the size-defining stream."""
-        return self._plan.num_samples
-
-    @property
-    def sweeps_ended(self) -> int:
-        """How many sweeps end in the global minibatch."""
-        return self._plan.sweeps_ended
 
     @cached_property
     def sequences(self) -> NDArray[np.uint64]:
@@ -53,16 +41,6 @@ class PlannedMinibatch:
         return self._plan.sizes()
 
     @property
-    def num_sequences(self) -> int:
-        """Sequences in the share."""
-        return len(self.sequences)
-
-    @property
-    def num_samples(self) -> int:
-        """Samples in the share, in the size-defining stream."""
-        return int(self.sizes.sum(dtype=np.int64))
-
-    @property
     def shape(self) -> tuple[int, int] | None:
         """(rows, row length) of the share in layouts of rows and of buckets, else None."""
         if not self._plan.row_length:
@@ -73,8 +51,3 @@ class PlannedMinibatch:
     def next_position(self) -> _core.compose.Position:
         """Where the minibatch after it begins."""
         return self._plan.next
-
-    @property
-    def ids(self) -> list[str]:
-        """The id of every sequence of the share."""
-        return self._ids.names(self.sequences)

@@ -1,0 +1,50 @@
+"""What a worker's share of a minibatch holds: the same before and after it is read."""
+
+from __future__ import annotations
+
+from sweephand import _core
+from sweephand.corpus.ids import SequenceIds
+
+
+class Share:
+    """A worker's share of a minibatch, as its plan tells it."""
+
+    __slots__ = ("_ids", "_plan")
+
+    _plan: _core.compose.Plan | _core.engine.Batch
+    _ids: SequenceIds
+
+    @property
+    def nominal_time(self) -> int:
+        """Where the global minibatch begins, in samples."""
+        return self._plan.nominal_time
+
+    @property
+    def end_of_sweep(self) -> bool:
+        """Whether the global minibatch holds the last sequence of a sweep."""
+        return self._plan.sweeps_ended > 0
+
+    @property
+    def sweeps_ended(self) -> int:
+        """How many sweeps end in the global minibatch."""
+        return self._plan.sweeps_ended
+
+    @property
+    def global_num_samples(self) -> int:
+        """Samples over all workers, in the size-defining stream; no communication is needed."""
+        return self._plan.num_samples
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences in this worker's share."""
+        return self._plan.share_size
+
+    @property
+    def num_samples(self) -> int:
+        """Samples in this worker's share, in the size-defining stream."""
+        return self._plan.share_samples
+
+    @property
+    def ids(self) -> list[str]:
+        """The id of every sequence of the share."""
+        return self._ids.names(self._plan.sequences())
