@@ -26,7 +26,7 @@ def core_corpus(corpus: ModelCorpus, *, offsets: bool = False) -> _core.index.Co
 def core_request(
     num_samples: int, num_workers: int = 1, rank: int = 0
 ) -> _core.compose.Request:
-    return _core.compose.Request(num_samples, num_workers, rank, 0, True)
+    return _core.compose.Request(num_samples, num_workers, rank, 0, True, False)
 
 
 def core_timeline(

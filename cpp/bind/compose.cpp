@@ -56,8 +56,9 @@ void bind_kernels(py::module_& room) {
 
 void bind_plan(py::module_& room) {
   py::class_<Request>(room, "Request")
-      .def(py::init<std::uint64_t, std::uint32_t, std::uint32_t, std::uint32_t, bool>(),
-           "num_samples"_a, "num_workers"_a, "rank"_a, "num_skipped"_a, "crosses_sweeps"_a);
+      .def(py::init<std::uint64_t, std::uint32_t, std::uint32_t, std::uint32_t, bool, bool>(),
+           "num_samples"_a, "num_workers"_a, "rank"_a, "num_skipped"_a, "crosses_sweeps"_a,
+           "balances_samples"_a);
   py::class_<Position>(room, "Position")
       .def(py::init<std::uint64_t, std::vector<std::uint64_t>>(), "time"_a, "progress"_a)
       .def_readonly("time", &Position::time)
@@ -66,9 +67,11 @@ void bind_plan(py::module_& room) {
   def_plan(plan).def_property_readonly("share_samples", &count_samples);
 }
 
-void bind_planner(py::module_& room) {
-  py::class_<Planner, py::smart_holder>(room, "Planner")
-      .def("seek", &Planner::seek, "time"_a, NoGil())
+using PlannerClass = py::class_<Planner, py::smart_holder>;
+
+PlannerClass bind_planner(py::module_& room) {
+  PlannerClass planner(room, "Planner");
+  planner.def("seek", &Planner::seek, "time"_a, NoGil())
       .def("resume", &Planner::resume, "position"_a, NoGil())
       .def_property_readonly("time", &Planner::time)
       .def("next", &Planner::next, "request"_a, NoGil())
@@ -81,47 +84,33 @@ void bind_planner(py::module_& room) {
                 [&] { return self.sequences_in(start, stop, num_samples); });
           },
           "start"_a, "stop"_a, "num_samples"_a);
+  return planner;
 }
 
-void bind_planners(py::module_& room) {
-  py::class_<FitPlanner, Planner, py::smart_holder>(room, "FitPlanner")
-      .def(py::init([](std::shared_ptr<Timeline> timeline, std::uint64_t limit,
-                       bool cross_sweeps, bool balance_samples) {
-             const FitOptions options{.limit = limit,
-                                      .cross_sweeps = cross_sweeps,
-                                      .balance_samples = balance_samples};
-             return without_gil(
-                 [&] { return std::make_unique<FitPlanner>(std::move(timeline), options); });
-           }),
-           "timeline"_a, "limit"_a, "cross_sweeps"_a, "balance_samples"_a);
-  py::class_<PackedPlanner, Planner, py::smart_holder>(room, "PackedPlanner")
-      .def(py::init([](std::shared_ptr<Timeline> timeline, std::uint32_t row_length,
-                       std::uint64_t look_ahead, bool split_long, std::uint64_t limit) {
-             return std::make_unique<PackedPlanner>(
-                 std::move(timeline), PackedOptions{.packing = {.row_length = row_length,
-                                                                .look_ahead = look_ahead,
-                                                                .split_long = split_long},
-                                                    .limit = limit});
-           }),
-           "timeline"_a, "row_length"_a, "look_ahead"_a, "split_long"_a, "limit"_a);
-  py::class_<BucketedPlanner, Planner, py::smart_holder>(room, "BucketedPlanner")
-      .def(
-          py::init([](std::shared_ptr<Timeline> timeline, std::vector<std::uint32_t> boundaries,
-                      std::uint64_t num_sequences, std::uint64_t limit) {
-            return std::make_unique<BucketedPlanner>(
-                std::move(timeline),
-                BucketedOptions{.bucketing = {.boundaries = std::move(boundaries),
-                                              .num_sequences = num_sequences},
-                                .limit = limit});
-          }),
-          "timeline"_a, "boundaries"_a, "num_sequences"_a, "limit"_a);
-  py::class_<BpttPlanner, Planner, py::smart_holder>(room, "BpttPlanner")
-      .def(py::init([](std::shared_ptr<Timeline> timeline, std::uint32_t length,
-                       std::uint64_t limit) {
-             return std::make_unique<BpttPlanner>(
-                 std::move(timeline), BpttOptions{.length = length, .limit = limit});
-           }),
-           "timeline"_a, "length"_a, "limit"_a);
+// What a layout chooses, and the planner that its choices make.
+template <class Made, class Choices>
+py::class_<Choices> bind_layout(py::module_& room, PlannerClass& planner, const char* name) {
+  py::class_<Choices> bound(room, name);
+  planner.def(py::init([](std::shared_ptr<Timeline> timeline, const Choices& choices,
+                          std::uint64_t limit) -> std::unique_ptr<Planner> {
+                return without_gil([&] {
+                  return std::make_unique<Made>(std::move(timeline), choices, limit);
+                });
+              }),
+              "timeline"_a, "choices"_a, "limit"_a);
+  return bound;
+}
+
+void bind_layouts(py::module_& room, PlannerClass planner) {
+  bind_layout<FitPlanner, Fitting>(room, planner, "Fitting").def(py::init<>());
+  bind_layout<PackedPlanner, Packing>(room, planner, "Packing")
+      .def(py::init<std::uint32_t, std::uint64_t, bool>(), "row_length"_a, "look_ahead"_a,
+           "split_long"_a);
+  bind_layout<BucketedPlanner, Bucketing>(room, planner, "Bucketing")
+      .def(py::init<std::vector<std::uint32_t>, std::uint64_t>(), "boundaries"_a,
+           "num_sequences"_a);
+  bind_layout<BpttPlanner, Truncation>(room, planner, "Truncation")
+      .def(py::init<std::uint32_t>(), "length"_a);
 }
 
 }  // namespace
@@ -129,8 +118,7 @@ void bind_planners(py::module_& room) {
 void bind_compose(py::module_& room) {
   bind_kernels(room);
   bind_plan(room);
-  bind_planner(room);
-  bind_planners(room);
+  bind_layouts(room, bind_planner(room));
 }
 
 }  // namespace sweephand

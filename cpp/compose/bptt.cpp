@@ -11,7 +11,6 @@ namespace sweephand {
 namespace {
 
 constexpr std::uint64_t kPartSequences = std::uint64_t{1} << 20;
-constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kMaxCells = (std::uint64_t{1} << 31) - 1;
 
 std::uint64_t parts_per_sweep(const Timeline& timeline) {
@@ -118,28 +117,30 @@ std::uint64_t BpttPart::find(std::uint32_t place) const {
   return time;
 }
 
-BpttPlanner::BpttPlanner(std::shared_ptr<const Timeline> timeline, const BpttOptions& options)
+BpttPlanner::BpttPlanner(std::shared_ptr<const Timeline> timeline, Truncation truncation,
+                         std::uint64_t limit)
     : timeline_(std::move(timeline)),
-      options_(options),
-      reader_(timeline_, parts_per_sweep(*timeline_), options.limit) {
-  if (options.length == 0 || options.length > kMaxCells) {
+      length_(truncation.length),
+      limit_(limit),
+      reader_(timeline_, parts_per_sweep(*timeline_), limit) {
+  if (length_ == 0 || length_ > kMaxCells) {
     throw std::invalid_argument("the truncation length must be in [1, 2^31), got " +
-                                std::to_string(options.length));
+                                std::to_string(length_));
   }
 }
 
 std::uint64_t BpttPlanner::rows_of(std::uint64_t num_samples) const {
-  const std::uint64_t rows = std::max<std::uint64_t>(1, num_samples / options_.length);
-  if (rows > kMaxCells / options_.length) {
+  const std::uint64_t rows = std::max<std::uint64_t>(1, num_samples / length_);
+  if (rows > kMaxCells / length_) {
     throw std::invalid_argument("a minibatch of " + std::to_string(rows) + " rows of " +
-                                std::to_string(options_.length) +
+                                std::to_string(length_) +
                                 " samples has 2^31 cells or more; ask for a smaller one");
   }
   return rows;
 }
 
 void BpttPlanner::open(Part part, std::uint64_t num_rows) {
-  open_ = std::make_unique<BpttPart>(std::move(part), options_.length, num_rows);
+  open_ = std::make_unique<BpttPart>(std::move(part), length_, num_rows);
 }
 
 void BpttPlanner::seek(std::uint64_t time) {
@@ -151,8 +152,7 @@ void BpttPlanner::resume(const Position& position) {
   seek(position.time);
   if (position.progress.empty()) return;
   const std::uint64_t num_rows = position.progress[0];
-  if (position.progress.size() != 1 || num_rows == 0 ||
-      num_rows > kMaxCells / options_.length) {
+  if (position.progress.size() != 1 || num_rows == 0 || num_rows > kMaxCells / length_) {
     throw std::invalid_argument("the progress must be one number of rows, got " +
                                 std::to_string(position.progress.size()) + " numbers");
   }
@@ -171,7 +171,7 @@ void BpttPlanner::add_row(std::uint64_t row, const Request& request, Plan& plan)
   const std::uint64_t column = open_->column();
   for (const RowEntry& entry : entries) {
     const std::uint64_t begin = std::max(entry.begin, column);
-    const std::uint64_t end = std::min(entry.end, column + options_.length);
+    const std::uint64_t end = std::min(entry.end, column + length_);
     PlannedSequence piece = open_->part().sequences[entry.place];
     piece.size = static_cast<std::uint32_t>(end - begin);
     plan.share.push_back(piece);
@@ -189,10 +189,10 @@ Plan BpttPlanner::next(const Request& request) {
     open(reader_.at(sought_), wanted);
     open_->seek(sought_);
   }
-  if (open_->done() && time() < options_.limit) open(reader_.next(), wanted);
+  if (open_->done() && time() < limit_) open(reader_.next(), wanted);
   Plan plan{.nominal_time = time(), .next = {.time = time()}, .end_of_data = open_->done()};
   if (plan.end_of_data) return plan;
-  plan.row_length = options_.length;
+  plan.row_length = length_;
   plan.global_rows = open_->num_rows();
   plan.num_rows = static_cast<std::uint32_t>(
       plan.global_rows / request.num_workers +
@@ -215,14 +215,14 @@ std::uint64_t BpttPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
                                 std::uint64_t num_samples) const {
   // A part that a limit cuts short is dealt as the whole is, as far as it goes.
   PartReader reader(timeline_, parts_per_sweep(*timeline_), kNoLimit);
-  const BpttPart part(reader.at(timeline_->find(sequence, sweep)), options_.length,
+  const BpttPart part(reader.at(timeline_->find(sequence, sweep)), length_,
                       rows_of(num_samples));
   return part.find(part.part().place_of(sequence));
 }
 
 std::vector<std::uint64_t> BpttPlanner::sequences_in(std::uint64_t start, std::uint64_t stop,
                                                      std::uint64_t num_samples) const {
-  BpttPlanner planner(timeline_, options_);
+  BpttPlanner planner(timeline_, {length_}, limit_);
   planner.seek(planner.reader_.at(start).begin);
   return plan_sequences_in(planner, start, stop, num_samples);
 }

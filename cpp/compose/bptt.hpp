@@ -7,16 +7,14 @@
 #include "compose/planner.hpp"
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
 
 namespace sweephand {
 
-struct BpttOptions {
+struct Truncation {
   std::uint32_t length = 0;  // columns of a minibatch, in [1, 2^31)
-  std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
 };
 
 // A sequence in its row; columns count from the begin of the part.
@@ -75,7 +73,8 @@ class BpttPart {
 class BpttPlanner final : public Planner {
  public:
   // Throws std::invalid_argument for a length outside [1, 2^31).
-  BpttPlanner(std::shared_ptr<const Timeline> timeline, const BpttOptions& options);
+  BpttPlanner(std::shared_ptr<const Timeline> timeline, Truncation truncation,
+              std::uint64_t limit = kNoLimit);
 
   void seek(std::uint64_t time) override;
   void resume(const Position& position) override;
@@ -92,7 +91,8 @@ class BpttPlanner final : public Planner {
   void add_row(std::uint64_t row, const Request& request, Plan& plan) const;
 
   std::shared_ptr<const Timeline> timeline_;
-  BpttOptions options_;
+  std::uint32_t length_;
+  std::uint64_t limit_;
   PartReader reader_;
   std::uint64_t sought_ = 0;  // where to go when nothing is open
   std::unique_ptr<BpttPart> open_;

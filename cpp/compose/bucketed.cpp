@@ -27,7 +27,6 @@ std::uint64_t parts_per_sweep(const Timeline& timeline) {
 // The part that holds a sample of nominal time, without a limit if it lies beyond that.
 Part part_holding(const std::shared_ptr<const Timeline>& timeline, std::uint64_t limit,
                   std::uint64_t time) {
-  constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
   return PartReader(timeline, parts_per_sweep(*timeline), time < limit ? limit : kNoLimit)
       .at(time);
 }
@@ -139,17 +138,17 @@ BucketedPart::Draw BucketedPart::draw(std::uint64_t num_samples) {
   return {.bucket = bucket, .members = taken};
 }
 
-BucketedPlanner::BucketedPlanner(std::shared_ptr<const Timeline> timeline,
-                                 BucketedOptions options)
+BucketedPlanner::BucketedPlanner(std::shared_ptr<const Timeline> timeline, Bucketing bucketing,
+                                 std::uint64_t limit)
     : timeline_(std::move(timeline)),
-      options_(std::move(options)),
-      reader_(timeline_, parts_per_sweep(*timeline_), options_.limit) {
-  check(options_.bucketing);
+      bucketing_(std::move(bucketing)),
+      limit_(limit),
+      reader_(timeline_, parts_per_sweep(*timeline_), limit_) {
+  check(bucketing_);
 }
 
 void BucketedPlanner::open(Part part) {
-  open_ = std::make_unique<BucketedPart>(std::move(part), options_.bucketing,
-                                         timeline_->settings());
+  open_ = std::make_unique<BucketedPart>(std::move(part), bucketing_, timeline_->settings());
 }
 
 void BucketedPlanner::seek(std::uint64_t time) {
@@ -178,7 +177,7 @@ void BucketedPlanner::go_to_sought(std::uint64_t num_samples) {
 Plan BucketedPlanner::next(const Request& request) {
   check(request);
   if (!open_) go_to_sought(request.num_samples);
-  if (open_->done() && time() < options_.limit) open(reader_.next());
+  if (open_->done() && time() < limit_) open(reader_.next());
   Plan plan{.nominal_time = time(), .next = {.time = time()}, .end_of_data = open_->done()};
   if (plan.end_of_data) return plan;
   const BucketedPart::Draw draw = open_->draw(request.num_samples);
@@ -188,7 +187,7 @@ Plan BucketedPlanner::next(const Request& request) {
   plan.next.time = time();
   plan.num_samples = plan.next.time - plan.nominal_time;
   plan.num_sequences = minibatch.size();
-  plan.row_length = options_.bucketing.boundaries[draw.bucket];
+  plan.row_length = bucketing_.boundaries[draw.bucket];
   plan.blocks = part.blocks;
   if (open_->done()) {
     plan.sweeps_ended = part.ends_sweep ? 1 : 0;
@@ -205,8 +204,7 @@ Plan BucketedPlanner::next(const Request& request) {
 std::uint64_t BucketedPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
                                     std::uint64_t num_samples) const {
   const std::uint64_t time = timeline_->find(sequence, sweep);
-  BucketedPart open(part_holding(timeline_, options_.limit, time), options_.bucketing,
-                    timeline_->settings());
+  BucketedPart open(part_holding(timeline_, limit_, time), bucketing_, timeline_->settings());
   const std::uint32_t wanted = open.part().place_of(sequence);
   while (true) {
     std::uint64_t begin = open.time();
@@ -220,7 +218,7 @@ std::uint64_t BucketedPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
 std::vector<std::uint64_t> BucketedPlanner::sequences_in(std::uint64_t start,
                                                          std::uint64_t stop,
                                                          std::uint64_t num_samples) const {
-  BucketedPlanner planner(timeline_, options_);
+  BucketedPlanner planner(timeline_, bucketing_, limit_);
   planner.seek(planner.reader_.at(start).begin);
   return plan_sequences_in(planner, start, stop, num_samples);
 }

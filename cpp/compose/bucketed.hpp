@@ -5,7 +5,6 @@
 #include "compose/planner.hpp"
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,11 +15,6 @@ struct Bucketing {
   std::vector<std::uint32_t>
       boundaries;                   // ascending; a size belongs to the first that holds it
   std::uint64_t num_sequences = 0;  // of a minibatch; 0: as many as its samples allow
-};
-
-struct BucketedOptions {
-  Bucketing bucketing;
-  std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
 };
 
 // One part of a sweep, sorted into buckets. A place in it is how many sequences of each bucket
@@ -68,7 +62,8 @@ class BucketedPart {
 class BucketedPlanner final : public Planner {
  public:
   // Throws std::invalid_argument when boundaries do not ascend, there is none, or one is 0.
-  BucketedPlanner(std::shared_ptr<const Timeline> timeline, BucketedOptions options);
+  BucketedPlanner(std::shared_ptr<const Timeline> timeline, Bucketing bucketing,
+                  std::uint64_t limit = kNoLimit);
 
   void seek(std::uint64_t time) override;
   void resume(const Position& position) override;
@@ -84,7 +79,8 @@ class BucketedPlanner final : public Planner {
   void go_to_sought(std::uint64_t num_samples);
 
   std::shared_ptr<const Timeline> timeline_;
-  BucketedOptions options_;
+  Bucketing bucketing_;
+  std::uint64_t limit_;
   PartReader reader_;
   std::uint64_t sought_ = 0;  // where to go when nothing is open
   std::unique_ptr<BucketedPart> open_;

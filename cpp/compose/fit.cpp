@@ -7,10 +7,10 @@
 namespace sweephand {
 namespace {
 
-Sharing sharing_of(const Timeline& timeline, const FitOptions& options) {
+Sharing sharing_of(const Timeline& timeline, const Request& request) {
   if (!timeline.settings().randomize) return Sharing::kDeal;
   if (timeline.corpus().sizes->common() == 1) return Sharing::kEvenCounts;
-  return options.balance_samples ? Sharing::kEvenSamples : Sharing::kLanes;
+  return request.balances_samples ? Sharing::kEvenSamples : Sharing::kLanes;
 }
 
 void check_lanes(const Request& request, const Timeline& timeline) {
@@ -25,10 +25,9 @@ void check_lanes(const Request& request, const Timeline& timeline) {
 
 }  // namespace
 
-FitPlanner::FitPlanner(std::shared_ptr<const Timeline> timeline, const FitOptions& options)
-    : timeline_(std::move(timeline)),
-      options_(options),
-      sharing_(sharing_of(*timeline_, options)) {}
+FitPlanner::FitPlanner(std::shared_ptr<const Timeline> timeline, Fitting /*options*/,
+                       std::uint64_t limit)
+    : timeline_(std::move(timeline)), limit_(limit) {}
 
 void FitPlanner::seek(std::uint64_t time) {
   cursor_ = std::make_unique<Cursor>(timeline_, time);
@@ -46,8 +45,7 @@ void FitPlanner::take(const Request& request, Plan& plan) {
     cursor_->pop();
     if (cursor_->sweep_done()) {
       ++plan.sweeps_ended;
-      const bool crosses = request.crosses_sweeps && options_.cross_sweeps;
-      if (!crosses || request.num_samples == Request::kToSweepEnd) return;
+      if (!request.crosses_sweeps || request.num_samples == Request::kToSweepEnd) return;
     }
     if (room == 0) return;
   }
@@ -67,7 +65,8 @@ Plan FitPlanner::next(const Request& request) {
   plan.num_samples = plan.next.time - plan.nominal_time;
   plan.num_sequences = minibatch_.size();
   plan.end_of_data = minibatch_.empty();
-  plan.share = share_of(minibatch_, request.num_workers, request.rank, sharing_);
+  plan.share =
+      share_of(minibatch_, request.num_workers, request.rank, sharing_of(*timeline_, request));
   return plan;
 }
 
@@ -78,7 +77,7 @@ std::uint64_t FitPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
 
 std::vector<std::uint64_t> FitPlanner::sequences_in(std::uint64_t start, std::uint64_t stop,
                                                     std::uint64_t /*num_samples*/) const {
-  return sequences_between(timeline_, start, std::min(stop, options_.limit));
+  return sequences_between(timeline_, start, std::min(stop, limit_));
 }
 
 }  // namespace sweephand

@@ -6,20 +6,17 @@
 #include "order/cursor.hpp"
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 
 namespace sweephand {
 
-struct FitOptions {
-  std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();  // the timeline ends here
-  bool cross_sweeps = true;      // a minibatch may hold sequences of several sweeps
-  bool balance_samples = false;  // shares are evened by samples
-};
+// There is nothing to choose.
+struct Fitting {};
 
 class FitPlanner final : public Planner {
  public:
-  FitPlanner(std::shared_ptr<const Timeline> timeline, const FitOptions& options);
+  // The timeline ends at `limit`.
+  FitPlanner(std::shared_ptr<const Timeline> timeline, Fitting, std::uint64_t limit = kNoLimit);
 
   void seek(std::uint64_t time) override;
   std::uint64_t time() const override { return cursor_ ? cursor_->time() : 0; }
@@ -30,12 +27,11 @@ class FitPlanner final : public Planner {
                                           std::uint64_t num_samples) const override;
 
  private:
-  bool at_end() const { return time() >= options_.limit; }
+  bool at_end() const { return time() >= limit_; }
   void take(const Request& request, Plan& plan);
 
   std::shared_ptr<const Timeline> timeline_;
-  FitOptions options_;
-  Sharing sharing_;
+  std::uint64_t limit_;
   std::unique_ptr<Cursor> cursor_;          // null before the first use
   std::vector<PlannedSequence> minibatch_;  // the global one; kept for its memory
 };

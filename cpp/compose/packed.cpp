@@ -18,16 +18,16 @@ std::uint64_t share_rows(std::uint64_t global_rows, const Request& request) {
 
 }  // namespace
 
-PackedPlanner::PackedPlanner(std::shared_ptr<const Timeline> timeline,
-                             const PackedOptions& options)
-    : timeline_(std::move(timeline)), options_(options) {
-  check(options.packing);
+PackedPlanner::PackedPlanner(std::shared_ptr<const Timeline> timeline, const Packing& packing,
+                             std::uint64_t limit)
+    : timeline_(std::move(timeline)), packing_(packing), limit_(limit) {
+  check(packing);
 }
 
 // Of the global minibatch, at most.
 std::uint64_t PackedPlanner::num_rows(const Request& request) const {
   if (request.num_samples == Request::kToSweepEnd) return Request::kToSweepEnd;
-  return std::max<std::uint64_t>(1, request.num_samples / options_.packing.row_length);
+  return std::max<std::uint64_t>(1, request.num_samples / packing_.row_length);
 }
 
 std::uint32_t PackedPlanner::whole_size(const Piece& piece) const {
@@ -59,7 +59,7 @@ Plan PackedPlanner::next(const Request& request) {
   if (!cursor_) seek(0);
   Plan plan;
   plan.nominal_time = time();
-  plan.row_length = options_.packing.row_length;
+  plan.row_length = packing_.row_length;
   cursor_->open_blocks(plan.blocks);
   while (plan.global_rows < wanted && !at_end()) {
     if (share_rows(plan.global_rows + 1, request) > kMaxCells / plan.row_length) {
@@ -86,15 +86,15 @@ Plan PackedPlanner::next(const Request& request) {
 
 std::uint64_t PackedPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
                                   std::uint64_t /*num_samples*/) const {
-  PackedSweep rows(*timeline_, options_.packing, sweep);
+  PackedSweep rows(*timeline_, packing_, sweep);
   return checked_add(checked_mul(sweep, timeline_->num_samples()), rows.find(sequence));
 }
 
 std::vector<std::uint64_t> PackedPlanner::sequences_in(std::uint64_t start, std::uint64_t stop,
                                                        std::uint64_t /*num_samples*/) const {
-  PackedPlanner planner(timeline_, options_);
+  PackedPlanner planner(timeline_, packing_, limit_);
   // The row that holds `start` begins at most a row before it.
-  planner.seek(start - std::min<std::uint64_t>(start, options_.packing.row_length));
+  planner.seek(start - std::min<std::uint64_t>(start, packing_.row_length));
   return plan_sequences_in(planner, start, stop, 1);
 }
 

@@ -5,27 +5,22 @@
 #include "compose/row_cursor.hpp"
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 
 namespace sweephand {
-
-struct PackedOptions {
-  Packing packing;
-  std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();  // rows that start at or
-                                                                    // after it are left out
-};
 
 // A minibatch of m samples is the next max(1, m div row_length) rows, fewer at the end of data;
 // row j goes to worker j mod K. Every worker has the same number of rows: where K does not
 // divide it, the last rows of some shares are empty.
 class PackedPlanner final : public Planner {
  public:
-  // Throws std::invalid_argument for a row length outside [1, 2^31] or a look-ahead of 0.
-  PackedPlanner(std::shared_ptr<const Timeline> timeline, const PackedOptions& options);
+  // Rows that start at or after `limit` are left out. Throws std::invalid_argument for a row
+  // length outside [1, 2^31] or a look-ahead of 0.
+  PackedPlanner(std::shared_ptr<const Timeline> timeline, const Packing& packing,
+                std::uint64_t limit = kNoLimit);
 
   void seek(std::uint64_t time) override {
-    cursor_ = std::make_unique<RowCursor>(timeline_, options_.packing, time);
+    cursor_ = std::make_unique<RowCursor>(timeline_, packing_, time);
   }
   std::uint64_t time() const override { return cursor_ ? cursor_->time() : 0; }
   Plan next(const Request& request) override;
@@ -35,13 +30,14 @@ class PackedPlanner final : public Planner {
                                           std::uint64_t num_samples) const override;
 
  private:
-  bool at_end() const { return time() >= options_.limit; }
+  bool at_end() const { return time() >= limit_; }
   std::uint64_t num_rows(const Request& request) const;
   std::uint32_t whole_size(const Piece& piece) const;
   void add_row(const Request& request, Plan& plan) const;
 
   std::shared_ptr<const Timeline> timeline_;
-  PackedOptions options_;
+  Packing packing_;
+  std::uint64_t limit_;
   std::unique_ptr<RowCursor> cursor_;  // absent before the first use
 };
 

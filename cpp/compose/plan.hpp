@@ -20,6 +20,7 @@ struct Request {
   std::uint32_t rank = 0;
   std::uint32_t num_skipped = 0;  // minibatches that are left out after the one that is wanted
   bool crosses_sweeps = true;     // else none reaches over the end of a sweep
+  bool balances_samples = false;  // shares of whole sequences are evened by samples
 
   bool operator==(const Request&) const = default;
 };

@@ -4,9 +4,13 @@
 #include "compose/plan.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace sweephand {
+
+// Where a timeline without an end ends.
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
 // One layout's way of composing minibatches. A place is one integer: seek(t) and next() again
 // and again give the same as planning from 0 with the same requests.

@@ -22,8 +22,10 @@ Taken = tuple[int, list[list[Piece]], int]  # time, rows, sweeps ended
 
 def planner(
     corpus: ModelCorpus, settings: ModelSettings, length: int, limit: int = NO_LIMIT
-) -> _core.compose.BpttPlanner:
-    return _core.compose.BpttPlanner(core_timeline(corpus, settings), length, limit)
+) -> _core.compose.Planner:
+    return _core.compose.Planner(
+        core_timeline(corpus, settings), _core.compose.Truncation(length), limit
+    )
 
 
 def rows_of(plan: _core.compose.Plan) -> list[list[Piece]]:
@@ -39,7 +41,7 @@ def rows_of(plan: _core.compose.Plan) -> list[list[Piece]]:
     return rows
 
 
-def core_minibatches(core: _core.compose.BpttPlanner, requests: list[int]) -> Iterator[Taken]:
+def core_minibatches(core: _core.compose.Planner, requests: list[int]) -> Iterator[Taken]:
     for request in requests:
         plan = core.next(core_request(request))
         if plan.end_of_data:
@@ -209,7 +211,7 @@ def test_a_sweep_of_two_parts_is_covered_and_resumed() -> None:
         _core.index.StoredSizes(sizes),
     )
     timeline = _core.order.Timeline(corpus, _core.order.OrderSettings(3, 48, 0, 0, True))
-    core = _core.compose.BpttPlanner(timeline, 500, NO_LIMIT)
+    core = _core.compose.Planner(timeline, _core.compose.Truncation(500), NO_LIMIT)
     request = core_request(500 * 256, 256, 0)  # one row is looked at
     plans = []
     while not plans or not plans[-1].sweeps_ended:
@@ -223,7 +225,7 @@ def test_a_sweep_of_two_parts_is_covered_and_resumed() -> None:
     gaps = [500 * 256 - plan.num_samples for plan in plans]
     assert sum(gap > 0 for gap in gaps) <= 4
     middle = plans[len(plans) * 3 // 4]
-    again = _core.compose.BpttPlanner(timeline, 500, NO_LIMIT)
+    again = _core.compose.Planner(timeline, _core.compose.Truncation(500), NO_LIMIT)
     again.resume(middle.next)
     assert rows_of(again.next(request)) == rows_of(plans[len(plans) * 3 // 4 + 1])
 

@@ -25,18 +25,18 @@ def planner(
     boundaries: list[int],
     limit: int = NO_LIMIT,
     num_sequences: int = 0,
-) -> _core.compose.BucketedPlanner:
+) -> _core.compose.Planner:
     timeline = core_timeline(corpus, settings)
-    return _core.compose.BucketedPlanner(timeline, boundaries, num_sequences, limit)
+    return _core.compose.Planner(
+        timeline, _core.compose.Bucketing(boundaries, num_sequences), limit
+    )
 
 
 def taken(plan: _core.compose.Plan) -> Taken:
     return plan.nominal_time, plan.row_length, plan.sequences().tolist(), plan.sweeps_ended
 
 
-def core_minibatches(
-    core: _core.compose.BucketedPlanner, requests: list[int]
-) -> Iterator[Taken]:
+def core_minibatches(core: _core.compose.Planner, requests: list[int]) -> Iterator[Taken]:
     for request in requests:
         plan = core.next(core_request(request))
         if plan.end_of_data:

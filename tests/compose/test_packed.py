@@ -26,9 +26,9 @@ def planner(
     length: int,
     look_ahead: int = 64,
     limit: int = NO_LIMIT,
-) -> _core.compose.PackedPlanner:
-    return _core.compose.PackedPlanner(
-        core_timeline(corpus, settings), length, look_ahead, True, limit
+) -> _core.compose.Planner:
+    return _core.compose.Planner(
+        core_timeline(corpus, settings), _core.compose.Packing(length, look_ahead, True), limit
     )
 
 
@@ -44,7 +44,7 @@ def rows_of(plan: _core.compose.Plan) -> list[tuple[Piece, ...]]:
     return [tuple(row) for row in rows]
 
 
-def next_rows(core: _core.compose.PackedPlanner, size: int) -> list[tuple[Piece, ...]]:
+def next_rows(core: _core.compose.Planner, size: int) -> list[tuple[Piece, ...]]:
     return rows_of(core.next(core_request(size)))
 
 
@@ -243,8 +243,8 @@ def test_long_lanes_are_cut_into_packs_that_the_model_knows(
 
 def test_sequences_longer_than_a_row_are_refused_or_split() -> None:
     corpus, settings = ModelCorpus.of([[3, 25, 4]]), ModelSettings(num_lanes=1, randomize=False)
-    refusing = _core.compose.PackedPlanner(
-        core_timeline(corpus, settings), 10, 64, False, NO_LIMIT
+    refusing = _core.compose.Planner(
+        core_timeline(corpus, settings), _core.compose.Packing(10, 64, False), NO_LIMIT
     )
     with pytest.raises(ValueError, match="sequence 1 has 25 samples, more than a row of 10"):
         refusing.next(core_request(10))
@@ -302,7 +302,7 @@ def test_many_lanes_fill_rows_nearly_as_well_as_one(num_lanes: int, fill: float)
         _core.index.StoredSizes(sizes),
     )
     timeline = _core.order.Timeline(corpus, _core.order.OrderSettings(0, num_lanes, 0, 0, True))
-    core = _core.compose.PackedPlanner(timeline, 2048, 64, False, NO_LIMIT)
+    core = _core.compose.Planner(timeline, _core.compose.Packing(2048, 64, False), NO_LIMIT)
     rows, sequences, counts = 0, 0, []
     while not (plan := core.next(core_request(2048 * 256, 256, 0))).sweeps_ended:
         rows += plan.global_rows

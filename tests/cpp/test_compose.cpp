@@ -96,16 +96,13 @@ using Planners = std::vector<std::unique_ptr<Planner>>;
 
 Planners planners_of(const std::shared_ptr<const Timeline>& timeline) {
   Planners planners;
-  planners.push_back(std::make_unique<FitPlanner>(timeline, FitOptions{}));
+  planners.push_back(std::make_unique<FitPlanner>(timeline, Fitting{}));
   planners.push_back(
-      std::make_unique<FitPlanner>(timeline, FitOptions{.balance_samples = true}));
-  planners.push_back(std::make_unique<PackedPlanner>(
-      timeline, PackedOptions{.packing = {.row_length = 4, .split_long = true}}));
+      std::make_unique<PackedPlanner>(timeline, Packing{.row_length = 4, .split_long = true}));
+  planners.push_back(std::make_unique<PackedPlanner>(timeline, Packing{.row_length = 16}));
   planners.push_back(
-      std::make_unique<PackedPlanner>(timeline, PackedOptions{.packing = {.row_length = 16}}));
-  planners.push_back(std::make_unique<BucketedPlanner>(
-      timeline, BucketedOptions{.bucketing = {.boundaries = {3, 6, 9, 50}}}));
-  planners.push_back(std::make_unique<BpttPlanner>(timeline, BpttOptions{.length = 5}));
+      std::make_unique<BucketedPlanner>(timeline, Bucketing{.boundaries = {3, 6, 9, 50}}));
+  planners.push_back(std::make_unique<BpttPlanner>(timeline, Truncation{.length = 5}));
   return planners;
 }
 
@@ -126,7 +123,8 @@ int use(Planner& planner) {
   });
   attempt([&] { planner.seek(77); });
   attempt([&] {
-    for (int i = 0; i < 50; ++i) planner.next({.num_samples = 40});
+    for (int i = 0; i < 50; ++i)
+      planner.next({.num_samples = 40, .num_workers = 2, .balances_samples = i % 2 == 0});
   });
   for (const std::uint64_t sequence : {std::uint64_t{0}, kSequences / 2, kSequences - 1}) {
     attempt([&] { planner.find(sequence, 1, 13); });
@@ -237,7 +235,7 @@ void a_sequence_of_too_many_pieces_is_refused_before_they_are_made() {
       std::make_shared<CommonSize>(kMost)};
   PackedPlanner planner(
       std::make_shared<const Timeline>(std::make_shared<const Corpus>(corpus), OrderSettings{}),
-      PackedOptions{.packing = {.row_length = 1, .split_long = true}});
+      Packing{.row_length = 1, .split_long = true});
   CHECK_THROWS(std::invalid_argument, planner.next({.num_samples = 10}));
 }
 

@@ -109,7 +109,7 @@ std::unique_ptr<Engine> make_engine(const Options& options,
   std::vector<Member> members{std::move(member)};
   std::vector<StreamSpec> streams{std::move(stream)};
   return std::make_unique<Engine>(
-      std::make_unique<FitPlanner>(timeline, FitOptions{.limit = options.limit}),
+      std::make_unique<FitPlanner>(timeline, Fitting{}, options.limit),
       std::make_shared<Assembler>(std::move(members), std::move(streams), AssembleOptions{},
                                   true, [](const DataError& error) { throw DataError(error); }),
       EngineOptions{.num_threads = options.num_threads, .prefetch = options.prefetch});

@@ -5,7 +5,7 @@ import numpy.typing
 import sweephand._core.index
 import sweephand._core.order
 import typing
-__all__: list[str] = ['BpttPlanner', 'BucketedPlanner', 'FitPlanner', 'PackedPlanner', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'SizeCount', 'best_boundaries', 'count_sizes', 'pack_in_order', 'pack_longest_first', 'padded_cells']
+__all__: list[str] = ['Bucketing', 'Fitting', 'Packing', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'SizeCount', 'Truncation', 'best_boundaries', 'count_sizes', 'pack_in_order', 'pack_longest_first', 'padded_cells']
 class Rows:
     @property
     def ends(self) -> numpy.typing.NDArray[numpy.uint32]:
@@ -23,7 +23,7 @@ class SizeCount:
     def size(self) -> int:
         ...
 class Request:
-    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex, num_skipped: typing.SupportsInt | typing.SupportsIndex, crosses_sweeps: bool) -> None:
+    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex, num_skipped: typing.SupportsInt | typing.SupportsIndex, crosses_sweeps: bool, balances_samples: bool) -> None:
         ...
 class Position:
     def __init__(self, time: typing.SupportsInt | typing.SupportsIndex, progress: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None:
@@ -75,6 +75,18 @@ class Plan:
     def sweeps_ended(self) -> int:
         ...
 class Planner:
+    @typing.overload
+    def __init__(self, timeline: sweephand._core.order.Timeline, choices: Fitting, limit: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @typing.overload
+    def __init__(self, timeline: sweephand._core.order.Timeline, choices: Packing, limit: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @typing.overload
+    def __init__(self, timeline: sweephand._core.order.Timeline, choices: Bucketing, limit: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @typing.overload
+    def __init__(self, timeline: sweephand._core.order.Timeline, choices: Truncation, limit: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
     def find(self, sequence: typing.SupportsInt | typing.SupportsIndex, sweep: typing.SupportsInt | typing.SupportsIndex, num_samples: typing.SupportsInt | typing.SupportsIndex) -> int:
         ...
     def next(self, request: Request) -> Plan:
@@ -88,17 +100,17 @@ class Planner:
     @property
     def time(self) -> int:
         ...
-class FitPlanner(Planner):
-    def __init__(self, timeline: sweephand._core.order.Timeline, limit: typing.SupportsInt | typing.SupportsIndex, cross_sweeps: bool, balance_samples: bool) -> None:
+class Fitting:
+    def __init__(self) -> None:
         ...
-class PackedPlanner(Planner):
-    def __init__(self, timeline: sweephand._core.order.Timeline, row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex, split_long: bool, limit: typing.SupportsInt | typing.SupportsIndex) -> None:
+class Packing:
+    def __init__(self, row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex, split_long: bool) -> None:
         ...
-class BucketedPlanner(Planner):
-    def __init__(self, timeline: sweephand._core.order.Timeline, boundaries: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], num_sequences: typing.SupportsInt | typing.SupportsIndex, limit: typing.SupportsInt | typing.SupportsIndex) -> None:
+class Bucketing:
+    def __init__(self, boundaries: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], num_sequences: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
-class BpttPlanner(Planner):
-    def __init__(self, timeline: sweephand._core.order.Timeline, length: typing.SupportsInt | typing.SupportsIndex, limit: typing.SupportsInt | typing.SupportsIndex) -> None:
+class Truncation:
+    def __init__(self, length: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 def best_boundaries(sizes: collections.abc.Sequence[SizeCount], num_buckets: typing.SupportsInt | typing.SupportsIndex) -> list[int]:
     ...

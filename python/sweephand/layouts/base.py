@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,15 +40,30 @@ class LengthLimit:
 class Layout:
     """How a minibatch is composed and laid out."""
 
+    # How minibatches lie in memory, and whether rows come with segment and position ids.
+    form: ClassVar[_core.engine.Form] = _core.engine.Form.RAGGED
+    has_segments: ClassVar[bool] = False
+    # A piece that does not end with its row goes on in the same row of the next minibatch.
+    rows_go_on: ClassVar[bool] = False
     # Which sequences a worker gets follows from lanes, so that there are at most that many.
-    shares_by_lanes: ClassVar[bool] = True
-    # Sequences, or pieces of them, lie in rows of a fixed length.
-    has_rows: ClassVar[bool] = False
+    shares_by_lanes: ClassVar[bool] = False
     # When a sequence comes depends on the minibatch sizes that are asked for.
     depends_on_size: ClassVar[bool] = False
 
-    # Bytes of masks and marks for every cell of a stream.
-    mark_bytes: ClassVar[int] = 0
+    @property
+    def has_rows(self) -> bool:
+        """Whether sequences, or pieces of them, lie in rows of a fixed length."""
+        return self.form is _core.engine.Form.ROWS
+
+    @property
+    def mark_bytes(self) -> int:
+        """Bytes of masks and marks for every cell of a stream."""
+        return (self.form is not _core.engine.Form.RAGGED) + 8 * self.has_segments
+
+    @property
+    def cu_seqlens_capacity(self) -> int | None:
+        """Sequences of a share that boundaries always have entries for."""
+        return None
 
     def describe(self) -> str:
         """Return the layout and its parameters, for fingerprints."""
@@ -84,30 +99,15 @@ class Layout:
         """Return the layout with everything decided that follows from the lengths."""
         return self
 
+    @property
     def assemble_options(self) -> _core.engine.AssembleOptions:
-        """Return how minibatches lie in memory."""
-        return _core.engine.AssembleOptions(_core.engine.Form.RAGGED, False, 1, False)
+        """How minibatches lie in memory."""
+        return _core.engine.AssembleOptions(self.form, False, 1, self.has_segments)
 
-    def make_planner(
-        self,
-        timeline: _core.order.Timeline,
-        limit: int,
-        *,
-        crosses_sweeps: bool = True,
-        balance_samples: bool = False,
-    ) -> _core.compose.Planner:
-        """Return what says which sequences make up each minibatch.
-
-        Parameters
-        ----------
-        timeline : core object
-            The order.
-        limit : int
-            End of the timeline, in samples.
-        crosses_sweeps, balance_samples : bool
-            Of layouts whose minibatches are as many whole sequences as fit.
-        """
-        return _core.compose.FitPlanner(timeline, limit, crosses_sweeps, balance_samples)
+    @property
+    def planner_choices(self) -> Any:
+        """What the core's planner of this layout is made by."""
+        raise NotImplementedError
 
     def num_cells(self, minibatch_size_in_samples: int) -> int:
         """Return how many cells a minibatch of a size has at most, as far as that is known."""

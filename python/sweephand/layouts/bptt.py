@@ -29,28 +29,17 @@ class TruncatedBPTT(Layout):
 
     length: int
 
-    shares_by_lanes: ClassVar[bool] = False
-    has_rows: ClassVar[bool] = True
-    mark_bytes: ClassVar[int] = 1
+    form: ClassVar[_core.engine.Form] = _core.engine.Form.ROWS
+    rows_go_on: ClassVar[bool] = True
     depends_on_size: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_int("length", self.length, 1, 2**31)
 
-    def assemble_options(self) -> _core.engine.AssembleOptions:
-        """Return how minibatches lie in memory."""
-        return _core.engine.AssembleOptions(_core.engine.Form.ROWS, False, 1, False)
-
-    def make_planner(
-        self,
-        timeline: _core.order.Timeline,
-        limit: int,
-        *,
-        crosses_sweeps: bool = True,
-        balance_samples: bool = False,
-    ) -> _core.compose.Planner:
-        """Return what says which sequences make up each minibatch."""
-        return _core.compose.BpttPlanner(timeline, self.length, limit)
+    @property
+    def planner_choices(self) -> _core.compose.Truncation:
+        """How long the rows of a minibatch are."""
+        return _core.compose.Truncation(self.length)
 
     def num_cells(self, minibatch_size_in_samples: int) -> int:
         """Return how many cells a minibatch of a size has at most."""

@@ -49,8 +49,7 @@ class Bucketed(GapLayout):
     side: Literal["right", "left"] = "right"
     num_sequences: int | None = None
 
-    shares_by_lanes: ClassVar[bool] = False
-    mark_bytes: ClassVar[int] = 1
+    form: ClassVar[_core.engine.Form] = _core.engine.Form.PADDED
     depends_on_size: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -122,24 +121,16 @@ class Bucketed(GapLayout):
         )
         return replace(self, boundaries=boundaries, num_buckets=None)
 
+    @property
     def assemble_options(self) -> _core.engine.AssembleOptions:
-        """Return how minibatches lie in memory."""
-        return _core.engine.AssembleOptions(
-            _core.engine.Form.PADDED, self.side == "left", 1, False
-        )
+        """How minibatches lie in memory."""
+        return _core.engine.AssembleOptions(self.form, self.side == "left", 1, False)
 
-    def make_planner(
-        self,
-        timeline: _core.order.Timeline,
-        limit: int,
-        *,
-        crosses_sweeps: bool = True,
-        balance_samples: bool = False,
-    ) -> _core.compose.Planner:
-        """Return what says which sequences make up each minibatch."""
-        return _core.compose.BucketedPlanner(
-            timeline, list(map(int, self.boundaries)), self.num_sequences or 0, limit
-        )
+    @property
+    def planner_choices(self) -> _core.compose.Bucketing:
+        """Which buckets there are, and how many sequences of one make a minibatch."""
+        boundaries = [int(boundary) for boundary in self.boundaries]
+        return _core.compose.Bucketing(boundaries, self.num_sequences or 0)
 
     def num_cells(self, minibatch_size_in_samples: int) -> int:
         """Return how many cells a minibatch of a size has at most."""

@@ -39,16 +39,14 @@ class Packed(GapLayout):
         Sequences of a share that `MinibatchData.cu_seqlens` always has entries for.
     """
 
-    mark_bytes: ClassVar[int] = 9  # mask, segment ids, position ids
-
     row_length: int
     split_long: LongPolicy = "error"
     pad_value: PadValue = 0
     look_ahead: int = 64
     cu_seqlens_capacity: int | None = None
 
-    shares_by_lanes: ClassVar[bool] = False
-    has_rows: ClassVar[bool] = True
+    form: ClassVar[_core.engine.Form] = _core.engine.Form.ROWS
+    has_segments: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,23 +69,11 @@ class Packed(GapLayout):
             "take longer rows, or split_long='split' or 'drop'",
         )
 
-    def assemble_options(self) -> _core.engine.AssembleOptions:
-        """Return how minibatches lie in memory."""
-        return _core.engine.AssembleOptions(_core.engine.Form.ROWS, False, 1, True)
-
-    def make_planner(
-        self,
-        timeline: _core.order.Timeline,
-        limit: int,
-        *,
-        crosses_sweeps: bool = True,
-        balance_samples: bool = False,
-    ) -> _core.compose.Planner:
-        """Return what says which sequences make up each minibatch."""
+    @property
+    def planner_choices(self) -> _core.compose.Packing:
+        """How sequences are packed into rows."""
         splits = self.split_long == "split"
-        return _core.compose.PackedPlanner(
-            timeline, self.row_length, self.look_ahead, splits, limit
-        )
+        return _core.compose.Packing(self.row_length, self.look_ahead, splits)
 
     def num_cells(self, minibatch_size_in_samples: int) -> int:
         """Return how many cells a minibatch of a size has at most."""

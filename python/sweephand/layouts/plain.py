@@ -15,18 +15,29 @@ from sweephand.layouts.base import Layout
 from sweephand.layouts.padding import GapLayout, PadValue, check_side
 
 
+class WholeSequences(Layout):
+    """As many whole sequences as fit."""
+
+    shares_by_lanes: ClassVar[bool] = True
+
+    @property
+    def planner_choices(self) -> _core.compose.Fitting:
+        """Nothing: there is one way to fill a minibatch in order."""
+        return _core.compose.Fitting()
+
+
 @dataclass(frozen=True)
-class Ragged(Layout):
+class Ragged(WholeSequences):
     """Sequences one behind the other: values and offsets, no padding. The default."""
 
 
 @dataclass(frozen=True)
-class Frames(Layout):
+class Frames(WholeSequences):
     """Every sample is its own sequence. Streams must have equal lengths."""
 
 
 @dataclass(frozen=True)
-class Padded(GapLayout):
+class Padded(WholeSequences, GapLayout):
     """A row per sequence, as wide as the minibatch's longest, with a mask.
 
     Parameters
@@ -39,7 +50,7 @@ class Padded(GapLayout):
         Widths are rounded up to a multiple of it.
     """
 
-    mark_bytes: ClassVar[int] = 1
+    form: ClassVar[_core.engine.Form] = _core.engine.Form.PADDED
 
     pad_value: PadValue = 0
     side: Literal["right", "left"] = "right"
@@ -50,12 +61,11 @@ class Padded(GapLayout):
         check_side(self.side)
         check_int("multiple_of", self.multiple_of, 1, 2**31)
 
+    @property
     def assemble_options(self) -> _core.engine.AssembleOptions:
-        """Return how minibatches lie in memory."""
+        """How minibatches lie in memory."""
         left = self.side == "left"
-        return _core.engine.AssembleOptions(
-            _core.engine.Form.PADDED, left, self.multiple_of, False
-        )
+        return _core.engine.AssembleOptions(self.form, left, self.multiple_of, False)
 
     def padding_growth(self, some_sizes: Callable[[], NDArray[np.uint32]]) -> float:
         """Return about how many cells a sample takes, judging by some sequences' sizes."""

@@ -144,7 +144,7 @@ def make_engine(
             for member, reader in enumerate(corpus.readers)
             for column, info in enumerate(reader.streams)
         ],
-        layout.assemble_options(),
+        layout.assemble_options,
         settings.threads > 0,
         ledger.report_by(corpus.ids),
     )

@@ -67,7 +67,14 @@ class Requests:
             check_int("minibatch_size_in_samples", size, 1, 2**63)
         self._check_memory(size)
         samples = 2**64 - 1 if size == FULL_DATA_SWEEP else size
-        return _core.compose.Request(samples, workers, rank, num_skipped, crosses_sweeps)
+        return _core.compose.Request(
+            samples,
+            workers,
+            rank,
+            num_skipped,
+            crosses_sweeps=crosses_sweeps and self._settings.crosses_sweeps,
+            balances_samples=self._settings.balance == "samples",
+        )
 
     def last_size(self) -> int:
         """Return the size that was asked for last; 1 where it does not matter."""

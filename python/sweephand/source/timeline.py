@@ -57,11 +57,8 @@ class Timeline:
 
     def make_planner(self) -> _core.compose.Planner:
         """Return what says which sequences make up each minibatch, standing at the start."""
-        return self._layout.make_planner(
-            self._order,
-            min(self.limit, END_OF_TIME),
-            crosses_sweeps=self._settings.crosses_sweeps,
-            balance_samples=self._settings.balance == "samples",
+        return _core.compose.Planner(
+            self._order, self._layout.planner_choices, min(self.limit, END_OF_TIME)
         )
 
     def sequence_ids(self, start: int, stop: int, minibatch_size: int) -> list[str]:

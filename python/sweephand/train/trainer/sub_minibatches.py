@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from sweephand.layouts import TruncatedBPTT
 from sweephand.minibatch.minibatch import Minibatch
 
 
@@ -40,7 +39,7 @@ def split(
         raise TypeError(
             f"only minibatches of a source can be cut, this is a {type(minibatch).__name__}"
         )
-    if isinstance(minibatch._layout, TruncatedBPTT):
+    if minibatch._layout.rows_go_on:
         raise TypeError(f"minibatches of the layout {minibatch._layout} cannot be cut")
     count = minibatch._num_rows
     filled = max(1, min(count, num_parts))
