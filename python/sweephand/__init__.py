@@ -31,8 +31,8 @@ from sweephand.layouts import (
     Ragged,
     TruncatedBPTT,
 )
-from sweephand.minibatch.data import MinibatchData
 from sweephand.minibatch.minibatch import Minibatch
+from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.open_path import open
 from sweephand.source.from_data import MinibatchSourceFromData
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT

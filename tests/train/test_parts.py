@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-from sweephand.minibatch.data import MinibatchData
+from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.train.trainer.sub_minibatches import split
 
 LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]

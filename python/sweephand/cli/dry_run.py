@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.minibatch.planned import PlannedMinibatch
+from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal.screen import Screen
 

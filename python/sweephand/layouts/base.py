@@ -1,4 +1,4 @@
-"""What every layout is: how minibatches are planned, and how they lie in memory."""
+"""What a layout decides: how minibatches are composed, and how they lie in memory."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Layout:
 
     @property
     def length_limit(self) -> LengthLimit | None:
-        """How long sequences may be; None: as long as they like."""
+        """The longest sequence that the layout holds; None if it holds any."""
         return None
 
     def settle(self, corpus: _core.index.Corpus) -> Self:

@@ -1,4 +1,4 @@
-"""Rows in which sequences go on from minibatch to minibatch."""
+"""Rows whose sequences continue from one minibatch to the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Minibatches of sequences of about the same length."""
+"""Minibatches of sequences that have about the same length."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Bucketed(GapLayout):
 
     @property
     def length_limit(self) -> LengthLimit | None:
-        """How long sequences may be; None before boundaries are chosen."""
+        """The longest sequence that fits a bucket; None before boundaries are chosen."""
         if self.boundaries == "auto":
             return None
         return LengthLimit(

@@ -61,7 +61,7 @@ class Packed(GapLayout):
 
     @property
     def length_limit(self) -> LengthLimit:
-        """How long sequences may be."""
+        """The longest sequence that fits a row."""
         return LengthLimit(
             self.row_length,
             f"a row of {self.row_length}",

@@ -1,4 +1,4 @@
-"""Layouts of whole sequences: as many as fit, in the order of the timeline."""
+"""Layouts that take as many whole sequences as fit, in the order of the timeline."""
 
 from __future__ import annotations
 

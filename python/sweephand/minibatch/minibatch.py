@@ -1,4 +1,4 @@
-"""Minibatches: what a source delivers."""
+"""The minibatches that a source delivers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from sweephand import _core
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.layouts import Bucketed, Layout
-from sweephand.minibatch.data import MinibatchData, pieces_of, segments_of
+from sweephand.minibatch.minibatch_data import MinibatchData
+from sweephand.minibatch.pieces import Pieces, segments_of
 from sweephand.minibatch.share import Share
 
 LABELS = "labels"
@@ -159,12 +160,12 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             Row after row the column of each piece, or, for one that continues a sequence, minus
             the samples delivered before; in `TruncatedBPTT` that one stands at column 0.
         """
-        return pieces_of(self._batch, self._layout).starts()
+        return Pieces(self._batch, self._layout).starts()
 
     @property
     def row_costs(self) -> NDArray[np.int64]:
         """What attention costs in each row, the sum of squared lengths: int64, (rows,)."""
-        return pieces_of(self._batch, self._layout).costs()
+        return Pieces(self._batch, self._layout).costs()
 
 
 class _TheirIds(SequenceIds):

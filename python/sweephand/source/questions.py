@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.streams import StreamInfo, Streams, name_of
 from sweephand.layouts import Layout
-from sweephand.minibatch.planned import PlannedMinibatch
+from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.source.delivery import Delivery
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.memory import MemoryNeed

@@ -8,7 +8,7 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.corpus import Corpus
 from sweephand.layouts import Layout
-from sweephand.minibatch.planned import PlannedMinibatch
+from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.source.limits import END_OF_TIME, MAX_TIME
 from sweephand.source.requests import Requests, SizeSchedule, size_at
 from sweephand.source.settings import Settings

@@ -1,1 +1,1 @@
-"""Minibatches as tensors, and what attention needs to know of them."""
+"""Minibatches as tensors, and their attention masks."""

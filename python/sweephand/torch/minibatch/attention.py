@@ -1,4 +1,4 @@
-"""What attention needs to know of packed rows: which cells belong together."""
+"""Attention masks of packed rows: which cell may look at which."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from sweephand.checks import check_int
-from sweephand.minibatch.data import MinibatchData
 from sweephand.minibatch.minibatch import Minibatch
+from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.torch.minibatch.tensors import to_tensor
 
 if TYPE_CHECKING:

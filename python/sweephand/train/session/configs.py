@@ -9,7 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 from sweephand.checks import check_flag, check_function, check_int
 from sweephand.errors import ArgumentTypeError
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.minibatch.planned import PlannedMinibatch
+from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.train.arguments import check_path, check_source
 from sweephand.train.session.frequency import Frequency, FrequencySpec
 

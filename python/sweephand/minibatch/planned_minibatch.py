@@ -1,4 +1,4 @@
-"""What a minibatch will hold: numbers only, nothing read."""
+"""What a minibatch will hold, known before anything is read."""
 
 from __future__ import annotations
 

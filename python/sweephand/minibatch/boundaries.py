@@ -1,0 +1,168 @@
+"""Where the sequences of a stream begin and end, in `values` and in dense arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from sweephand import _core
+from sweephand.corpus.streams import StreamInfo
+from sweephand.layouts import Layout
+from sweephand.minibatch.lazy import lazy
+from sweephand.minibatch.mask import GAP, mask_of_rows
+from sweephand.minibatch.pieces import Pieces, repeat_last, segments_of
+
+
+class Boundaries:
+    """Where the sequences of one stream of a minibatch lie."""
+
+    def __init__(
+        self,
+        info: StreamInfo,
+        batch: _core.engine.Batch,
+        number: int,
+        layout: Layout,
+        device: object = None,
+    ) -> None:
+        self.info = info
+        self._batch = batch
+        self._number = number
+        self._stream = batch.stream(number)
+        self._layout = layout
+        self._device = device
+        self._minibatch_parts: Any = None  # of the minibatch that hands it out
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences in this worker's share."""
+        return self._batch.share_size
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of this stream in this worker's share."""
+        return self._stream.num_samples
+
+    @property
+    def end_of_sweep(self) -> bool:
+        """Whether the global minibatch holds the last sequence of a sweep."""
+        return self._batch.sweeps_ended > 0
+
+    @property
+    def max_seqlen(self) -> int:
+        """Samples of the longest sequence; 0 in an empty share."""
+        return self._stream.longest
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(sequences, longest sequence, *sample shape)."""
+        return (self.num_sequences, self.max_seqlen, *self.info.shape)
+
+    @property
+    def dense_shape(self) -> tuple[int, ...]:
+        """The shape of `asarray`; nothing is made for it."""
+        if self._is_grid:
+            return (self._stream.rows, self._stream.width, *self.info.shape)
+        return (*self.mask.shape, *self.info.shape)
+
+    @lazy
+    def offsets(self) -> NDArray[np.int64]:
+        """Where sequences begin in `values`, and the end: int64, shape (sequences + 1,)."""
+        offsets: NDArray[np.int64] | None = self._stream.sample_offsets(self.num_sequences)
+        if offsets is None:  # one sample each
+            return np.arange(self.num_sequences + 1)
+        return offsets
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Samples of each sequence: int64, shape (sequences,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def cu_seqlens(self) -> NDArray[np.int32]:
+        """`offsets` as int32, as attention kernels want them.
+
+        Returns
+        -------
+        ndarray of int32, shape (sequences + 1,)
+            With ``Packed(cu_seqlens_capacity=n)`` always n + 1 entries: the last one repeats.
+
+        Raises
+        ------
+        OverflowError
+            If there are 2^31 samples or more.
+        ValueError
+            If there are more sequences than the layout's capacity.
+        """
+        if self.num_samples > np.iinfo(np.int32).max:
+            raise OverflowError(f"{self.num_samples} samples do not fit int32 offsets")
+        return repeat_last(self.offsets, self._layout.cu_seqlens_capacity)
+
+    @property
+    def row_cu_seqlens(self) -> NDArray[np.int32]:
+        """Boundaries of sequences inside each row of a layout of rows.
+
+        Returns
+        -------
+        ndarray of int32, shape (rows, most sequences of a row + 1)
+            From 0; the last boundary of a row repeats. With
+            ``Packed(cu_seqlens_capacity=n)`` always n + 1 columns.
+        """
+        return self._pieces.boundaries(self._layout.cu_seqlens_capacity)
+
+    @property
+    def dense_cu_seqlens(self) -> NDArray[np.int32]:
+        """Boundaries in ``asarray().reshape(-1)`` of a layout of rows, for static shapes.
+
+        The padding of a row is a sequence of its own, so that every cell belongs to one; as it
+        may be the longest, take the row length for the longest.
+
+        Returns
+        -------
+        ndarray of int32, shape (sequences + padded rows + 1,)
+            With ``Packed(cu_seqlens_capacity=n)`` always n + rows + 1 entries: the last one
+            repeats.
+        """
+        rows, width = self.dense_shape[:2]
+        boundaries = self._pieces.dense_boundaries(width)
+        return repeat_last(boundaries, self._layout.cu_seqlens_capacity, rows)
+
+    @property
+    def segment_ids(self) -> NDArray[np.int32]:
+        """Which sequence of its row every cell holds: `Minibatch.segment_ids`."""
+        return segments_of(self._batch.segment_ids(), self._layout)
+
+    @property
+    def position_ids(self) -> NDArray[np.int32]:
+        """Where in its sequence every cell is: `Minibatch.position_ids`."""
+        return segments_of(self._batch.position_ids(), self._layout)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Where pieces begin in a layout of rows: `Minibatch.starts`."""
+        return self._pieces.starts()
+
+    @lazy
+    def mask(self) -> NDArray[np.uint8]:
+        """Which cells of `asarray` hold data: uint8; 2 start of a sequence, 1 valid, 0 gap."""
+        if self._is_grid:
+            cells: NDArray[np.uint8] = self._stream.mask()
+            return cells
+        options = self._batch.options
+        width = -(-self.max_seqlen // options.multiple_of) * options.multiple_of
+        width = max(width, self._batch.row_length)  # a bucket's
+        return mask_of_rows(self.lengths, width, pad_left=options.pad_left)
+
+    def valid_mask(self, dtype: DTypeLike = np.bool_) -> NDArray[Any]:
+        """Return 1 in the cells of `asarray` that hold data and 0 in gaps, in any dtype."""
+        valid: NDArray[Any] = (self.mask != GAP).astype(dtype)
+        return valid
+
+    @lazy
+    def _pieces(self) -> Pieces:
+        return Pieces(self._batch, self._layout)
+
+    @property
+    def _is_grid(self) -> bool:
+        return self._stream.is_grid

@@ -1,0 +1,229 @@
+"""One stream of a minibatch: values, dense arrays, labels and tensors."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from sweephand.layouts import pad_element
+from sweephand.minibatch.boundaries import Boundaries
+from sweephand.minibatch.elements import byte_strings, dense_rows, sparse_matrix
+from sweephand.minibatch.labels import next_tokens, same_tokens
+from sweephand.minibatch.lazy import lazy
+from sweephand.minibatch.mask import GAP, fill_gaps, mask_of_values
+
+if TYPE_CHECKING:
+    import torch
+
+
+class MinibatchData(Boundaries):
+    """One stream of a minibatch. Its arrays own their data and stay valid and unchanged."""
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether samples come as indices and values."""
+        return self.info.is_sparse
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether the layout made one dense array of it: `asarray` then costs nothing."""
+        return self._is_grid
+
+    def labels(self, ignore_index: int = -100, shifted: bool = True) -> NDArray[np.int64]:
+        """Return what a model is to predict at every sample, never across a border.
+
+        Parameters
+        ----------
+        ignore_index : int
+            Where there is nothing to predict: in gaps, and at the last sample of every sequence
+            (the first one if not shifted, also of one that goes on from another row).
+        shifted : bool
+            The next sample of the same sequence; else the sample itself, for models that shift.
+
+        Returns
+        -------
+        ndarray of int64
+            In the shape of `asarray` if the layout made a dense array, else of `values`. If
+            shifted, a sequence that goes on in another row or minibatch is labelled across that
+            cut.
+
+        Raises
+        ------
+        TypeError
+            If samples are no integers.
+        """
+        if self.is_sparse or self.info.shape != () or self.info.dtype.kind not in "iu":
+            raise TypeError(
+                f"labels are made of integers, stream {self.info.name!r} has samples of "
+                f"{self.info.dtype}, shape {self.info.shape}"
+            )
+        tokens = self.asarray() if self._is_grid else self.values
+        beyond = self._beyond if shifted else None
+        return self._labels_of(tokens, beyond, ignore_index, shifted)
+
+    def loss_mask(self, shifted: bool = True) -> NDArray[np.bool_]:
+        """Return where `labels` are something to predict: bool, in the same shape."""
+        shape = self.mask.shape if self._is_grid else (self.num_samples,)
+        tokens = np.broadcast_to(np.uint8(1), shape)
+        beyond = np.ones(self.num_sequences, np.uint8)
+        return self._labels_of(tokens, beyond, 0, shifted).astype(np.bool_)
+
+    def _labels_of(
+        self, tokens: NDArray[Any], beyond: NDArray[Any] | None, ignore: int, shifted: bool
+    ) -> NDArray[np.int64]:
+        mask = self.mask if self._is_grid else mask_of_values(self.offsets)
+        cells = tokens.reshape(mask.shape)
+        pieces = self._pieces if self._layout.has_rows else None
+        if shifted:
+            labels = next_tokens(cells, mask, ignore, pieces, beyond)
+        else:
+            labels = same_tokens(cells, mask, ignore, pieces)
+        return labels.reshape(tokens.shape)
+
+    @property
+    def _beyond(self) -> NDArray[Any] | None:
+        """The samples behind pieces that go on, or None if none does."""
+        shape = (self.num_sequences, *self.info.shape)
+        beyond: NDArray[Any] | None = self._stream.beyond(self.info.dtype, shape)
+        return None if beyond is None else self._apply_transforms(beyond)
+
+    @lazy
+    def values(self) -> Any:
+        """All samples one behind the other.
+
+        Returns
+        -------
+        ndarray of `info.dtype`, shape (samples, *sample shape)
+            For a sparse stream a SciPy CSR matrix of shape (samples, dimension); for bytes an
+            array of ``bytes`` objects.
+        """
+        if self.is_sparse:
+            return self._apply_transforms(sparse_matrix(self._stream, self.info))
+        if self.info.is_bytes:
+            return self._apply_transforms(byte_strings(self._stream))
+        if self._is_grid:
+            return self._apply_transforms(self._grid[self._stream.mask() != GAP])
+        shape = (self.num_samples, *self.info.shape)
+        return self._apply_transforms(self._stream.values(self.info.dtype, shape))
+
+    @property
+    def data(self) -> Any:
+        """The same as `values`."""
+        return self.values
+
+    def as_sequences(self) -> list[Any]:
+        """Return an array (samples, *sample shape) per sequence, or a CSR matrix if sparse."""
+        values = self.values
+        return [values[begin:end] for begin, end in pairwise(self.offsets.tolist())]
+
+    def asarray(
+        self, pad_value: float | None = None, dtype: DTypeLike | None = None
+    ) -> NDArray[Any]:
+        """Return all sequences as one dense array.
+
+        Parameters
+        ----------
+        pad_value : number, optional
+            What fills the gaps; the layout's by default, which is 0 unless it says otherwise.
+        dtype : dtype-like, optional
+            Of the result; by default the stream's.
+
+        Returns
+        -------
+        ndarray, shape (sequences, width, *sample shape)
+            Width is that of the longest sequence, rounded up as the layout says, or the
+            bucket's. In a layout of rows (rows, row length, *sample shape).
+        """
+        dense = self._dense(pad_value)
+        return dense if dtype is None else dense.astype(dtype, copy=False)
+
+    def __array__(
+        self, dtype: DTypeLike | None = None, copy: bool | None = None
+    ) -> NDArray[Any]:
+        dense = self.asarray(dtype=dtype)
+        return dense.copy() if copy else dense
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._exported.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device, index = self._exported.__dlpack_device__()
+        return int(device), int(index)
+
+    def torch(self, device: object = None, non_blocking: bool = False) -> torch.Tensor:
+        """Return `values` (of a padded layout `asarray`) as a tensor, on a CPU without a copy.
+
+        Parameters
+        ----------
+        device : torch device or str, optional
+            Where it is wanted; by default the device that `next_minibatch` was given, or the
+            CPU. For a CUDA device the data go through pinned memory.
+        non_blocking : bool
+            Return before the copy to the device has ended; the pinned memory lives as long as
+            it must.
+        """
+        from sweephand.torch import to_tensor
+
+        return to_tensor(
+            self._exported, self._device if device is None else device, non_blocking
+        )
+
+    def __len__(self) -> int:
+        return self.num_sequences
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        batch = self._batch.with_streams([self._number])
+        return MinibatchData, (self.info, batch, self._number, self._layout, self._device)
+
+    def __repr__(self) -> str:
+        return f"MinibatchData({self.info.name!r}, {self.shape}, {self.info.dtype})"
+
+    @property
+    def _exported(self) -> NDArray[Any]:
+        if self.info.is_variable:
+            kind = "sparse" if self.is_sparse else "bytes"
+            raise TypeError(
+                f"stream {self.info.name!r} is {kind}; use asarray() or as_sequences()"
+            )
+        return self.asarray() if self._is_grid else self.values
+
+    @lazy
+    def _grid(self) -> NDArray[Any]:
+        shape = (self._stream.rows, self._stream.width, *self.info.shape)
+        grid: NDArray[Any] = self._stream.values(self.info.dtype, shape)
+        return grid
+
+    def _apply_transforms(self, values: Any) -> Any:
+        for transform in self.info.transforms:
+            count = values.shape[0]
+            values = transform(values)
+            if values.shape[0] != count:
+                raise ValueError(
+                    f"a transform of stream {self.info.name!r} must keep the number of "
+                    f"samples, it made {values.shape[0]} of {count}"
+                )
+        return values
+
+    def _dense(self, pad_value: float | None) -> NDArray[Any]:
+        by_layout = self._layout.pad_value_of(self.info.name)
+        if self._is_grid and not self.info.is_variable and not self.info.transforms:
+            if pad_value is None or pad_value == by_layout:
+                return self._grid
+            mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))
+            fill = pad_element(self.info.name, self.info.dtype, pad_value)
+            return np.where(mask != GAP, self._grid, fill)
+        values = self._dense_values()
+        if values.dtype == object:
+            return fill_gaps(values, self.mask, b"")
+        wanted = by_layout if pad_value is None else pad_value
+        return fill_gaps(values, self.mask, pad_element(self.info.name, values.dtype, wanted))
+
+    def _dense_values(self) -> NDArray[Any]:
+        if not self.is_sparse:
+            return self.values  # type: ignore[no-any-return]
+        if self.info.transforms:
+            return self.values.toarray()  # type: ignore[no-any-return]
+        return dense_rows(self._stream, self.info)
