@@ -35,7 +35,7 @@ def test_rows_of_a_source_are_the_golden_ones(case: dict[str, Any]) -> None:
     with source_of("told chunks", corpus, settings, layout=layout) as source:
         found = []
         for size in case["requests"]:
-            batch = source.next_minibatch(size)._batch
+            batch = source.next_minibatch(size)._plan
             rows: list[list[list[int]]] = [[] for _ in range(batch.num_rows)]
             firsts = batch.cells().reshape(-1, 4)[:, [0, 2]].tolist()
             places = firsts or [[row, 0] for row in range(batch.num_rows)]

@@ -173,7 +173,7 @@ def test_a_part_of_rows_says_what_the_whole_says_of_them(
     whole = whole_of_pieces(layout)
     rows = [slice(begin, end) for begin, end in pairwise(borders)]
     parts = [whole._rows(one.start, one.stop) for one in rows]
-    row_of_piece = whole._batch.cells().reshape(-1, 4)[:, 0]
+    row_of_piece = whole._plan.cells().reshape(-1, 4)[:, 0]
     own = [slice(*np.searchsorted(row_of_piece, [one.start, one.stop])) for one in rows]
     for part, row, sequences in zip(parts, rows, own, strict=True):
         assert part.ids == whole.ids[sequences]

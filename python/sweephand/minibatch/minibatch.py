@@ -33,7 +33,9 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     ``type(mapping)({key: mapping[key], ...})``, get the same minibatch.
     """
 
-    __slots__ = ("_batch", "_cache", "_device", "_keys", "_layout")
+    __slots__ = ("_cache", "_device", "_keys", "_layout")
+
+    _plan: _core.engine.Batch  # which is a plan, carried out
 
     def __init__(
         self,
@@ -43,17 +45,17 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         ids: SequenceIds | None = None,
         device: object = None,
     ) -> None:
-        if isinstance(batch, Mapping) or keys is None or layout is None or ids is None:
+        if keys is None or layout is None or ids is None:
             batch, keys, layout, ids, device = _parts_of(batch)
-        self._batch = self._plan = batch
+        self._plan = batch  # type: ignore[assignment] # a mapping comes alone
         self._ids = ids
-        self._keys = {} if batch.end_of_data else keys
+        self._keys = {} if self._plan.end_of_data else keys
         self._layout = layout
         self._device = device
         self._cache: dict[Any, MinibatchData] = {}
 
     def __bool__(self) -> bool:
-        return not self._batch.end_of_data
+        return not self._plan.end_of_data
 
     def __getitem__(self, key: Any) -> MinibatchData:
         found = self._cache.get(key)
@@ -67,7 +69,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
                 if info.name == key.name:
                     return self[other]
         index, info = self._keys[key]
-        found = MinibatchData(info, self._batch, index, self._layout, self._device)
+        found = MinibatchData(info, self._plan, index, self._layout, self._device)
         found._minibatch_parts = self._parts
         return found
 
@@ -87,7 +89,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        batch = self._batch.with_streams([index for index, _ in self._keys.values()])
+        batch = self._plan.with_streams([index for index, _ in self._keys.values()])
         ids = _TheirIds(batch.sequences(), self.ids)
         return Minibatch, (batch, dict(self._keys), self._layout, ids, self._device)
 
@@ -96,21 +98,21 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
 
         What is said of the global minibatch stays that.
         """
-        part = self._batch.rows_of(begin, end)
+        part = self._plan.rows_of(begin, end)
         return Minibatch(part, self._keys, self._layout, self._ids, self._device)
 
     @property
     def _num_rows(self) -> int:
-        return self._batch.num_rows if self._layout.has_rows else self.num_sequences
+        return self._plan.num_rows if self._layout.has_rows else self.num_sequences
 
     @property
     def _parts(self) -> _Parts:
-        return self._batch, self._keys, self._layout, self._ids, self._device
+        return self._plan, self._keys, self._layout, self._ids, self._device
 
     @property
     def bucket_key(self) -> int | None:
         """In a bucketed layout the boundary of the bucket, which is the padded width."""
-        return self._batch.row_length if isinstance(self._layout, Bucketed) else None
+        return self._plan.row_length if isinstance(self._layout, Bucketed) else None
 
     @property
     def provide_data(self) -> list[tuple[Any, tuple[int, ...]]]:
@@ -125,7 +127,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     @property
     def fill_ratio(self) -> float:
         """Samples of the share over the cells of its dense arrays; 1.0 if it has no gaps."""
-        cells = self._batch.num_cells
+        cells = self._plan.num_cells
         return self.num_samples / cells if cells else 1.0
 
     @property
@@ -137,7 +139,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         ndarray of int32, shape (rows, row length)
             1, 2, ... in every row; 0 in gaps.
         """
-        return segments_of(self._batch.segment_ids(), self._layout)
+        return segments_of(self._plan.segment_ids(), self._layout)
 
     @property
     def position_ids(self) -> NDArray[np.int32]:
@@ -148,7 +150,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         ndarray of int32, shape (rows, row length)
             From 0 in every segment; 0 in gaps.
         """
-        return segments_of(self._batch.position_ids(), self._layout)
+        return segments_of(self._plan.position_ids(), self._layout)
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -160,12 +162,12 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             Row after row the column of each piece, or, for one that continues a sequence, minus
             the samples delivered before; in `TruncatedBPTT` that one stands at column 0.
         """
-        return Pieces(self._batch, self._layout).starts()
+        return Pieces(self._plan, self._layout).starts()
 
     @property
     def row_costs(self) -> NDArray[np.int64]:
         """What attention costs in each row, the sum of squared lengths: int64, (rows,)."""
-        return Pieces(self._batch, self._layout).costs()
+        return Pieces(self._plan, self._layout).costs()
 
 
 class _TheirIds(SequenceIds):
