@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import sweephand as sh
 import sweephand.torch
-from sweephand.train.learners.gradient_findings import look
+from sweephand.train.learners.finite_check import check_gradients
 
 from .corpora import scaled
 
@@ -58,7 +58,7 @@ class Unscale:
                 np.linalg.norm(gradient)
 
         self.work: Callable[[], object] = {
-            "sweephand": lambda: look(names, gradients, SCALE, in_place=True),
+            "sweephand": lambda: check_gradients(names, gradients, SCALE, in_place=True),
             "mul_": lambda: [gradient.mul_(SCALE) for gradient in on_torch],
             "torch fused, without the norm": lambda: fused(on_torch, found, inverse),
             "NumPy": numpy,

@@ -41,29 +41,26 @@ from sweephand.source.source import MinibatchSource
 from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
-from sweephand.train.progress.files import (
-    CSVProgressWriter,
-    JSONLProgressWriter,
-    TensorBoardProgressWriter,
-)
+from sweephand.train.progress.file_writers import CSVProgressWriter, JSONLProgressWriter
+from sweephand.train.progress.periodic_writer import PeriodicWriter
 from sweephand.train.progress.printer import ProgressBar, ProgressPrinter
-from sweephand.train.progress.progress import PeriodicWriter, ProgressWriter, Record, Step
-from sweephand.train.schedules import (
+from sweephand.train.progress.record import ProgressWriter, Record, Step
+from sweephand.train.progress.tensorboard_writer import TensorBoardProgressWriter
+from sweephand.train.schedules.learning_rates import (
     UnitType,
     learning_parameter_schedule,
     learning_parameter_schedule_per_sample,
     learning_rate_schedule,
-    minibatch_size_schedule,
+    training_parameter_schedule,
+)
+from sweephand.train.schedules.minibatch_sizes import minibatch_size_schedule
+from sweephand.train.schedules.momenta import (
     momentum_as_time_constant_schedule,
     momentum_schedule,
     momentum_schedule_per_sample,
-    training_parameter_schedule,
 )
-from sweephand.train.session.configs import (
-    CheckpointConfig,
-    CrossValidationConfig,
-    TestConfig,
-)
+from sweephand.train.session.checkpoint_config import CheckpointConfig
+from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
 from sweephand.train.session.learning_rate_control import LearningRateControl
 from sweephand.train.session.minibatch_scaling import MinibatchScaling
 from sweephand.train.session.preemption import PREEMPTED_EXIT_CODE

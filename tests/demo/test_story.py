@@ -13,10 +13,10 @@ from sweephand.cli import main
 from sweephand.demo import story
 from sweephand.demo.library_text import read_text
 from sweephand.demo.training import (
+    DemoRun,
+    DemoStep,
     Resumed,
-    Run,
     Settings,
-    Step,
     follow,
     from_line,
     to_line,
@@ -47,7 +47,9 @@ def demo(folder: Path, *more: str) -> int:
     return main(["demo", *words, "--steps", str(STEPS), *more])
 
 
-def follow_here(settings: Settings, *, kill_at: int | None = None) -> Iterator[Step | Resumed]:
+def follow_here(
+    settings: Settings, *, kill_at: int | None = None
+) -> Iterator[DemoStep | Resumed]:
     """Stand in for `follow`, without a process."""
     return islice(train(settings), None if kill_at is None else kill_at + 1)
 
@@ -89,9 +91,9 @@ def test_what_it_says_to_try_next_works(
 def test_a_difference_is_told_and_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def off_by_a_bit(settings: Settings, **options: int) -> Iterator[Step | Resumed]:
+    def off_by_a_bit(settings: Settings, **options: int) -> Iterator[DemoStep | Resumed]:
         for event in follow_here(settings, **options):
-            if isinstance(event, Step) and event.number == STEPS - 1:
+            if isinstance(event, DemoStep) and event.number == STEPS - 1:
                 yield replace(event, loss=float(np.nextafter(event.loss, 0)))
             else:
                 yield event
@@ -104,7 +106,7 @@ def test_a_difference_is_told_and_fails(
 
 
 def test_another_minibatch_is_a_difference() -> None:
-    whole = [Step(n, 10 * n, f"digest {n}", 1.0 / 3, 8.0, True) for n in range(4)]
+    whole = [DemoStep(n, 10 * n, f"digest {n}", 1.0 / 3, 8.0, True) for n in range(4)]
     same = story.compare(whole[2:], whole)
     assert same == {
         "first_step": 2,
@@ -121,17 +123,17 @@ def test_another_minibatch_is_a_difference() -> None:
 
 def test_a_killed_copy_leaves_its_last_checkpoint(settings: Settings) -> None:
     killed = list(follow(settings, kill_at=20))
-    assert [event.number for event in killed if isinstance(event, Step)] == list(
+    assert [event.number for event in killed if isinstance(event, DemoStep)] == list(
         range(len(killed))
     )
     assert 20 < len(killed) < STEPS
-    run = Run()
+    run = DemoRun()
     state = run.restore(settings.checkpoints)
     step = run.trainer.consumed.steps
     assert step in range(18, len(killed) + 1, 6)
     assert state is not None
     last = killed[step - 1]
-    assert isinstance(last, Step)
+    assert isinstance(last, DemoStep)
     assert last.nominal_time < state["position"] <= last.nominal_time + 4096
 
 
@@ -158,7 +160,7 @@ def test_a_copy_that_fails_is_no_success(
 
 
 def test_what_a_copy_tells_keeps_every_bit() -> None:
-    step = Step(3, 12345, "abc", 0.1 + 0.2, 256.0, False)
+    step = DemoStep(3, 12345, "abc", 0.1 + 0.2, 256.0, False)
     place = Resumed(3, {"position": 1}, 1e-3, 1 / 3)
     assert from_line(to_line(step)) == step
     assert from_line(to_line(place)) == place

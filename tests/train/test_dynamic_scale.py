@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweephand.train.learners.gradient_findings import Cause
+from sweephand.train.learners.finite_check import Cause
 from sweephand.train.loss_scale.dynamic_scale import DynamicScale, check_settings
 
 torch = pytest.importorskip("torch")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from sweephand.train.learners.gradient_findings import ArrayFindings, Cause, core_array, look
+from sweephand.train.learners.core_array import core_array
+from sweephand.train.learners.finite_check import ArrayFindings, Cause, check_gradients
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 SCALES = [1.0, 1024.0, 2.0**15, 3.0, 0.25, 41.0]
@@ -22,7 +23,7 @@ def wide(dtype: np.dtype) -> type:
 
 
 def pass_over(array: NDArray, scale: float, *, in_place: bool) -> ArrayFindings:
-    return look(["w"], [core_array(array, "w")], scale, in_place=in_place)
+    return check_gradients(["w"], [core_array(array, "w")], scale, in_place=in_place)
 
 
 def bits(array: NDArray) -> NDArray:
@@ -95,7 +96,7 @@ def test_one_bad_element_is_found_wherever_it_stands(
     fine, array = np.ones(10, dtype), np.ones(100_000, dtype)
     array[place] = bad
     arrays = [core_array(fine, "a"), core_array(array, "b")]
-    findings = look(["a", "b"], arrays, 4.0, in_place=True)
+    findings = check_gradients(["a", "b"], arrays, 4.0, in_place=True)
     assert findings.cause is (Cause.NAN if math.isnan(bad) else Cause.INF)
     assert findings.bad_parameters == ("b",)
     assert findings.num_nan + findings.num_inf == 1
@@ -112,7 +113,7 @@ def test_the_norm_is_that_of_all_tensors_and_does_not_depend_on_threads() -> Non
     random = np.random.default_rng(0)
     arrays = [random.standard_normal(n).astype(np.float32) for n in (1, 100_000, 65_536, 3)]
     findings = [
-        look([""] * 4, arrays, 8.0, in_place=False, num_threads=threads)
+        check_gradients([""] * 4, arrays, 8.0, in_place=False, num_threads=threads)
         for threads in (1, 2, 7)
     ]
     whole = np.concatenate(arrays).astype(np.float64) / 8

@@ -20,8 +20,8 @@ from tests.train.small import (
 )
 
 import sweephand as sh
+from sweephand.train.progress.averages import Averages
 from sweephand.train.progress.printer import ProgressBar
-from sweephand.train.progress.progress import Window
 
 
 def step(number: int, loss: float = 6.0, *, applied: bool = True, size: int = 4) -> sh.Step:
@@ -66,7 +66,7 @@ class TestWhen:
 
 class TestAverages:
     def test_skipped_steps_are_left_out_and_counted(self) -> None:
-        window = Window()
+        window = Averages()
         window.update(step(1, 8.0))
         window.update(step(2, math.inf, applied=False))
         window.update(step(3, 4.0))
@@ -88,7 +88,7 @@ class TestAverages:
         assert "loss = inf" in second
 
     def test_the_average_is_by_samples_and_not_by_steps(self) -> None:
-        window = Window()
+        window = Averages()
         window.update(step(1, 1.0, size=1))
         window.update(step(2, 9.0, size=9))
         assert window.average_loss == 1.0

@@ -70,7 +70,7 @@ def overflow(rank: int) -> list[Any]:
     if rank == 1:
         module.weight.register_hook(lambda gradient: gradient * float("inf"))
     trainer.train_minibatch(minibatch)
-    trainer.settle()
+    trainer.await_step()
     return [trainer.model.loss_scales[0].loss_scale, [step.applied for step in heard.steps]]
 
 

@@ -18,7 +18,7 @@ from sweephand.demo.second_kind import (
     same_minibatches,
     write_records,
 )
-from sweephand.demo.training import Resumed, Settings, Step, follow, train
+from sweephand.demo.training import DemoStep, Resumed, Settings, follow, train
 from sweephand.terminal import pictures
 from sweephand.terminal.charts import bars, by_powers_of_two, curve
 from sweephand.terminal.numbers import in_count, in_seconds
@@ -34,20 +34,20 @@ class Runs:
 
     Attributes
     ----------
-    whole : list of Step
+    whole : list of DemoStep
         Of the run that was never killed.
-    killed : list of Step
+    killed : list of DemoStep
         What the killed copy told before its end.
     place : Resumed
         Where the other copy went on.
-    resumed : list of Step
+    resumed : list of DemoStep
         What it told from there on.
     """
 
-    whole: list[Step]
-    killed: list[Step]
+    whole: list[DemoStep]
+    killed: list[DemoStep]
     place: Resumed
-    resumed: list[Step]
+    resumed: list[DemoStep]
 
     def checks(self) -> list[dict[str, Any]]:
         """Compare both copies with the run that was never killed."""
@@ -57,7 +57,7 @@ class Runs:
         ]
 
 
-def compare(steps: Sequence[Step], whole: Sequence[Step]) -> dict[str, Any]:
+def compare(steps: Sequence[DemoStep], whole: Sequence[DemoStep]) -> dict[str, Any]:
     """Compare steps with those of the same numbers in the whole run, bit for bit."""
     pairs = [(step, whole[step.number]) for step in steps]
     return {
@@ -147,7 +147,7 @@ def _tell_corpus(sources: Path, folder: Path, screen: Screen) -> LibraryText:
     return corpus
 
 
-def _tell_training(settings: Settings, screen: Screen) -> list[Step]:
+def _tell_training(settings: Settings, screen: Screen) -> list[DemoStep]:
     screen.heading("2. Train a small model that predicts the next byte, in float16")
     begin = time.perf_counter()
     _, steps = _collect(train(settings), "train", settings.steps, screen)
@@ -166,7 +166,7 @@ def _tell_training(settings: Settings, screen: Screen) -> list[Step]:
     return steps
 
 
-def _tell_kill(settings: Settings, screen: Screen) -> list[Step]:
+def _tell_kill(settings: Settings, screen: Screen) -> list[DemoStep]:
     screen.heading("3. Start the same run in a copy of this program, and kill it")
     # Chance, not the seed: any step will do.
     kill_at = random.randint(settings.steps // 4, settings.steps * 6 // 10)
@@ -180,7 +180,7 @@ def _tell_kill(settings: Settings, screen: Screen) -> list[Step]:
 
 def _tell_resume(
     before: Settings, settings: Settings, screen: Screen
-) -> tuple[Resumed, list[Step]]:
+) -> tuple[Resumed, list[DemoStep]]:
     screen.heading("4. Start another copy, which goes on from the checkpoint")
     place, steps = _collect(follow(settings), "go on", settings.steps, screen)
     if place is None:
@@ -199,8 +199,8 @@ def _tell_resume(
 
 
 def _collect(
-    events: Iterable[Step | Resumed], title: str, total: int, screen: Screen
-) -> tuple[Resumed | None, list[Step]]:
+    events: Iterable[DemoStep | Resumed], title: str, total: int, screen: Screen
+) -> tuple[Resumed | None, list[DemoStep]]:
     place, steps = None, []
     with screen.progress(title, total) as advance:
         for event in events:

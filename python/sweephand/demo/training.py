@@ -22,8 +22,8 @@ from sweephand.minibatch.content_digest import digest_of
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.source import MinibatchSource
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
-from sweephand.train.progress import progress
-from sweephand.train.schedules import learning_parameter_schedule
+from sweephand.train.progress.record import Record, Step
+from sweephand.train.schedules.learning_rates import learning_parameter_schedule
 from sweephand.train.trainer.trainer import Trainer
 
 _RATE = 0.03  # of Adam, for a minibatch of 4096 bytes
@@ -60,7 +60,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Step:
+class DemoStep:
     """What one step saw and gave.
 
     Attributes
@@ -109,7 +109,7 @@ class Resumed:
     place_seconds: float
 
 
-class Run:
+class DemoRun:
     """A model in float16 with its trainer and loss scale."""
 
     def __init__(self) -> None:
@@ -123,13 +123,13 @@ class Run:
         self._is_applied = False
         self.trainer = Trainer(self.model, self._criterion, self.scale, self)
 
-    def step(self, number: int, minibatch: Minibatch) -> Step:
+    def step(self, number: int, minibatch: Minibatch) -> DemoStep:
         """Take a step and tell of it."""
         scale = self.scale.loss_scale
         self.trainer.train_minibatch(minibatch)
         loss = self.trainer.previous_minibatch_loss_average
         digest = digest_of(minibatch)
-        return Step(number, minibatch.nominal_time, digest, loss, scale, self._is_applied)
+        return DemoStep(number, minibatch.nominal_time, digest, loss, scale, self._is_applied)
 
     def restore(self, checkpoints: Path | None) -> dict[str, Any] | None:
         """Go on from the newest checkpoint; return the state of the source, None for none."""
@@ -141,11 +141,11 @@ class Run:
             return None
         return state
 
-    def update(self, step: progress.Step) -> None:
+    def update(self, step: Step) -> None:
         """Note whether a step was applied: the trainer tells it every one."""
         self._is_applied = step.applied
 
-    def write(self, record: progress.Record) -> None:
+    def write(self, record: Record) -> None:
         """Do nothing."""
 
     def _criterion(self, model: NextByteModel, minibatch: Minibatch) -> tuple[float, list[Any]]:
@@ -154,9 +154,9 @@ class Run:
         return model.differentiate(data.values, data.offsets, scale)
 
 
-def train(settings: Settings) -> Iterator[Step | Resumed]:
+def train(settings: Settings) -> Iterator[DemoStep | Resumed]:
     """Train step by step; a run that goes on tells first where."""
-    run = Run()
+    run = DemoRun()
     opening = time.perf_counter()
     with MinibatchSource(
         open_text(settings.corpus),
@@ -182,18 +182,18 @@ def train(settings: Settings) -> Iterator[Step | Resumed]:
                 )
 
 
-def to_line(event: Step | Resumed) -> str:
+def to_line(event: DemoStep | Resumed) -> str:
     """Write what happened as a line of JSON, which keeps every bit of a float."""
     return json.dumps([type(event).__name__, asdict(event)])
 
 
-def from_line(line: str) -> Step | Resumed:
+def from_line(line: str) -> DemoStep | Resumed:
     """Read what `to_line` wrote."""
     kind, fields = json.loads(line)
-    return Step(**fields) if kind == "Step" else Resumed(**fields)
+    return DemoStep(**fields) if kind == "DemoStep" else Resumed(**fields)
 
 
-def follow(settings: Settings, *, kill_at: int | None = None) -> Iterator[Step | Resumed]:
+def follow(settings: Settings, *, kill_at: int | None = None) -> Iterator[DemoStep | Resumed]:
     """Train in a copy of this program and yield what it tells; at a step, kill it.
 
     Raises
@@ -211,7 +211,7 @@ def follow(settings: Settings, *, kill_at: int | None = None) -> Iterator[Step |
                 if not line.endswith("\n"):
                     break  # the kill cut it
                 event = from_line(line)
-                if isinstance(event, Step) and event.number == kill_at:
+                if isinstance(event, DemoStep) and event.number == kill_at:
                     copy.send_signal(signal.SIGKILL)
                 yield event
         except BaseException:

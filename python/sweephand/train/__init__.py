@@ -1,1 +1,1 @@
-"""What turns minibatches into a model: schedules, learners, loss scale."""
+"""Training: schedules, learners, loss scale, trainer, session, checkpoints, progress."""

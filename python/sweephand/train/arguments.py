@@ -1,4 +1,4 @@
-"""Objects that callers give, checked before anything is done with them."""
+"""Checks of the objects that callers pass in."""
 
 from os import PathLike
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ SOURCE = (
 
 
 def check_kind(name: str, value: object, kind: type[T], *, optional: bool = False) -> None:
-    """Refuse what is of another class; None too, unless it is optional.
+    """Raise unless a value is of a class, or None where that is allowed.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def check_kind(name: str, value: object, kind: type[T], *, optional: bool = Fals
 
 
 def check_source(name: str, value: Any) -> None:
-    """Refuse with `ArgumentTypeError` what cannot do what a session asks of a source."""
+    """Raise `ArgumentTypeError` unless a value can serve a session as its source."""
     missing = [one for one in SOURCE if not hasattr(value, one)]
     if missing or isinstance(value, type):
         raise ArgumentTypeError(
@@ -38,6 +38,6 @@ def check_source(name: str, value: Any) -> None:
 
 
 def check_path(name: str, value: object) -> None:
-    """Refuse with `ArgumentTypeError` what is no path."""
+    """Raise `ArgumentTypeError` unless a value is a path."""
     if not isinstance(value, str | PathLike) or value == "":
         raise ArgumentTypeError(f"{name} must be a path, got {value!r:.100}")

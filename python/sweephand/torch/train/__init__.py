@@ -1,1 +1,1 @@
-"""Torch models and optimizers, as a trainer works with them."""
+"""Training with PyTorch: models, learners, loss scale."""

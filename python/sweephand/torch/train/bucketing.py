@@ -1,4 +1,4 @@
-"""One executor per bucket over parameters that all share."""
+"""A module per bucket, all of them over the same parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Backend = str | Callable[..., Any]
 
 
 class ExecutorInfo(NamedTuple):
-    """What became of the executors so far."""
+    """How many executors were built, reused and evicted so far."""
 
     built: int = 0
     reused: int = 0
@@ -25,7 +25,7 @@ class ExecutorInfo(NamedTuple):
 
 
 class BucketingModule(nn.Module):
-    """A module that is another one for every bucket, with the same parameters.
+    """A module that switches between one executor per bucket, all with the same parameters.
 
     ``switch_bucket(key)`` chooses; calling the module calls the chosen one. Parameters, their
     gradients and an optimizer's state are common to all. ``state_dict`` is that of the default
@@ -106,7 +106,7 @@ class BucketingModule(nn.Module):
 
     @property
     def bucket_keys(self) -> list[Hashable]:
-        """Buckets whose executors are kept, the one that was used last at the end."""
+        """Buckets whose executors are kept, the most recently used last."""
         return list(self._executors)
 
     @property
@@ -115,7 +115,7 @@ class BucketingModule(nn.Module):
         return self._info
 
     def switch_bucket(self, bucket_key: Hashable) -> None:
-        """Choose the bucket that the next calls are for; its executor is made if there is none.
+        """Choose the bucket of the next calls, and build its executor if it is missing.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class BucketingModule(nn.Module):
         self._default._load_from_state_dict(*args)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> BucketingModule:
-        """Move or convert the parameters, and make executors for what they have become."""
+        """Move or convert the parameters, and rebuild the executors."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         _start_over(self)
         return self
@@ -171,7 +171,7 @@ class BucketingModule(nn.Module):
         return _Executor(_compile(module, self._backend), module)
 
     def _check_same(self, module: nn.Module, bucket_key: Hashable) -> None:
-        """Refuse a module with other tensors than the default one had when it was made."""
+        """Raise unless a module has the same tensors as the default one had."""
         found = {name: _describe(tensor) for name, tensor in _tensors(module).items()}
         for name in {**self._made, **found}:
             mine, theirs = found.get(name, "missing"), self._made.get(name, "missing")
@@ -183,13 +183,13 @@ class BucketingModule(nn.Module):
 
 
 def _start_over(module: BucketingModule, _keys: object = None) -> None:
-    """Make the executors again: their parameters may be other objects now."""
+    """Rebuild the executors, whose parameters may be other objects now."""
     module._executors.clear()
     module.switch_bucket(module.current_bucket_key)
 
 
 class _Executor(NamedTuple):
-    """What is called, and the module behind it."""
+    """A callable, and the module behind it."""
 
     call: Callable[..., Any]
     module: nn.Module

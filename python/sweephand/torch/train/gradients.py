@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from sweephand.train.learners.gradient_findings import Array, Cause, Findings, look
+from sweephand.train.learners.core_array import Array
+from sweephand.train.learners.finite_check import Cause, Findings, check_gradients
 
 SMALLEST_NORMAL_FLOAT16 = 2.0**-14
 
@@ -20,7 +21,7 @@ def divide(
     num_threads: int,
     measure_underflow: bool,
 ) -> Findings:
-    """Divide dense gradients in place and tell what was found.
+    """Divide dense gradients in place, and return what was found.
 
     Parameters
     ----------
@@ -38,12 +39,14 @@ def divide(
     arrays = [memory_of(gradient) for gradient in gradients]
     reachable = [array for array in arrays if array is not None]
     if len(reachable) == len(arrays):
-        return look(names, reachable, divisor, in_place=True, num_threads=num_threads)
+        return check_gradients(
+            names, reachable, divisor, in_place=True, num_threads=num_threads
+        )
     return DeviceFindings(names, gradients, divisor, measure_underflow)
 
 
 def in_own_memory(gradients: Sequence[Tensor]) -> list[Tensor]:
-    """Return gradients that can be changed in place, each without changing another.
+    """Return gradients that can be changed in place independently of each other.
 
     Autograd expands one number to a gradient, and gives several parameters the same one. Such a
     gradient is replaced by a copy; all others are the same objects.

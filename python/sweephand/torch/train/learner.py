@@ -10,14 +10,14 @@ from torch import Tensor
 from sweephand.checks import check_int, check_number
 from sweephand.errors import ArgumentTypeError, LossScaleError
 from sweephand.torch.train.gradients import in_own_memory
-from sweephand.torch.train.inner_optimizer import are_optimizers
+from sweephand.torch.train.optimizers import are_optimizers
 from sweephand.train.checkpoint.read_state import check_keys, reading
 from sweephand.train.learners.clipping import Clipping
-from sweephand.train.learners.pace import Pace
+from sweephand.train.learners.learning_rate import Pace
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
-from sweephand.train.loss_scale.wrapping import listed
-from sweephand.train.schedules import Schedule
+from sweephand.train.loss_scale.wrap_optimizers import listed
+from sweephand.train.schedules.schedule import Schedule
 
 
 class Learner:
@@ -103,7 +103,7 @@ class Learner:
 
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
-        self.pace.hold(rate)
+        self.pace.fix_rate(rate)
 
     def reset_learning_rate(self, lr_schedule: float | Schedule[float]) -> None:
         """Follow another schedule of learning rates, which counts from here."""

@@ -1,4 +1,4 @@
-"""Torch modules, as a trainer works with them."""
+"""Torch modules in the form that a trainer uses."""
 
 import math
 import warnings
@@ -13,14 +13,20 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from sweephand.errors import ArgumentTypeError, StateError
-from sweephand.torch.train.device_figure import figure
+from sweephand.torch.train.device_number import number_of
 from sweephand.torch.train.learner import Learner
 from sweephand.torch.train.random_state import capture_random_state, restore_random_state
-from sweephand.torch.train.saving import DTYPES, SavedState, load_tensors, on_host, save_tensors
+from sweephand.torch.train.saved_state import (
+    DTYPES,
+    SavedState,
+    load_tensors,
+    on_host,
+    save_tensors,
+)
 from sweephand.torch.train.workers import find_workers
 from sweephand.train.checkpoint.saved_tensors import SavedTensors
 from sweephand.train.trainer.coverage import check_coverage
-from sweephand.train.trainer.trained_model import Data, Files, Outcome
+from sweephand.train.trainer.trained_model import Data, Outcome, SavedFiles
 
 WEIGHTS = "model.safetensors"
 
@@ -149,8 +155,8 @@ class TorchModel:
             files[_optimizer_file(i)] = SavedState.read(folder / _optimizer_file(i))
         return files
 
-    def check(self, files: Files, state: Mapping[str, Any]) -> None:
-        """Refuse what is not of this model and these learners."""
+    def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
+        """Raise if a checkpoint is of another model or other learners."""
         files[WEIGHTS].check(
             "model",
             {
@@ -170,7 +176,7 @@ class TorchModel:
                 f"are {counts[0]} and {counts[1]}"
             )
 
-    def restore(self, files: Files, state: Mapping[str, Any]) -> None:
+    def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from what was captured."""
         self._module.load_state_dict(load_tensors(files[WEIGHTS]))
         for i, optimizer in enumerate(self._optimizers):
@@ -182,7 +188,7 @@ class TorchModel:
             scale.load_state_dict(one)
 
     def capture_random_state(self) -> dict[str, Any]:
-        """Return where Python's, NumPy's and torch's generators stand."""
+        """Return the states of Python's, NumPy's and torch's generators."""
         return capture_random_state()
 
     def restore_random_state(self, state: Mapping[str, Any]) -> None:
@@ -190,7 +196,7 @@ class TorchModel:
         restore_random_state(state)
 
     def _differentiate(self, parts: Sequence[Data], num_samples: int) -> tuple[Any, Any]:
-        """Let the parameters hold the mean gradient, and return the sums of loss and metric."""
+        """Give the parameters the mean gradient, and return the sums of loss and metric."""
         self._clear()
         sums: list[Tensor] = []
         with ExitStack() as stack:
@@ -213,7 +219,7 @@ class TorchModel:
             together = torch.stack([one.double() for one in sums])
             dist.all_reduce(together)
             sums = list(together)
-        return figure(sums[0]), figure(sums[1]) if len(sums) > 1 else None
+        return number_of(sums[0]), number_of(sums[1]) if len(sums) > 1 else None
 
     def _call(self, minibatch: Data) -> tuple[Tensor, Tensor | None, float]:
         """Return loss and metric sums, and the weight of the loss.
@@ -249,7 +255,7 @@ class TorchModel:
             scale.discard()
 
     def _syncing(self, *, is_last: bool) -> AbstractContextManager[None]:
-        """Let replicas exchange gradients in the last backward of a step only."""
+        """Make replicas exchange gradients only in the last backward of a step."""
         if self._engine is None or is_last:
             return nullcontext()
         waiting: AbstractContextManager[None] = self._engine.no_sync()
@@ -283,7 +289,7 @@ class TorchModel:
         return learned
 
     def _check_gradients(self) -> None:
-        """Complain, once, about parameters that the loss does not depend on."""
+        """Warn, once, about parameters that the loss does not depend on."""
         missing = [name for name, p in self._learned.items() if p.grad is None]
         if len(missing) == len(self._learned):
             raise ValueError(f"no parameter has a gradient: {', '.join(missing[:5])}")
@@ -302,7 +308,7 @@ def is_module(model: object) -> bool:
 
 
 def _unwrapped(model: nn.Module) -> tuple[nn.Module, DistributedDataParallel | None]:
-    """Return the module inside of what compiles or replicates it, and what replicates it."""
+    """Return the module without its wrappers, and the wrapper that replicates it."""
     engine = None
     while True:
         if isinstance(model, DistributedDataParallel):

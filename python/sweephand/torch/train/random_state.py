@@ -11,7 +11,7 @@ from sweephand.train.checkpoint.random_state import restore_random_state as rest
 
 
 def capture_random_state() -> dict[str, Any]:
-    """Return where the global generators stand: Python's, NumPy's, torch's on every device."""
+    """Return the states of Python's, NumPy's and torch's global generators."""
     devices = []
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         devices = torch.cuda.get_rng_state_all()
@@ -22,7 +22,7 @@ def capture_random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: Mapping[str, Any]) -> None:
-    """Set the global generators; those of devices that are not here are left out.
+    """Set the global generators, but for those of devices that do not exist here.
 
     Raises
     ------

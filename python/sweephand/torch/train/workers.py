@@ -68,7 +68,7 @@ class ProcessGroup:
         return self._reduced(torch.tensor(values, dtype=torch.float64)).tolist()
 
     def gather(self, state: Any) -> list[Any]:
-        """Return what each worker gave, worker 0 first."""
+        """Return the object of each worker, worker 0 first."""
         states: list[Any] = [None] * self.count
         dist.all_gather_object(states, state, group=self._group)
         return states

@@ -1,1 +1,1 @@
-"""What a run needs to go on, as folders on disk."""
+"""Checkpoints: all that a run needs to resume, as folders on disk."""

@@ -26,7 +26,7 @@ class CheckpointWriter:
         self._thread.start()
 
     def poll(self) -> Checkpoint | None:
-        """Return the checkpoint that is durable since the last call, if there is one.
+        """Return the checkpoint that has become durable since the last call, if any.
 
         Raises
         ------
@@ -38,7 +38,7 @@ class CheckpointWriter:
         return self.wait()
 
     def wait(self) -> Checkpoint | None:
-        """Wait for the checkpoint that is being written, then do as `poll`."""
+        """Wait for the checkpoint that is being written, and return it as `poll` does."""
         if self._thread is None:
             return None
         self._thread.join()

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: each a folder that is there as a whole or not at all.
+"""Checkpoints on disk: each is a folder that is either complete or absent.
 
     <store>/checkpoint-00000007/state.json          counters, schedules, random states
                                 model.safetensors   weights
@@ -48,11 +48,11 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]*")
 
 
 class OtherFormatError(StateError):
-    """A checkpoint is whole, but of a format that this library does not read."""
+    """A checkpoint is complete, but in a format that this version does not read."""
 
 
 class Checkpoint:
-    """A checkpoint whose files were found as its manifest lists them.
+    """A checkpoint whose files match its manifest.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Checkpoint:
 
     @property
     def number(self) -> int | None:
-        """Its number in its store; None if its folder has another name."""
+        """Its number in its store, or None if its folder is named otherwise."""
         return _number(self.folder)
 
     def state(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class CheckpointStore:
         return self.folder / f"checkpoint-{number:08d}"
 
     def newest(self) -> Checkpoint | None:
-        """Return the newest checkpoint that is whole, or None if there is none at all.
+        """Return the newest complete checkpoint, or None if the store is empty.
 
         Damaged ones are passed over, with a message.
 
@@ -216,7 +216,7 @@ class CheckpointStore:
                 shutil.rmtree(entry, ignore_errors=True)
 
     def _is_own(self, number: int) -> bool:
-        """Whether a checkpoint was saved by this run, as far as its manifest can be read."""
+        """Whether a checkpoint is known to be of this run."""
         folder = self.path(number)
         try:
             return not folder.is_symlink() and _read_json(folder / MANIFEST)["run"] == self.run
@@ -231,7 +231,7 @@ class CheckpointStore:
 
 
 def find(path: Path) -> Checkpoint | None:
-    """Return the checkpoint in a folder, or the newest that is whole in a store.
+    """Return the checkpoint in a folder, or the newest complete one of a store.
 
     Returns
     -------
@@ -254,7 +254,7 @@ def find(path: Path) -> Checkpoint | None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the names in a folder survive a power cut."""
+    """Make the names in a folder survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -263,7 +263,7 @@ def sync_folder(folder: Path) -> None:
 
 
 class _DigestingFile:
-    """A file that keeps the size and SHA-256 of what is written to it."""
+    """A file that computes the size and SHA-256 of what is written to it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -301,7 +301,7 @@ def _write_files(folder: Path, contents: Contents, run: str) -> None:
 
 @contextmanager
 def open_new(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that must not be there yet, and sync it in the end."""
+    """Create a file that must not exist yet, and sync it in the end."""
     with path.open("xb") as file:
         yield file
         file.flush()
@@ -349,7 +349,7 @@ def _number(folder: Path) -> int | None:
 
 
 def _explained(error: OSError, what: str) -> OSError:
-    """Return an error of the same kind that says what was being done."""
+    """Return an error of the same kind that also says what was being done."""
     return OSError(
         error.errno,
         f"{what}, those that were there stay: {error.strerror or error}",

@@ -1,4 +1,4 @@
-"""One run at a time in a folder of checkpoints.
+"""A lock that keeps two runs from saving into one folder.
 
 The lock is the system's, on a file that says who holds it: it ends with the process, however
 that ends. Children that were forked hold it too, so a lock of a process that is no more is
@@ -22,7 +22,7 @@ _UNSUPPORTED = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def refuse_file(folder: Path) -> None:
-    """Refuse the name of a file for a folder: CNTK's checkpoints were files.
+    """Raise if the path of a folder is that of a file, as CNTK's checkpoints were.
 
     Raises
     ------
@@ -35,11 +35,11 @@ def refuse_file(folder: Path) -> None:
 
 
 class FolderInUseError(BlockingIOError):
-    """Another run saves in the folder."""
+    """Another run is saving into the folder."""
 
 
 class FolderLock:
-    """Holds a folder of checkpoints from `acquire` to `release`; it is made if need be.
+    """The lock on a folder of checkpoints, which is created if it is missing.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class FolderLock:
                 os.close(descriptor)
 
     def release(self) -> None:
-        """Give the lock back, if it is held, and leave nothing behind."""
+        """Release the lock, if it is held, and remove its file."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
@@ -105,7 +105,7 @@ class FolderLock:
         os.close(descriptor)
 
     def _is_taken(self, descriptor: int) -> bool:
-        """Lock an open file; False if it is to be tried again with another."""
+        """Lock an open file; return False if another one must be tried."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -131,7 +131,7 @@ class FolderLock:
 
 
 def _write(descriptor: int) -> None:
-    """Say who holds it."""
+    """Write who holds the lock."""
     pid = os.getpid()
     holder = {"host": socket.gethostname(), "pid": pid, "started": _started(pid)}
     os.ftruncate(descriptor, 0)
@@ -147,7 +147,7 @@ def _read(descriptor: int) -> dict[str, Any]:
 
 
 def _is_gone(holder: dict[str, Any]) -> bool:
-    """Whether the process that took a lock is surely no more."""
+    """Whether the process that took a lock has certainly ended."""
     pid, started = holder.get("pid"), holder.get("started")
     if holder.get("host") != socket.gethostname() or started is None or type(pid) is not int:
         return False
@@ -155,7 +155,7 @@ def _is_gone(holder: dict[str, Any]) -> bool:
 
 
 def _started(pid: int) -> str | None:
-    """Return when a process was started, None if there is none: numbers are used again."""
+    """Return when a process started, or None if it has ended: its id may be reused."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:

@@ -10,7 +10,7 @@ from sweephand.train.checkpoint.read_state import reading
 
 
 def capture_random_state() -> dict[str, Any]:
-    """Return where Python's and NumPy's global generators stand."""
+    """Return the states of Python's and NumPy's global generators."""
     python_version, words, gauss = random.getstate()
     return {
         "python": [python_version, list(words), gauss],

@@ -1,4 +1,4 @@
-"""States as others give them: read with checks, so that what is none is told as such."""
+"""Checked reading of states: a malformed one raises `StateError`."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Let whatever goes wrong with a state be told as `StateError`."""
+    """Turn whatever goes wrong while a state is read into `StateError`."""
     try:
         yield
     except StateError:
@@ -25,7 +25,7 @@ def reading(what: str) -> Iterator[None]:
 
 
 def check_keys(what: str, state: object, wanted: Collection[str]) -> None:
-    """Refuse with `StateError` what is no mapping, or lacks a key."""
+    """Raise `StateError` unless a state is a mapping with all these keys."""
     if not isinstance(state, Mapping):
         raise StateError(
             f"the state of {what} must be a dict, as its state_dict returns, got {state!r:.100}"
@@ -52,7 +52,7 @@ def read_counts(kind: type[T], state: Mapping[str, Any]) -> T:
 
 
 def read_optional(read: Callable[[str, object], T], name: str, value: object) -> T | None:
-    """Return None for None, else what is read."""
+    """Return None for None, and otherwise the value that is read."""
     return None if value is None else read(name, value)
 
 

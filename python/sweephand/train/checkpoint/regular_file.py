@@ -1,4 +1,4 @@
-"""Files of a checkpoint, opened without a wait: regular ones only, and no links."""
+"""Files of a checkpoint, opened without blocking: regular ones only, no links."""
 
 from io import BufferedReader
 from pathlib import Path
@@ -8,7 +8,7 @@ from sweephand.files import local
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a file for reading; at once also where a pipe or device stands under its name.
+    """Open a regular file for reading, and never block on a pipe or device.
 
     Raises
     ------

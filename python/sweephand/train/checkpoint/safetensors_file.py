@@ -37,7 +37,7 @@ _ALIGNMENT = 8
 
 @dataclass(frozen=True)
 class TensorBytes:
-    """A tensor as it lies in a file.
+    """A tensor as it is stored in a file.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Sink(Protocol):
 
 
 def write_tensors(tensors: Mapping[str, TensorBytes], sink: Sink) -> None:
-    """Write tensors by name, those of wide elements first so that all are aligned."""
+    """Write tensors by name, widest elements first so that all are aligned."""
     order = sorted(tensors, key=lambda name: (-ITEM_BYTES[tensors[name].dtype], name))
     header = {}
     end = 0
@@ -96,7 +96,7 @@ def read_tensors(path: Path) -> dict[str, TensorBytes]:
 
 
 def tensor_of_array(array: NDArray[Any]) -> TensorBytes:
-    """Return an array as it lies in a file: the same memory if it is C-contiguous."""
+    """Return an array as it is stored in a file: the same memory if it is C-contiguous."""
     name = array.dtype.name
     if name not in DTYPES or not array.dtype.isnative:
         raise TypeError(f"arrays of {array.dtype} cannot be saved")
@@ -118,7 +118,7 @@ def array_of_tensor(tensor: TensorBytes) -> NDArray[Any]:
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return the dtype of a name, also the bfloat16 of ml_dtypes."""
+    """Return the dtype of a name, including the bfloat16 of ml_dtypes."""
     if name != "bfloat16":
         return np.dtype(name)
     try:

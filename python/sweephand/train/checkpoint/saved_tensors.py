@@ -1,4 +1,4 @@
-"""Tensors in a file of a checkpoint, and whether they are those that are wanted."""
+"""The tensors in a file of a checkpoint, and the check that they fit a model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class SavedTensors:
         write_tensors(self.tensors, sink)
 
     def check(self, what: str, wanted: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
-        """Refuse tensors of other names, dtypes or shapes.
+        """Raise if names, dtypes or shapes are not the wanted ones.
 
         Parameters
         ----------

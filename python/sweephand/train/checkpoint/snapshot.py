@@ -1,4 +1,4 @@
-"""All that a training run needs to go on from one moment, held in main memory."""
+"""Everything a training run needs to resume from one moment, held in main memory."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from sweephand.train.trainer.trained_model import SavedFile, TrainedModel
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The moment: nothing that is done later changes it.
+    """The state of training at one moment, which later steps do not change.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Snapshot:
 
 
 def check_json(what: str, value: object) -> None:
-    """Refuse what JSON would not give back as it was.
+    """Raise unless a value survives being written to JSON and read back.
 
     Raises
     ------

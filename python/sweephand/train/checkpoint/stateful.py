@@ -1,4 +1,4 @@
-"""What a user wants to be saved and restored with a model."""
+"""Objects of the user that are saved and restored with the model."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -12,7 +12,7 @@ from sweephand.train.checkpoint.snapshot import check_json
 
 @runtime_checkable
 class HasState(Protocol):
-    """Something with a state that JSON can hold."""
+    """An object with a state that JSON can hold."""
 
     def state_dict(self) -> Any:
         """Return the state."""
@@ -23,7 +23,7 @@ class HasState(Protocol):
 
 @runtime_checkable
 class TorchGenerator(Protocol):
-    """What a torch.Generator can do."""
+    """The interface of a torch.Generator."""
 
     def get_state(self) -> Any:
         """Return the state."""
@@ -36,7 +36,7 @@ Stateful: TypeAlias = HasState | np.random.Generator | TorchGenerator
 
 
 def check_stateful(objects: Mapping[str, Stateful]) -> None:
-    """Refuse what has no state, with ArgumentTypeError."""
+    """Raise `ArgumentTypeError` for an object without a state."""
     for name, one in objects.items():
         if not isinstance(one, np.random.Generator | HasState | TorchGenerator):
             raise ArgumentTypeError(
@@ -59,7 +59,7 @@ def capture_states(objects: Mapping[str, Stateful]) -> dict[str, Any]:
 
 
 def restore_states(objects: Mapping[str, Stateful], states: Mapping[str, Any]) -> None:
-    """Let each object continue from its state.
+    """Restore each object from its state.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""What changes the parameters of a model, by sums of gradients."""
+"""Learners: they change the parameters of a model by its gradients."""

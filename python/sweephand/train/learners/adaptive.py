@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Unpack
 from sweephand import _core
 from sweephand.checks import check_number
 from sweephand.train.checkpoint.read_state import check_keys, reading
-from sweephand.train.learners.gradient_findings import Array
+from sweephand.train.learners.core_array import Array
 from sweephand.train.learners.hyperparameters import Decay, HasBetas, HasEpsilon, check_rate
 from sweephand.train.learners.learner import Learner, LearnerOptions, Rule
-from sweephand.train.schedules import Schedule
+from sweephand.train.schedules.schedule import Schedule
 
 
 class Adam(HasBetas, HasEpsilon, Learner):

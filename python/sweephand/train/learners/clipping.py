@@ -1,10 +1,10 @@
-"""How long a gradient may be."""
+"""Clipping: the largest norm that gradients may have."""
 
 import math
 
 
 class Clipping:
-    """The largest norm that gradients may have: of their mean, of their sum, or any."""
+    """The largest norm of the mean or of the sum of the gradients, if either is limited."""
 
     def __init__(self, per_sample: float | None, per_minibatch: float | None) -> None:
         for name, norm in (("sample", per_sample), ("minibatch", per_minibatch)):
@@ -16,7 +16,7 @@ class Clipping:
         self._per_minibatch = per_minibatch
 
     def limit_of_sum(self, num_samples: int) -> float | None:
-        """Return the largest norm of the sum of so many gradients, None if it may be any."""
+        """Return the largest norm of the sum of that many gradients, if it is limited."""
         if self._per_sample is not None:
             return self._per_sample * num_samples
         return self._per_minibatch

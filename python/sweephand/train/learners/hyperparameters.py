@@ -1,11 +1,11 @@
-"""The numbers that steer an optimizer: what they may be, and how a wrapper passes them on."""
+"""The hyperparameters of optimizers: their ranges, and how a wrapper forwards them."""
 
 import math
 from difflib import get_close_matches
 from typing import Any, Protocol, TypeAlias
 
 from sweephand.checks import check_number
-from sweephand.train.schedules import Schedule
+from sweephand.train.schedules.schedule import Schedule
 
 RATES = {"lr", "learning_rate", "weight_decay", "eps", "epsilon"}
 DECAYS = {"momentum", "rho", "beta_1", "beta_2"}
@@ -79,7 +79,7 @@ class HasEpsilon:
 
 
 class HasHyperparameters(Protocol):
-    """What hyperparameters are passed on to."""
+    """What a wrapper forwards hyperparameters to."""
 
     def hyperparameters(self) -> set[str]:
         """Return the names that can be read and written."""
@@ -92,7 +92,7 @@ class HasHyperparameters(Protocol):
 
 
 class PassesHyperparametersOn:
-    """A wrapper whose attributes are also the hyperparameters of what is inside.
+    """A wrapper whose attributes include the hyperparameters of what it wraps.
 
     A subclass sets ``_inner`` before all else.
     """

@@ -12,10 +12,12 @@ from sweephand.checks import check_int
 from sweephand.errors import StateError
 from sweephand.train.checkpoint.read_state import check_keys, reading
 from sweephand.train.learners.clipping import Clipping
-from sweephand.train.learners.gradient_findings import Array, core_array, look
+from sweephand.train.learners.core_array import Array, core_array
+from sweephand.train.learners.finite_check import check_gradients
 from sweephand.train.learners.hyperparameters import check_hyperparameter
-from sweephand.train.learners.pace import Pace, read_value, schedule_state
-from sweephand.train.schedules import Schedule
+from sweephand.train.learners.learning_rate import Pace
+from sweephand.train.schedules.schedule import Schedule
+from sweephand.train.schedules.schedule_state import read_value, schedule_state
 
 Rule: TypeAlias = (
     _core.train.Sgd
@@ -136,7 +138,7 @@ class Learner:
 
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
-        self.pace.hold(rate)
+        self.pace.fix_rate(rate)
 
     @property
     def lr(self) -> float:
@@ -379,7 +381,7 @@ class Learner:
         return limit / norm if norm > limit else 1.0
 
     def _finite_norm(self, gradients: dict[int, Array], scale: float) -> float:
-        findings = look(
+        findings = check_gradients(
             self.names_of(gradients),
             list(gradients.values()),
             scale,

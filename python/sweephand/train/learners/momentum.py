@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Unpack
 
 from sweephand import _core
-from sweephand.train.learners.gradient_findings import Array
+from sweephand.train.learners.core_array import Array
 from sweephand.train.learners.hyperparameters import Decay, HasBetas
 from sweephand.train.learners.learner import Learner, LearnerOptions, Rule
-from sweephand.train.schedules import Schedule
+from sweephand.train.schedules.schedule import Schedule
 
 
 class SGD(Learner):

@@ -1,4 +1,4 @@
-"""The rule by which a loss scale grows and backs off: numbers only, no gradients."""
+"""A loss scale that grows and backs off: numbers only, no gradients."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import numpy as np
 
 from sweephand.checks import check_flag, check_int, check_number
 from sweephand.train.checkpoint.read_state import read_count, reading
-from sweephand.train.learners.gradient_findings import Cause
+from sweephand.train.learners.finite_check import Cause
 
 DEFAULT_SCALE = 2.0**15
 DEFAULT_GROWTH_STEPS = 2000
@@ -96,7 +96,7 @@ def check_settings(
 
 
 class DynamicScale:
-    """A loss scale and what moves it.
+    """A loss scale, and the counts that decide when it moves.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class DynamicScale:
         self.credit = settings.hysteresis
 
     def advance(self, cause: Cause) -> Change:
-        """Move by one step and say what it did to the scale."""
+        """Count one step, and return how the scale moved."""
         if not self.settings.dynamic:
             return "none"
         if cause is Cause.OK:

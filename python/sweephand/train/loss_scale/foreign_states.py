@@ -1,4 +1,4 @@
-"""Loss-scale states that other libraries have written, read as our own."""
+"""Loss-scale states that other libraries have written."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias

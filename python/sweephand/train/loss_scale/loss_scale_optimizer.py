@@ -10,9 +10,8 @@ from typing import Any, Generic, TypeVar, overload
 
 from sweephand.checks import check_flag, check_function, check_int
 from sweephand.train.checkpoint.read_state import check_keys, read_count, reading
-from sweephand.train.learners.gradient_findings import Cause, Findings
+from sweephand.train.learners.finite_check import Cause, Findings
 from sweephand.train.learners.hyperparameters import PassesHyperparametersOn
-from sweephand.train.loss_scale.agreement import Reduce, agree
 from sweephand.train.loss_scale.dynamic_scale import (
     DynamicScale,
     OnNan,
@@ -20,11 +19,12 @@ from sweephand.train.loss_scale.dynamic_scale import (
     check_settings,
 )
 from sweephand.train.loss_scale.foreign_states import read_foreign
-from sweephand.train.loss_scale.inner_optimizer import Inner, StepUndone
-from sweephand.train.loss_scale.numpy_optimizer import NumpyInner
+from sweephand.train.loss_scale.numpy_optimizers import NumpyOptimizers
+from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
 from sweephand.train.loss_scale.step_log import Hook, StepLog
 from sweephand.train.loss_scale.step_result import CauseName, StepResult
-from sweephand.train.loss_scale.wrapping import inner_of, listed, mark_wrapped
+from sweephand.train.loss_scale.worker_agreement import Reduce, agree
+from sweephand.train.loss_scale.wrap_optimizers import listed, mark_wrapped, optimizers_of
 
 Optimizer = TypeVar("Optimizer")
 T = TypeVar("T")
@@ -39,7 +39,7 @@ CAUSES: dict[Cause, CauseName] = {
 
 
 class Stage(Enum):
-    """Where a step stands."""
+    """The stage that a step has reached."""
 
     READY = "no loss is scaled"
     SCALED = "a loss is scaled, its gradients are not unscaled"
@@ -123,7 +123,7 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
     (512.0, array([1., 1.], dtype=float32))
     """
 
-    _inner: Inner
+    _inner: Optimizers
     _stage: Stage
     _nan_loss: Any  # whether a loss was NaN: a bool, or a tensor that is still being computed
     _verdict: tuple[Findings | None, Cause]
@@ -153,14 +153,14 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         on_floor: Hook | None = None,
     ) -> None:
         optimizers = listed(inner_optimizer)
-        self._inner = inner_of(
+        self._inner = optimizers_of(
             optimizers,
             check_int("num_threads", num_threads),
             check_flag("measure_underflow", measure_underflow),
         )
         self._inner_optimizer = inner_optimizer
         self._names: Sequence[str] = ()  # of the model's parameters, if they were told
-        self._rule = DynamicScale(
+        self._scale = DynamicScale(
             check_settings(
                 dynamic=dynamic,
                 initial_scale=initial_scale,
@@ -191,33 +191,33 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
 
     @property
     def inner_optimizer(self) -> Optimizer:
-        """What takes the steps, as it was given."""
+        """The wrapped optimizer, as it was passed in."""
         return self._inner_optimizer
 
     @property
     def dynamic(self) -> bool:
         """Whether the scale moves."""
-        return self._rule.settings.dynamic
+        return self._scale.settings.dynamic
 
     @property
     def loss_scale(self) -> float:
         """The scale of the next loss."""
-        return self._rule.scale
+        return self._scale.scale
 
     @property
     def initial_scale(self) -> float:
         """The scale of the first loss."""
-        return self._rule.settings.initial_scale
+        return self._scale.settings.initial_scale
 
     @property
     def dynamic_counter(self) -> int | None:
         """Applied steps in a row since the scale last changed; None if it is fixed."""
-        return self._rule.counter if self.dynamic else None
+        return self._scale.counter if self.dynamic else None
 
     @property
     def dynamic_growth_steps(self) -> int | None:
         """Applied steps in a row after which the scale grows; None if it is fixed."""
-        return self._rule.settings.growth_steps if self.dynamic else None
+        return self._scale.settings.growth_steps if self.dynamic else None
 
     @property
     def is_unscaled(self) -> bool:
@@ -225,7 +225,7 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         return self._stage is Stage.UNSCALED
 
     def name_parameters(self, names: Mapping[int, str]) -> None:
-        """Call parameters in results and errors by these names, which are given by ``id``.
+        """Use these names, which are keyed by ``id``, for parameters in results and errors.
 
         A `Trainer` does so with the names in its model.
         """
@@ -451,7 +451,7 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         """
         self._expect(Stage.SCALED, "update")
         with self._discarding_on_error():
-            if not isinstance(self._inner, NumpyInner):
+            if not isinstance(self._inner, NumpyOptimizers):
                 raise TypeError(
                     "update is for NumPy learners; torch has sweephand.torch.Learner"
                 )
@@ -464,7 +464,7 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
 
         The state of the inner optimizer is its own: save it beside this one.
         """
-        return self._rule.state_dict() | self._log.state_dict()
+        return self._scale.state_dict() | self._log.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state of this class, or of torch, tf.keras, Keras, Apex, DeepSpeed.
@@ -480,7 +480,7 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         check_keys("a loss scale", state, ())
         if not state:
             warnings.warn("an empty loss-scale state: starting afresh", stacklevel=2)
-            self._rule = DynamicScale(self._rule.settings)
+            self._scale = DynamicScale(self._scale.settings)
             self._log.load_state_dict({})
             return
         if (found := read_foreign(state)) is not None:
@@ -489,9 +489,9 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         with reading("a loss scale"):
             counts = {key: read_count(key, state[key]) for key in self._log.state_dict()}
             settings = dict(state["settings"])
-        self._rule.load_state_dict(state)
+        self._scale.load_state_dict(state)
         self._log.load_state_dict(counts)
-        for name, value in asdict(self._rule.settings).items():
+        for name, value in asdict(self._scale.settings).items():
             if (before := settings.get(name, value)) != value:
                 logger.warning(
                     "loss scale: %s was %r in the checkpoint, is now %r", name, before, value
@@ -513,7 +513,7 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
             raise
 
     def _unscaled(self, gradients: list[Any], num_samples: int) -> list[Any]:
-        """Return the gradients divided in place, and keep the verdict."""
+        """Divide gradients in place, and keep the verdict on them."""
         present = [i for i, gradient in enumerate(gradients) if gradient is not None]
         names = self._names or self._inner.names()
         if len(names) != len(gradients):
@@ -533,7 +533,7 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         return gradients
 
     def _judge(self, findings: Findings | None) -> None:
-        """Decide with all workers whether the step is taken."""
+        """Decide, together with all workers, whether the step is taken."""
         reduce = self._reduce or self._inner.reduction()
         if findings is None and reduce is None:
             raise ValueError(
@@ -545,7 +545,7 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
             cause = findings.cause if findings is not None else Cause.OK
             cause = Cause.NAN_LOSS if self._nan_loss else cause
         if reduce is not None:
-            cause = agree(cause, self.loss_scale, self._rule.counter, reduce)
+            cause = agree(cause, self.loss_scale, self._scale.counter, reduce)
         self._verdict = findings, cause
 
     def _evaluated(self, closure: Callable[[], T]) -> T:
@@ -574,7 +574,7 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
     def _finish(
         self, num_samples: int, sweeps_ended: int, minibatch_ids: Sequence[str]
     ) -> StepResult:
-        """Let the inner optimizer step or skip as it was judged."""
+        """Take or skip the step, as it was judged."""
         findings, cause = self._verdict
         with self._discarding_on_error():
             if cause is Cause.OK and findings is not None:
@@ -584,21 +584,21 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         return self._record(minibatch_ids)
 
     def _record(self, minibatch_ids: Sequence[str]) -> StepResult:
-        """Move the scale and the counts by the step, and start afresh."""
+        """Update the scale and the log by the step, and make ready for the next one."""
         findings, cause = self._verdict
         self.discard()
         scale = self.loss_scale
-        change = self._rule.advance(cause)
+        change = self._scale.advance(cause)
         has_gradient = findings is not None
         result = StepResult(
             applied=cause is Cause.OK and has_gradient,
             cause=CAUSES[cause] if cause is not Cause.OK or has_gradient else "no gradient",
             scale_used=scale,
             scale_next=self.loss_scale,
-            counter=self._rule.counter,
+            counter=self._scale.counter,
             minibatch_ids=tuple(minibatch_ids),
             findings=findings,
         )
-        is_reported = cause is Cause.NAN_LOSS or self._rule.settings.nan == "report"
+        is_reported = cause is Cause.NAN_LOSS or self._scale.settings.nan == "report"
         self._log.add(result, change, is_reported=is_reported and cause >= Cause.NAN)
         return result

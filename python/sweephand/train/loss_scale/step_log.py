@@ -1,4 +1,4 @@
-"""What is kept of the steps under a loss scale: counts, and whom to tell."""
+"""The log of steps under a loss scale: counts, hooks and warnings."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ logger = logging.getLogger("sweephand")
 
 
 class StepLog:
-    """Counts steps, calls hooks, and ends a run of skipped steps.
+    """Counts steps, calls hooks, and raises when too many in a row are skipped.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class StepLog:
         self._steps = self._applied_steps = self._skips_in_a_row = 0
 
     def add(self, result: StepResult, change: Change, *, is_reported: bool) -> None:
-        """Count a step and tell who asked.
+        """Count a step, and call the hooks that it concerns.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class StepLog:
         self._skips_in_a_row = state.get("skips_in_a_row", 0)
 
     def _describe(self, result: StepResult) -> str:
-        """Tell what happened in a skipped step, where, and what may help."""
+        """Describe a skipped step: what happened, where, and what may help."""
         where = f"first bad parameters: {', '.join(result.bad_parameters) or 'none here'}"
         if result.minibatch_ids:
             where += f"; minibatch: {', '.join(result.minibatch_ids[:5])}"

@@ -1,16 +1,16 @@
-"""What became of one step under a loss scale."""
+"""The outcome of one step under a loss scale."""
 
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from sweephand.train.learners.gradient_findings import Findings
+from sweephand.train.learners.finite_check import Findings
 
 CauseName: TypeAlias = Literal["ok", "inf", "nan", "no gradient"]
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What became of one step.
+    """The outcome of one step.
 
     Attributes
     ----------

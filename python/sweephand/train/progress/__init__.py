@@ -1,1 +1,1 @@
-"""What training tells about itself, and to whom."""
+"""The records of training progress, and the writers that receive them."""

@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from sweephand.train.progress.progress import PeriodicWriter, Record
+from sweephand.train.progress.periodic_writer import PeriodicWriter
+from sweephand.train.progress.record import Record
 
 _TITLES = {"summary": "Summary", "validation": "Validation", "test": "Test"}
 
@@ -111,7 +112,7 @@ class ProgressBar(PeriodicWriter):
             self._out.flush()
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Stop updating the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

@@ -1,4 +1,4 @@
-"""How often something is done: every so many samples, minibatches, epochs, seconds."""
+"""How often something is done: every n samples, minibatches, sweeps, epochs or seconds."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias, get_args
@@ -6,14 +6,14 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, get_args
 from sweephand.checks import check_int
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 
-Unit: TypeAlias = Literal["sample", "minibatch", "sweep", "epoch", "seconds"]
-FrequencySpec: TypeAlias = int | tuple[int, Unit] | None
+FrequencyUnit: TypeAlias = Literal["sample", "minibatch", "sweep", "epoch", "seconds"]
+FrequencySpec: TypeAlias = int | tuple[int, FrequencyUnit] | None
 
 
-class Progress(Protocol):
-    """How far training is, in each unit."""
+class Counts(Protocol):
+    """How far training has come, in each unit."""
 
-    def count(self, unit: Unit) -> int:
+    def count(self, unit: FrequencyUnit) -> int:
         """Return the label samples, minibatches, ... since the start of training."""
 
 
@@ -30,11 +30,11 @@ class Frequency:
     """
 
     count: int | None
-    unit: Unit = "sample"
+    unit: FrequencyUnit = "sample"
 
     @classmethod
     def parse(cls, name: str, spec: object) -> Self:
-        """Read what a caller gives: a number of samples, ``(n, unit)``, 0 or None.
+        """Parse a frequency: a number of samples, ``(n, unit)``, 0 or None.
 
         ``FULL_DATA_SWEEP`` is every sweep, ``INFINITELY_REPEAT`` once at the end.
 
@@ -49,21 +49,21 @@ class Frequency:
             return cls(1, "sweep")
         if not isinstance(spec, tuple):
             return cls(check_int(name, spec, least=0))
-        if len(spec) != 2 or spec[1] not in get_args(Unit):
+        if len(spec) != 2 or spec[1] not in get_args(FrequencyUnit):
             raise ValueError(
                 f"{name} must be None, a number of samples or (n, unit) with a unit of "
-                f"{', '.join(get_args(Unit))}, got {spec!r}"
+                f"{', '.join(get_args(FrequencyUnit))}, got {spec!r}"
             )
         return cls(check_int(name, spec[0], least=0), spec[1])
 
     @property
     def is_never(self) -> bool:
-        """Whether it never comes."""
+        """Whether it is never due."""
         return self.count == 0
 
 
 class Action:
-    """Tells when something is due.
+    """Something that is due at a frequency.
 
     It is due when progress has passed one or several multiples of the frequency since it was
     done, once for all of them; and at the end, unless it was just done. Minibatches are not cut
@@ -80,36 +80,36 @@ class Action:
         self.index = 0
         self._done_at = 0  # in minibatches
 
-    def is_due(self, progress: Progress) -> bool:
+    def is_due(self, progress: Counts) -> bool:
         """Whether it is due after a minibatch."""
         return self._passed(progress) != self.index
 
-    def is_due_at_end(self, progress: Progress) -> bool:
+    def is_due_at_end(self, progress: Counts) -> bool:
         """Whether it is due at the end of training."""
         return not self.frequency.is_never and progress.count("minibatch") != self._done_at
 
-    def done(self, progress: Progress) -> int:
-        """Note that it was done, and return the index that it had."""
+    def done(self, progress: Counts) -> int:
+        """Mark it as done, and return the index before."""
         before, self.index = self.index, self._passed(progress)
         self._done_at = progress.count("minibatch")
         return before
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where it stands."""
+        """Return its state, as JSON can hold it."""
         return {
             "every": [self.frequency.count, self.frequency.unit],
             "index": self.index,
             "done_at": self._done_at,
         }
 
-    def load_state_dict(self, state: dict[str, Any], progress: Progress) -> None:
-        """Continue from a state; of another frequency, from where progress is."""
+    def load_state_dict(self, state: dict[str, Any], progress: Counts) -> None:
+        """Continue from a state, or from the present progress if the frequency was another."""
         is_same = state["every"] == [self.frequency.count, self.frequency.unit]
         index, done_at = (check_int(name, state[name], 0) for name in ("index", "done_at"))
         self.index = index if is_same else self._passed(progress)
         self._done_at = done_at
 
-    def _passed(self, progress: Progress) -> int:
+    def _passed(self, progress: Counts) -> int:
         if not self.frequency.count:
             return 0
         return progress.count(self.frequency.unit) // self.frequency.count

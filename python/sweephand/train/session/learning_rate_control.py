@@ -61,7 +61,7 @@ class LearningRateControl:
 
 
 class Decision(NamedTuple):
-    """What is done at the end of an epoch."""
+    """The decision at the end of an epoch."""
 
     is_rejected: bool
     factor: float
@@ -69,7 +69,7 @@ class Decision(NamedTuple):
 
 
 class RateController:
-    """Decides, epoch by epoch.
+    """Decides about the learning rate, epoch by epoch.
 
     Attributes
     ----------
@@ -86,12 +86,12 @@ class RateController:
         self.factor = 1.0
 
     def note(self, value: float) -> None:
-        """Accept an epoch without a decision: the schedules still decide."""
+        """Accept an epoch without a decision, while the schedules still set the rate."""
         if not math.isnan(value):
             self.previous = value
 
     def decide(self, value: float) -> Decision:
-        """Decide by the value of an epoch."""
+        """Return the decision for the value of an epoch."""
         settings, previous = self._settings, self.previous
         is_first = math.isinf(previous)
         improvement = math.inf if is_first else previous - value
@@ -118,7 +118,7 @@ class RateController:
         return rate < max(self._settings.min_learning_rate, LOWEST_RATE)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where it stands."""
+        """Return its state, as JSON can hold it."""
         return {
             "previous": self.previous,
             "factor": self.factor,

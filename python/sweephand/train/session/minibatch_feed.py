@@ -1,18 +1,16 @@
 """Minibatches from a source, in step with the other workers."""
 
-import math
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
-from sweephand.train.session.configs import Source
 from sweephand.train.session.preemption import Preempted, Preemption
+from sweephand.train.session.source_protocol import Source
 from sweephand.train.trainer.trained_model import Data
 from sweephand.train.trainer.trainer import Trainer
 
 
-class Feed:
-    """Reads minibatches, and what all workers must know at the same step: by one exchange.
+class MinibatchFeed:
+    """Reads minibatches, and shares in one exchange what all workers must know.
 
     Parameters
     ----------
@@ -35,7 +33,7 @@ class Feed:
         self.seconds = 0  # since the start of training, those before a restore included
 
     def begin_at(self, seconds: int) -> None:
-        """Go on counting seconds."""
+        """Continue counting at a number of seconds."""
         self.seconds = seconds
         self._started = time.monotonic() - seconds
 
@@ -86,59 +84,5 @@ class Feed:
             raise Preempted
 
     def agree(self, vote: bool) -> bool:
-        """Return whether any worker votes for something."""
+        """Return whether any worker votes yes."""
         return self._workers.sum([vote])[0] > 0
-
-
-class Evaluation(NamedTuple):
-    """Averages over evaluation data, NaN where there are no label samples."""
-
-    loss: float
-    metric: float | None
-    num_samples: int
-    num_minibatches: int
-
-    def figures(self) -> dict[str, float | int | str]:
-        """Return what a record of them holds."""
-        figures = self._asdict()
-        if self.metric is None:
-            del figures["metric"]
-        return figures
-
-
-def evaluate(
-    feed: Feed, trainer: Trainer, source: Source, size: int, max_samples: int | None
-) -> Evaluation:
-    """Evaluate a model, and put the source back to where it stood.
-
-    Parameters
-    ----------
-    size : int
-        Samples of a minibatch.
-    max_samples : int or None
-        Label samples; None: to the end of the source.
-    """
-    stood = source.get_checkpoint_state()
-    loss, metric = 0.0, None
-    seen = minibatches = 0
-    try:
-        with trainer.drawing_again(Preempted):  # it is evaluated again after the restore
-            while max_samples is None or seen < max_samples:
-                request = size if max_samples is None else min(size, max_samples - seen)
-                minibatch, num_samples = feed.next(source, request)
-                if not minibatch:
-                    break
-                feed.raise_if_preempted()
-                minibatches += 1
-                if not num_samples:
-                    continue
-                one_loss, one_metric = trainer.model.evaluate(minibatch)
-                seen += num_samples
-                loss += one_loss
-                if one_metric is not None:
-                    metric = one_metric + (metric or 0.0)
-    finally:
-        source.restore_from_checkpoint(stood)
-    if not seen:
-        return Evaluation(math.nan, None, 0, minibatches)
-    return Evaluation(loss / seen, None if metric is None else metric / seen, seen, minibatches)

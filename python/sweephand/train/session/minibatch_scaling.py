@@ -7,14 +7,14 @@ from typing import Literal, TypeAlias
 
 from sweephand.checks import check_int, check_number
 
-Rule: TypeAlias = Literal["search", "noise scale"]
+GrowthRule: TypeAlias = Literal["search", "noise scale"]
 
 GRAIN = 64  # larger sizes are multiples of it
 
 
 @dataclass(frozen=True)
 class MinibatchScaling:
-    """How the minibatch grows at the ends of epochs, behind the schedule's list of sizes.
+    """How the minibatch grows at the ends of epochs, after the sizes of its schedule.
 
     A trial leaves no trace: model, learners, loss scale, source, random generators and counters
     are afterwards what they were. New sizes are at most ``max_size`` and twice the last one.
@@ -53,7 +53,7 @@ class MinibatchScaling:
     trial_minibatches: int = 500
     error_margin: float = 1.0
     frequency: int = 1
-    rule: Rule = "search"
+    rule: GrowthRule = "search"
 
     def __post_init__(self) -> None:
         check_int("max_size", self.max_size)
@@ -112,7 +112,7 @@ class MinibatchScaling:
         return best
 
     def grow(self, present: int, noise_scale: float) -> int:
-        """Return the size that a noise scale suggests."""
+        """Return the size that a noise scale calls for."""
         limit = min(self.max_size, 2 * present)
         if not noise_scale > present:
             return present

@@ -1,4 +1,4 @@
-"""Signals that ask a run to save and leave."""
+"""The signals that ask a run to save and exit."""
 
 import logging
 import signal
@@ -14,11 +14,11 @@ logger = logging.getLogger("sweephand")
 
 
 class Preempted(Exception):
-    """Training has to end here, so that it can be saved in time."""
+    """Training must end here, so that it can be saved in time."""
 
 
 class Preemption:
-    """While it is entered, SIGTERM and SIGUSR1 only set a flag.
+    """A context in which SIGTERM and SIGUSR1 only set a flag.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Preemption:
         self.is_requested = False
 
     def __enter__(self) -> Self:
-        """Take the signals over."""
+        """Install the handlers."""
         if self._is_wanted and threading.current_thread() is not threading.main_thread():
             logger.warning("signals reach the main thread only: this run cannot be preempted")
         elif self._is_wanted:
@@ -45,7 +45,7 @@ class Preemption:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give the signals back."""
+        """Restore the previous handlers."""
         for one, handler in self._handlers.items():
             signal.signal(one, handler)
 

@@ -1,4 +1,4 @@
-"""What a session saves, and what it begins with."""
+"""Saving in a session, and the checkpoint that training begins with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sweephand.train.checkpoint.background_writer import CheckpointWriter
 from sweephand.train.checkpoint.checkpoint_store import Checkpoint, CheckpointStore, find
 from sweephand.train.checkpoint.folder_lock import FolderLock, refuse_file
 from sweephand.train.checkpoint.snapshot import Snapshot
-from sweephand.train.session.configs import CheckpointConfig
+from sweephand.train.session.checkpoint_config import CheckpointConfig
 from sweephand.train.trainer.workers import Workers, on_first
 
 logger = logging.getLogger("sweephand")
@@ -35,7 +35,7 @@ class Saver:
         return self._config.restore is not False
 
     def begin_with(self) -> Checkpoint | None:
-        """Return the checkpoint that training begins with, or None if it begins afresh.
+        """Return the checkpoint to begin with, or None to begin afresh.
 
         The folder is ours from here to `close`. What goes on from its newest checkpoint is the
         same run, whose older ones are removed; anything else is a new one.
@@ -91,11 +91,11 @@ class Saver:
         return self._writer.poll() if self._config.asynchronous else self._writer.wait()
 
     def wait(self) -> Checkpoint | None:
-        """Wait for what is being written, then do as `poll`."""
+        """Wait for the checkpoint that is being written, and return it as `poll` does."""
         return self._writer.wait()
 
     def close(self) -> None:
-        """Wait for what is being written, and give the folder back; a failure is logged."""
+        """Wait for what is being written, logging a failure, and unlock the folder."""
         try:
             self._writer.wait()
         except (OSError, StateError) as error:

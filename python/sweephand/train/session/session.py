@@ -13,23 +13,22 @@ from sweephand.train.arguments import check_kind, check_source
 from sweephand.train.checkpoint.checkpoint_store import Checkpoint
 from sweephand.train.checkpoint.read_state import read_count, read_optional, read_text, reading
 from sweephand.train.checkpoint.snapshot import Snapshot
-from sweephand.train.progress.progress import Window
-from sweephand.train.schedules import Schedule, Spec
-from sweephand.train.session.configs import (
-    CheckpointConfig,
-    CrossValidationConfig,
-    Source,
-    TestConfig,
-)
+from sweephand.train.progress.averages import Averages
+from sweephand.train.schedules.schedule import Schedule
+from sweephand.train.schedules.spec import Spec
+from sweephand.train.session.checkpoint_config import CheckpointConfig
+from sweephand.train.session.evaluation import Evaluation, evaluate
+from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
 from sweephand.train.session.frequency import Action, Frequency, FrequencySpec
 from sweephand.train.session.learning_rate_control import LearningRateControl
-from sweephand.train.session.minibatch_feed import Evaluation, Feed, evaluate
+from sweephand.train.session.minibatch_feed import MinibatchFeed
 from sweephand.train.session.minibatch_scaling import MinibatchScaling
+from sweephand.train.session.minibatch_size import SizeRequest, session_sizes
 from sweephand.train.session.preemption import PREEMPTED_EXIT_CODE, Preempted, Preemption
 from sweephand.train.session.saver import Saver
-from sweephand.train.session.size_request import Request, session_sizes
+from sweephand.train.session.source_protocol import Source
 from sweephand.train.session.steering import Steering
-from sweephand.train.session.training_run import Run
+from sweephand.train.session.training_run import TrainingRun
 from sweephand.train.trainer.trainer import Trainer
 
 logger = logging.getLogger("sweephand")
@@ -110,7 +109,7 @@ class TrainingSession:
         check_kind("test_config", test_config, TestConfig, optional=True)
         self._trainer = trainer
         self._source = mb_source
-        self._request = Request(
+        self._request = SizeRequest(
             session_sizes(mb_size, check_int("epoch_size", epoch_size)),
             check_int("max_samples", max_samples),
             None
@@ -149,10 +148,10 @@ class TrainingSession:
             (actions["scaling"], self._scale),
             (actions["epoch"], self._begin_epoch),
         ]
-        self._run = Run(
+        self._run = TrainingRun(
             trainer,
             mb_source,
-            Feed(trainer, self._preemption, self._watch_saver),
+            MinibatchFeed(trainer, self._preemption, self._watch_saver),
             Frequency.parse("epoch_size", epoch_size),
             actions,
         )
@@ -178,7 +177,7 @@ class TrainingSession:
         SystemExit
             With ``PREEMPTED_EXIT_CODE``, after SIGTERM or SIGUSR1.
         """
-        self._trainer.writers.append(self._run.figures)
+        self._trainer.writers.append(self._run.averages)
         try:
             with self._preemption:
                 try:
@@ -187,12 +186,12 @@ class TrainingSession:
                 except Preempted:
                     self._leave()
         finally:
-            self._trainer.writers.remove(self._run.figures)
+            self._trainer.writers.remove(self._run.averages)
             if self._saver is not None:
                 self._saver.close()
 
     def _begin(self) -> None:
-        """Restore what is to be restored."""
+        """Restore the checkpoint to begin with, if there is one."""
         store = None
         if self._saver is not None:
             store = self._saver.store
@@ -219,11 +218,11 @@ class TrainingSession:
 
     @property
     def _why_ended(self) -> str | None:
-        """Why training ends, if not for the number of samples."""
+        """Why training ends early, or None."""
         return self._ended or self._steering.ended
 
     def _step(self) -> bool:
-        """Train one minibatch; False at the end of data."""
+        """Train one minibatch; return False at the end of data."""
         minibatch, num_samples = self._run.feed.next(
             self._source, self._request.size(self._run)
         )
@@ -247,9 +246,9 @@ class TrainingSession:
             self._do(self._save)
         self._run.feed.raise_if_preempted()
 
-    def _do(self, run: Callable[[], None]) -> None:
-        self._trainer.settle()
-        run()
+    def _do(self, action: Callable[[], None]) -> None:
+        self._trainer.await_step()
+        action()
         self._trainer.pause()
 
     def _finish(self) -> None:
@@ -274,7 +273,7 @@ class TrainingSession:
         self._wait_for_saver()
 
     def _leave(self) -> None:
-        """Save and exit, as a signal wants it; what is due is done after the restore."""
+        """Save and exit after a signal; what is due is done after the restore."""
         assert self._saver is not None
         self._wait_for_saver()
         self._write(self._saver, self._saver.next_number())
@@ -284,15 +283,15 @@ class TrainingSession:
 
     def _summarize(self) -> None:
         self._run.actions["summary"].done(self._run)
-        self._trainer.tell("summary", self._run.figures.summary.figures())
-        self._run.figures.summary = Window()
+        self._trainer.tell("summary", self._run.averages.summary.figures())
+        self._run.averages.summary = Averages()
 
     def _begin_epoch(self) -> None:
         self._run.actions["epoch"].done(self._run)
-        self._run.figures.epoch = Window()
+        self._run.averages.epoch = Averages()
 
     def _validate_and_ask(self) -> None:
-        """Validate, and let the callback say whether training goes on."""
+        """Validate, and ask the callback whether training continues."""
         assert self._cv_config is not None
         result = Evaluation(0.0, None, 0, 0)
         if self._cv_config.minibatch_source is not None:
@@ -330,7 +329,7 @@ class TrainingSession:
     def _control_value(self) -> float:
         source = None if self._cv_config is None else self._cv_config.minibatch_source
         if source is None:
-            return self._run.figures.epoch.average_loss
+            return self._run.averages.epoch.average_loss
         step, loss = self._run.validated or (None, math.nan)
         return loss if step == self._run.count("minibatch") else self._validate(source).loss
 
@@ -339,7 +338,7 @@ class TrainingSession:
         self._run.actions["scaling"].done(self._run)
 
     def _save(self) -> None:
-        """Save the present moment; in memory, if it is only to be accepted."""
+        """Save the present moment, in memory if there are no checkpoints."""
         if self._saver is None:
             self._steering.accept(self._capture())
             return
@@ -365,7 +364,7 @@ class TrainingSession:
             self._tell_saved(self._saver.wait())
 
     def _watch_saver(self) -> None:
-        """Tell of a checkpoint that has become durable, or raise why it has not."""
+        """Report a checkpoint that has become durable, or raise why it could not be saved."""
         if self._saver is not None:
             self._tell_saved(self._saver.poll())
 
@@ -374,7 +373,7 @@ class TrainingSession:
             self._trainer.tell("event", {"message": f"saved {checkpoint.folder}"})
 
     def _say(self, message: str) -> None:
-        """Tell something that must not go unheard."""
+        """Write a message to the progress writers, or to the log if there are none."""
         if len(self._trainer.writers) > 1:  # one of them is ours
             self._trainer.tell("event", {"message": message})
         else:

@@ -1,4 +1,4 @@
-"""What steers a run from epoch to epoch: its rates by the loss, its minibatches by trials."""
+"""The steering of a run at the ends of epochs: rates by the loss, sizes by trials."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from sweephand.checks import check_flag, check_number
 from sweephand.train.checkpoint.read_state import read_count, read_optional, read_text, reading
 from sweephand.train.checkpoint.snapshot import Snapshot
-from sweephand.train.schedules import Schedule
+from sweephand.train.schedules.schedule import Schedule
 from sweephand.train.session.learning_rate_control import LearningRateControl, RateController
 from sweephand.train.session.minibatch_scaling import MinibatchScaling
-from sweephand.train.session.training_run import Run
+from sweephand.train.session.training_run import TrainingRun
 from sweephand.train.session.trials import trial_loss, trial_noise_scale
 from sweephand.train.trainer.trainer import Trainer
 
@@ -22,7 +22,7 @@ class Steering:
 
     Parameters
     ----------
-    run : Run
+    run : TrainingRun
         What is steered.
     lr_control : LearningRateControl or None
     mb_scaling : MinibatchScaling or None
@@ -51,7 +51,7 @@ class Steering:
 
     def __init__(
         self,
-        run: Run,
+        run: TrainingRun,
         lr_control: LearningRateControl | None,
         mb_scaling: MinibatchScaling | None,
         mb_size: Schedule[int],
@@ -72,7 +72,7 @@ class Steering:
         self.ended: str | None = None
 
     def begin(self, is_there: Callable[[int], bool]) -> None:
-        """Begin at the present moment, which may be restored.
+        """Begin at the present moment, after a restore if there is one.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class Steering:
         self.is_to_accept |= self._keeps_best and self.accepted is None
 
     def accept(self, moment: int | Snapshot) -> None:
-        """Note where the present moment was saved, if it is to be accepted."""
+        """Remember where the present moment was saved, if it is to be accepted."""
         if self.is_to_accept:
             self.is_to_accept = False
             self.accepted = moment
@@ -103,7 +103,7 @@ class Steering:
             self.is_to_accept = self._keeps_best
 
     def outlive(self, error: FloatingPointError) -> None:
-        """Go back from a loss that is not finite, or raise the error if nothing can be."""
+        """Go back from a loss that is not finite, or raise the error if that is impossible."""
         if not (self._keeps_best and self._run.has_last_rates):
             raise error
         self._say(str(error))
@@ -122,7 +122,7 @@ class Steering:
             self._run.trainer.tell("change", {"minibatch_size": self._run.size})
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where it stands."""
+        """Return its state, as JSON can hold it."""
         return {
             "control": self._controller.state_dict(),
             "accepted": self.accepted if isinstance(self.accepted, int) else None,
@@ -187,7 +187,7 @@ def _check_rates(
     lr_control: LearningRateControl | None,
     mb_scaling: MinibatchScaling | None,
 ) -> None:
-    """Refuse rates that cannot be controlled, or that would change with the minibatch size."""
+    """Raise if rates cannot be controlled, or would change with the minibatch size."""
     for learner in trainer.model.learners:
         schedule = learner.pace.schedule
         if schedule is None and (lr_control is not None or mb_scaling is not None):

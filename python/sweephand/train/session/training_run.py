@@ -1,4 +1,4 @@
-"""A training run: how far it is, and how it is put back to an earlier moment."""
+"""A training run: how far it has come, and how it goes back to an earlier moment."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from sweephand.train.checkpoint.read_state import (
     reading,
 )
 from sweephand.train.checkpoint.snapshot import Snapshot
-from sweephand.train.progress.progress import Record, Step, Window
-from sweephand.train.session.configs import Source
-from sweephand.train.session.frequency import Action, Frequency, Unit
-from sweephand.train.session.minibatch_feed import Feed
+from sweephand.train.progress.averages import Averages
+from sweephand.train.progress.record import Record, Step
+from sweephand.train.session.frequency import Action, Frequency, FrequencyUnit
+from sweephand.train.session.minibatch_feed import MinibatchFeed
+from sweephand.train.session.source_protocol import Source
 from sweephand.train.trainer.trainer import Trainer
 
 
-class Run:
-    """What a session trains, and all that an epoch or a trial changes of it.
+class TrainingRun:
+    """What a session trains, with all that an epoch or a trial changes.
 
     Attributes
     ----------
-    figures : Figures
+    averages : SessionAverages
         Averages since the last epoch and the last summary.
     size : int or None
         Samples of a minibatch, once scaling has chosen it.
@@ -42,7 +43,7 @@ class Run:
         self,
         trainer: Trainer,
         source: Source,
-        feed: Feed,
+        feed: MinibatchFeed,
         epoch: Frequency,
         actions: dict[str, Action],
     ) -> None:
@@ -50,13 +51,13 @@ class Run:
         self.source = source
         self.feed = feed
         self.actions = actions
-        self.figures = Figures()
+        self.averages = SessionAverages()
         self.size: int | None = None
         self.has_label_per_sequence = False
         self.validated: tuple[int, float] | None = None
         self._epoch = epoch
 
-    def count(self, unit: Unit) -> int:
+    def count(self, unit: FrequencyUnit) -> int:
         """Return the label samples, minibatches, sweeps, epochs or seconds of training."""
         consumed = self.trainer.consumed
         match unit:
@@ -88,12 +89,12 @@ class Run:
         return all(learner.pace.is_last_rate for learner in self.trainer.model.learners)
 
     def capture(self) -> Snapshot:
-        """Return this moment."""
+        """Return a snapshot of this moment."""
         snapshot = self.trainer.capture()
         snapshot.state["source"] = self.source.get_checkpoint_state()
         snapshot.state["run"] = {
             "actions": {name: action.state_dict() for name, action in self.actions.items()},
-            "figures": self.figures.state_dict(),
+            "figures": self.averages.state_dict(),
             "size": self.size,
             "has_label_per_sequence": self.has_label_per_sequence,
             "validated": self.validated,
@@ -101,7 +102,7 @@ class Run:
         return snapshot
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back to a moment.
+        """Go back to the moment of a snapshot.
 
         Raises
         ------
@@ -121,11 +122,11 @@ class Run:
             self._restore_source_and_trainer(snapshot)
             for name, action in self.actions.items():
                 action.load_state_dict(run["actions"][name], self)
-            self.figures.load_state_dict(run["figures"])
+            self.averages.load_state_dict(run["figures"])
         self.size, self.has_label_per_sequence, self.validated = size, has_label, validated
 
     def _restore_source_and_trainer(self, snapshot: Snapshot) -> None:
-        """Restore both, or none if one of them refuses."""
+        """Restore both, or neither if one of them raises."""
         stood = self.source.get_checkpoint_state()
         self.source.restore_from_checkpoint(snapshot.state["source"])
         try:
@@ -136,7 +137,7 @@ class Run:
 
     @contextmanager
     def without_trace(self) -> Iterator[None]:
-        """Go back afterwards to the moment before; meanwhile nobody is told."""
+        """Report no progress inside, and go back to the present moment afterwards."""
         before = self.capture()
         writers, self.trainer.writers = self.trainer.writers, []
         try:
@@ -146,18 +147,18 @@ class Run:
             self.restore(before)
 
 
-class Figures:
-    """A progress writer that averages what a session needs.
+class SessionAverages:
+    """A progress writer that keeps the averages a session needs.
 
     Attributes
     ----------
-    epoch, summary : Window
+    epoch, summary : Averages
         Since the last epoch, and since the last summary.
     """
 
     def __init__(self) -> None:
-        self.epoch = Window()
-        self.summary = Window()
+        self.epoch = Averages()
+        self.summary = Averages()
 
     def update(self, step: Step) -> None:
         """Add a step."""
@@ -172,8 +173,8 @@ class Figures:
         return {"epoch": asdict(self.epoch), "summary": asdict(self.summary)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from both."""
-        epoch, summary = (read_counts(Window, state[name]) for name in ("epoch", "summary"))
+        """Restore both."""
+        epoch, summary = (read_counts(Averages, state[name]) for name in ("epoch", "summary"))
         self.epoch, self.summary = epoch, summary
 
 

@@ -4,28 +4,28 @@ import math
 from collections.abc import Iterator
 
 from sweephand.errors import LossScaleError
-from sweephand.train.progress.progress import Window
+from sweephand.train.progress.averages import Averages
 from sweephand.train.session.minibatch_scaling import noise_scale
-from sweephand.train.session.training_run import Run
+from sweephand.train.session.training_run import TrainingRun
 from sweephand.train.trainer.trained_model import Data
 
 
-def trial_loss(run: Run, size: int, num_minibatches: int) -> float:
-    """Train some minibatches of a size and return their loss; NaN if it cannot be trained."""
-    window = Window()
+def trial_loss(run: TrainingRun, size: int, num_minibatches: int) -> float:
+    """Train some minibatches of a size, and return their loss, or NaN if that fails."""
+    window = Averages()
     with run.without_trace():
         run.trainer.writers = [window]
         try:
             for minibatch, num_samples in _minibatches(run, size, num_minibatches):
                 run.trainer.train_minibatch(minibatch, num_samples)
-            run.trainer.settle()
+            run.trainer.await_step()
         except (FloatingPointError, LossScaleError):
             return math.nan
     return window.average_loss
 
 
-def trial_noise_scale(run: Run, size: int, num_minibatches: int) -> float:
-    """Return the noise scale as some minibatches of a size show it; NaN if they do not."""
+def trial_noise_scale(run: TrainingRun, size: int, num_minibatches: int) -> float:
+    """Return the noise scale of some minibatches of a size, or NaN if there are too few."""
     sizes = []
 
     def minibatches() -> Iterator[tuple[Data, int]]:
@@ -39,7 +39,7 @@ def trial_noise_scale(run: Run, size: int, num_minibatches: int) -> float:
     return noise_scale(norms, sizes, together) if len(sizes) > 1 else math.nan
 
 
-def _minibatches(run: Run, size: int, count: int) -> Iterator[tuple[Data, int]]:
+def _minibatches(run: TrainingRun, size: int, count: int) -> Iterator[tuple[Data, int]]:
     """Yield minibatches, as many as there are until the end of data."""
     for _ in range(count):
         run.feed.raise_if_preempted()

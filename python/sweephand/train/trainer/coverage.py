@@ -1,4 +1,4 @@
-"""Whether learners take care of every parameter of a model, each of them once."""
+"""The check that every parameter of a model has exactly one learner."""
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -9,7 +9,7 @@ def check_coverage(
     learned: Sequence[Hashable],
     frozen: Collection[Hashable] = (),
 ) -> None:
-    """Refuse learners that do not cover a model.
+    """Raise unless learners cover a model.
 
     Parameters
     ----------

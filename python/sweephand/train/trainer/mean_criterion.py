@@ -1,10 +1,10 @@
-"""Notices a criterion that returns the mean of the loss in place of its sum."""
+"""The detection of a criterion that returns the mean of the loss instead of its sum."""
 
 import math
 
 
 class MeanDetector:
-    """Looks how the loss follows the number of samples from one minibatch to the next.
+    """Detects from the losses of minibatches of different sizes whether they are means.
 
     The logarithm of a sum changes by as much as that of the number of samples, that of a mean
     does not change with it. So the slope of the one by the other is estimated over all pairs of

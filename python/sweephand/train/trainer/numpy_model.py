@@ -1,4 +1,4 @@
-"""Models whose parameters are NumPy arrays, as a trainer works with them."""
+"""Models whose parameters are NumPy arrays, in the form that a trainer uses."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,13 +12,13 @@ from sweephand.errors import ArgumentTypeError, StateError
 from sweephand.train.checkpoint.random_state import capture_random_state, restore_random_state
 from sweephand.train.checkpoint.safetensors_file import DTYPES, array_of_tensor, tensor_of_array
 from sweephand.train.checkpoint.saved_tensors import SavedTensors
-from sweephand.train.learners.gradient_findings import Array
+from sweephand.train.learners.core_array import Array
 from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
-from sweephand.train.loss_scale.wrapping import listed
+from sweephand.train.loss_scale.wrap_optimizers import listed
 from sweephand.train.trainer.coverage import check_coverage
-from sweephand.train.trainer.trained_model import Data, Files, Outcome
+from sweephand.train.trainer.trained_model import Data, Outcome, SavedFiles
 from sweephand.train.trainer.workers import OneWorker, Workers
 
 NumpyLearner: TypeAlias = Learner | LossScaleOptimizer[Any]
@@ -118,8 +118,8 @@ class NumpyModel:
         """Return the files of a checkpoint."""
         return {name: SavedTensors.read(folder / name) for name in (WEIGHTS, LEARNERS)}
 
-    def check(self, files: Files, state: Mapping[str, Any]) -> None:
-        """Refuse what is not of this model and these learners."""
+    def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
+        """Raise if a checkpoint is of another model or other learners."""
         mine = [type(learner).__name__ for learner in self.learners]
         theirs = [one["learner"] for one in state["learners"]]
         if (mine, len(self.loss_scales)) != (theirs, len(state["loss_scales"])):
@@ -130,7 +130,7 @@ class NumpyModel:
         files[WEIGHTS].check("model", _kinds(self._arrays))
         files[LEARNERS].check("learner", _kinds(self._learner_arrays()))
 
-    def restore(self, files: Files, state: Mapping[str, Any]) -> None:
+    def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from what was captured."""
         for name, tensor in files[WEIGHTS].tensors.items():
             self._arrays[name][...] = array_of_tensor(tensor)
@@ -147,7 +147,7 @@ class NumpyModel:
             scale.load_state_dict(scale_state)
 
     def capture_random_state(self) -> dict[str, Any]:
-        """Return where Python's and NumPy's generators stand."""
+        """Return the states of Python's and NumPy's generators."""
         return capture_random_state()
 
     def restore_random_state(self, state: Mapping[str, Any]) -> None:
@@ -208,7 +208,7 @@ class NumpyModel:
             begin = end
 
     def _discard(self) -> None:
-        """Forget losses that were scaled and led to no step."""
+        """Discard losses that were scaled but not followed by a step."""
         for scale in self.loss_scales:
             scale.discard()
 

@@ -1,11 +1,11 @@
-"""What a trainer asks of a model and the learners that change it."""
+"""The interface of a model and its learners to the trainer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, SupportsFloat, TypeAlias
 
 from sweephand.train.checkpoint.safetensors_file import Sink
-from sweephand.train.learners.pace import Pace
+from sweephand.train.learners.learning_rate import Pace
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.trainer.workers import Workers
@@ -14,7 +14,7 @@ Data: TypeAlias = Mapping[Any, Any]  # a minibatch: its streams by name
 
 
 class Outcome(NamedTuple):
-    """What became of one step.
+    """The outcome of one step.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class SavedFile(Protocol):
 
 
 # Files of a checkpoint by name. Their content is known to the model that made them alone.
-Files: TypeAlias = Mapping[str, Any]
+SavedFiles: TypeAlias = Mapping[str, Any]
 
 
 class Rated(Protocol):
@@ -54,15 +54,15 @@ class TrainedModel(Protocol):
 
     @property
     def workers(self) -> Workers:
-        """Who trains it."""
+        """The workers that train it."""
 
     @property
     def device(self) -> object:
-        """Where minibatches are wanted; None: in main memory."""
+        """The device for its minibatches, or None for main memory."""
 
     @property
     def learners(self) -> Sequence[Rated]:
-        """All learners, those inside of loss scales too."""
+        """All learners, including those inside loss scales."""
 
     @property
     def loss_scales(self) -> Sequence[LossScaleOptimizer[Any]]:
@@ -117,8 +117,8 @@ class TrainedModel(Protocol):
             If one is missing or cannot be read.
         """
 
-    def check(self, files: Files, state: Mapping[str, Any]) -> None:
-        """Refuse what is not of this model and these learners.
+    def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
+        """Raise if a checkpoint is of another model or other learners.
 
         Raises
         ------
@@ -126,11 +126,11 @@ class TrainedModel(Protocol):
             Naming what differs.
         """
 
-    def restore(self, files: Files, state: Mapping[str, Any]) -> None:
-        """Continue from what was captured; it stays as it is, to be restored again."""
+    def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
+        """Continue from what was captured, which stays unchanged."""
 
     def capture_random_state(self) -> dict[str, Any]:
-        """Return where all global random generators stand, as JSON can hold it."""
+        """Return the states of all global random generators, as JSON can hold them."""
 
     def restore_random_state(self, state: Mapping[str, Any]) -> None:
         """Set all global random generators."""

@@ -1,4 +1,4 @@
-"""The trainer: what turns a minibatch into a step of a model."""
+"""The trainer: it turns each minibatch into a step of the model."""
 
 from __future__ import annotations
 
@@ -28,20 +28,13 @@ from sweephand.train.checkpoint.stateful import (
     check_stateful,
     restore_states,
 )
-from sweephand.train.learners.pace import Clock
-from sweephand.train.progress.progress import (
-    Figures,
-    Kind,
-    ProgressWriter,
-    Record,
-    Step,
-    Stopwatch,
-    capture_windows,
-    restore_windows,
-)
-from sweephand.train.schedules import Schedule
+from sweephand.train.learners.clock import Clock
+from sweephand.train.progress.periodic_writer import capture_averages, restore_averages
+from sweephand.train.progress.record import Figures, ProgressWriter, Record, RecordKind, Step
+from sweephand.train.schedules.schedule import Schedule
 from sweephand.train.trainer.mean_criterion import MeanDetector
 from sweephand.train.trainer.numpy_model import NumpyLearner, NumpyModel
+from sweephand.train.trainer.stopwatch import Stopwatch
 from sweephand.train.trainer.sub_minibatches import split
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
 from sweephand.train.trainer.workers import Workers, on_first
@@ -128,7 +121,7 @@ class Trainer:
         check_stateful(self._stateful)
         self.consumed = Clock()
         self.applied = Clock()
-        self._run = uuid4().hex  # of which its checkpoints are
+        self._run_id = uuid4().hex  # of which its checkpoints are
         self._scheduled = _scheduled(self._model)
         self._told: dict[str, float] = {}  # the value of each when it was last told
         self._pending: _Pending | None = None
@@ -144,7 +137,7 @@ class Trainer:
     @property
     def previous_minibatch_loss_average(self) -> float:
         """The loss per label sample of the last global minibatch."""
-        last = self._settled()
+        last = self._last_step()
         return last.loss / last.num_samples
 
     @property
@@ -156,7 +149,7 @@ class Trainer:
         ValueError
             If the criterion has no metric.
         """
-        last = self._settled()
+        last = self._last_step()
         if last.metric is None:
             raise ValueError("the criterion returns no metric")
         return last.metric / last.num_samples
@@ -164,7 +157,7 @@ class Trainer:
     @property
     def previous_minibatch_sample_count(self) -> int:
         """Label samples of the last global minibatch."""
-        return self._settled().num_samples
+        return self._last_step().num_samples
 
     @property
     def total_number_of_samples_seen(self) -> int:
@@ -224,9 +217,9 @@ class Trainer:
             *self._stopwatch.leave(),
         )
         if isinstance(outcome.loss, float):
-            self._settle(done)
+            self._tell_step(done)
         else:  # it is on its way: look at the one before
-            self.settle()
+            self.await_step()
             self._pending = done
         return True
 
@@ -299,7 +292,7 @@ class Trainer:
         check_json("external_state", external_state)
         snapshot = self.capture()
         snapshot.state["external"] = external_state
-        store = CheckpointStore(Path(path), run=self._run)
+        store = CheckpointStore(Path(path), run=self._run_id)
 
         def write() -> None:
             with FolderLock(store.folder):
@@ -329,12 +322,12 @@ class Trainer:
         snapshot = Snapshot.read(checkpoint, self._model)
         self.restore(snapshot)
         if checkpoint.run is not None and checkpoint.folder != Path(path):
-            self._run = checkpoint.run  # which goes on
+            self._run_id = checkpoint.run  # which goes on
         return snapshot.state.get("external")
 
     def capture(self) -> Snapshot:
         """Return all that is needed to go on from here but the source's position."""
-        self.settle()
+        self.await_step()
         files, state = self._model.capture()
         return Snapshot(
             files,
@@ -343,7 +336,7 @@ class Trainer:
                 "model": state,
                 "stateful": capture_states(self._stateful),
                 "random": self._model.workers.gather(self._model.capture_random_state()),
-                "writers": capture_windows(self.writers),
+                "writers": capture_averages(self.writers),
             },
         )
 
@@ -365,23 +358,23 @@ class Trainer:
             self._model.restore(snapshot.files, state["model"])
             self._restore_random_state(state["random"])
             if self._model.workers.index == 0:  # the others' were not saved
-                restore_windows(self.writers, state.get("writers", []))
+                restore_averages(self.writers, state.get("writers", []))
         self.consumed, self.applied = consumed, applied
         self._stopwatch.forget()
 
-    def settle(self) -> None:
-        """Wait for the figures of the last step and tell them to the writers."""
+    def await_step(self) -> None:
+        """Wait for the results of the last step, and report them to the writers."""
         pending, self._pending = self._pending, None
         if pending is not None:
-            self._settle(pending)
+            self._tell_step(pending)
 
-    def tell(self, kind: Kind, figures: Figures) -> None:
-        """Let the progress writers write something down."""
+    def tell(self, kind: RecordKind, figures: Figures) -> None:
+        """Send a record to the progress writers."""
         for writer in self.writers:
             writer.write(Record(kind, self.consumed.steps, self.consumed.samples, figures))
 
     def pause(self) -> None:
-        """Let what passes until the next minibatch count as no waiting for data."""
+        """Do not count the time until the next minibatch as waiting for data."""
         self._stopwatch.forget()
 
     def _step(self, minibatch: Data, num_samples: int, sweeps_ended: int) -> Outcome:
@@ -421,8 +414,8 @@ class Trainer:
             self.applied.samples += num_samples
             self.applied.sweeps = self.consumed.sweeps
 
-    def _settle(self, done: _Pending) -> None:
-        """Look at the figures of a step and tell them."""
+    def _tell_step(self, done: _Pending) -> None:
+        """Read the results of a step, and report them."""
         loss = float(done.outcome.loss)
         metric = done.outcome.metric
         if not self._model.loss_scales and not math.isfinite(loss):
@@ -444,9 +437,9 @@ class Trainer:
         for writer in self.writers:
             writer.update(self._last)
 
-    def _settled(self) -> Step:
+    def _last_step(self) -> Step:
         """Return the last step."""
-        self.settle()
+        self.await_step()
         if self._last is None:
             raise RuntimeError("no minibatch was trained yet")
         return self._last
@@ -473,7 +466,7 @@ class Trainer:
 
     @contextmanager
     def drawing_again(self, error: type[Exception]) -> Iterator[None]:
-        """Put generators and stateful objects back to where they stood, on such an error."""
+        """Restore random generators and stateful objects if an error of a kind occurs."""
         stateful = capture_states(self._stateful)
         random = self._model.capture_random_state()
         try:
@@ -497,7 +490,7 @@ class Trainer:
 
 
 class _Pending(NamedTuple):
-    """A step whose figures were not looked at yet."""
+    """A step whose results have not been read yet."""
 
     outcome: Outcome
     step: int
@@ -528,7 +521,7 @@ def _listed(some: Any) -> list[Any]:
 
 
 def _listening(writers: Sequence[Any], workers: Workers) -> list[ProgressWriter]:
-    """Return those that this worker tells."""
+    """Return the writers that this worker reports to."""
     for writer in writers:
         if not isinstance(writer, ProgressWriter):
             raise ArgumentTypeError(
@@ -542,7 +535,7 @@ def _listening(writers: Sequence[Any], workers: Workers) -> list[ProgressWriter]
 
 
 def _scheduled(model: TrainedModel) -> dict[str, Callable[[], float]]:
-    """Return what reads the values that may change from step to step, by name."""
+    """Return functions that read the values which may change between steps, by name."""
     readers: dict[str, Callable[[], float]] = {}
     for i, learner in enumerate(model.learners):
         suffix = f"[{i}]" if len(model.learners) > 1 else ""
@@ -557,7 +550,7 @@ def _scheduled(model: TrainedModel) -> dict[str, Callable[[], float]]:
 
 
 def _place(minibatch: Data) -> str:
-    """Return where a minibatch is found again."""
+    """Describe where in the data a minibatch lies."""
     time = getattr(minibatch, "nominal_time", None)
     if time is None:
         return "of a minibatch that tells no place"

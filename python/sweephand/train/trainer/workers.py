@@ -22,7 +22,7 @@ class Workers(Protocol):
         """Return the sum over all workers of each value."""
 
     def gather(self, state: Any) -> list[Any]:
-        """Return what each worker gave, worker 0 first."""
+        """Return the object of each worker, worker 0 first."""
 
 
 class OneWorker:
@@ -40,12 +40,12 @@ class OneWorker:
         return list(values)
 
     def gather(self, state: Any) -> list[Any]:
-        """Return what was given."""
+        """Return a list of the only object."""
         return [state]
 
 
 def on_first(workers: Workers, action: Callable[[], object]) -> None:
-    """Let worker 0 do something while the others wait; if it fails, all of them raise.
+    """Run an action on worker 0 while the others wait; if it fails, all of them raise.
 
     Raises
     ------

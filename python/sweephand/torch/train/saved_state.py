@@ -1,4 +1,4 @@
-"""Tensors and optimizer states, copied into main memory and written to files."""
+"""Copies of tensors and optimizer states in main memory, and their files."""
 
 import copy
 import pickle

@@ -1,17 +1,17 @@
-"""What a loss scale asks of the optimizer inside it."""
+"""What a loss scale asks of the optimizers it wraps."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from sweephand.train.learners.gradient_findings import Findings
-from sweephand.train.loss_scale.agreement import Reduce
+from sweephand.train.learners.finite_check import Findings
+from sweephand.train.loss_scale.worker_agreement import Reduce
 
 
 class StepUndone(Exception):
-    """Raised inside of a step with a closure: take back what it has changed."""
+    """Raised inside a step with a closure, so that its changes are undone."""
 
 
-class Inner(Protocol):
+class Optimizers(Protocol):
     """One or several optimizers that take a step together."""
 
     def hyperparameters(self) -> set[str]:
@@ -33,7 +33,7 @@ class Inner(Protocol):
         """Return the loss times the scale, in float32 at least."""
 
     def is_nan(self, loss: Any) -> Any:
-        """Return whether the loss is NaN: a truth value, or one that is still on its way."""
+        """Return whether the loss is NaN: a bool, or one that a device still computes."""
 
     def gradients(self) -> list[Any]:
         """Return the gradients that the parameters hold, None where there is none."""
@@ -42,15 +42,15 @@ class Inner(Protocol):
         """Clear the gradients that the parameters hold."""
 
     def differentiate(self, loss: Any, parameters: Sequence[Any] | None) -> None:
-        """Let these parameters hold the gradients of the loss, and the others none."""
+        """Give these parameters the gradients of the loss, and the others none."""
 
     def hold(self, gradients: Sequence[Any]) -> None:
-        """Let the parameters hold these gradients, in their order."""
+        """Give these gradients to the parameters, in their order."""
 
     def divided(
         self, names: Sequence[str], gradients: Sequence[Any], divisor: float
     ) -> tuple[list[Any], Findings]:
-        """Return gradients divided, in place where that is possible, and what was found."""
+        """Divide gradients, in place where that is possible, and return what was found."""
 
     def step(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the gradients that the parameters hold."""
@@ -62,4 +62,4 @@ class Inner(Protocol):
         """Count a step that is not taken."""
 
     def reduction(self) -> Reduce | None:
-        """Return what takes the maximum over all workers, or None if there is but one."""
+        """Return what takes the maximum over all workers, or None for a single one."""

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 
-class DeviceFigure:
-    """A number on its way from a device, which nothing else has to wait for."""
+class DeviceNumber:
+    """A number on its way from a device; only its reader waits for it."""
 
     def __init__(self, value: Tensor) -> None:
         self._host = torch.empty((), dtype=torch.float64, pin_memory=True)
@@ -19,6 +19,6 @@ class DeviceFigure:
         return float(self._host)
 
 
-def figure(value: Tensor) -> float | DeviceFigure:
-    """Return a number: at once from main memory, from a device as one on its way."""
-    return DeviceFigure(value) if value.device.type == "cuda" else value.item()
+def number_of(value: Tensor) -> float | DeviceNumber:
+    """Return the number in a tensor, without waiting for a device."""
+    return DeviceNumber(value) if value.device.type == "cuda" else value.item()

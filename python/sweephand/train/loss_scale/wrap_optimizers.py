@@ -1,4 +1,4 @@
-"""Which optimizers a loss scale can wrap, each but once."""
+"""The choice of what a loss scale wraps; each optimizer is wrapped only once."""
 
 import sys
 import weakref
@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from sweephand.errors import ArgumentTypeError
 from sweephand.train.learners.hyperparameters import PassesHyperparametersOn
 from sweephand.train.learners.learner import Learner
-from sweephand.train.loss_scale.inner_optimizer import Inner
-from sweephand.train.loss_scale.numpy_optimizer import NumpyInner
+from sweephand.train.loss_scale.numpy_optimizers import NumpyOptimizers
+from sweephand.train.loss_scale.optimizers import Optimizers
 
 MARK = "_loss_scale_optimizer"  # an optimizer's weak reference to its wrapper
 
 
 def listed(optimizer: object) -> list[object]:
-    """Return a list of optimizers: the one that is given, or those in a list."""
+    """Return the optimizers in a list or tuple, or a list of the single one."""
     return list(optimizer) if isinstance(optimizer, list | tuple) else [optimizer]
 
 
-def inner_of(optimizers: Sequence[object], num_threads: int, measure_underflow: bool) -> Inner:
-    """Return what a loss scale works with.
+def optimizers_of(
+    optimizers: Sequence[object], num_threads: int, measure_underflow: bool
+) -> Optimizers:
+    """Return the optimizers of either framework as a loss scale uses them.
 
     Raises
     ------
@@ -34,12 +36,12 @@ def inner_of(optimizers: Sequence[object], num_threads: int, measure_underflow: 
         raise ValueError("the same optimizer is listed twice")
     learners = [optimizer for optimizer in optimizers if isinstance(optimizer, Learner)]
     if learners and len(learners) == len(optimizers):
-        return NumpyInner(learners, num_threads)
+        return NumpyOptimizers(learners, num_threads)
     if optimizers and "torch" in sys.modules:  # else nobody can have made a torch optimizer
-        from sweephand.torch.train.inner_optimizer import TorchInner, are_optimizers
+        from sweephand.torch.train.optimizers import TorchOptimizers, are_optimizers
 
         if are_optimizers(optimizers):
-            return TorchInner(optimizers, num_threads, measure_underflow)
+            return TorchOptimizers(optimizers, num_threads, measure_underflow)
     raise ArgumentTypeError(
         "inner_optimizer must be a torch optimizer or a learner of sweephand.numpy, or a list "
         f"of one kind, got {optimizers!r}"
@@ -47,7 +49,7 @@ def inner_of(optimizers: Sequence[object], num_threads: int, measure_underflow: 
 
 
 def mark_wrapped(optimizers: Sequence[object], wrapper: object) -> None:
-    """Let each optimizer know its wrapper.
+    """Mark each optimizer with its wrapper.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Torch optimizers inside a loss scale."""
+"""The torch optimizers that a loss scale wraps."""
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
@@ -12,10 +12,10 @@ from torch import Tensor
 
 from sweephand.errors import ArgumentTypeError
 from sweephand.torch.train.gradients import divide, in_own_memory, values_of
-from sweephand.train.learners.gradient_findings import Findings
+from sweephand.train.learners.finite_check import Findings
 from sweephand.train.learners.hyperparameters import check_hyperparameter
-from sweephand.train.loss_scale.agreement import Reduce
-from sweephand.train.loss_scale.inner_optimizer import StepUndone
+from sweephand.train.loss_scale.optimizers import StepUndone
+from sweephand.train.loss_scale.worker_agreement import Reduce
 
 # Keras' names of what torch has under its own; of betas, one of the pair.
 KERAS_NAMES = {"learning_rate": "lr", "epsilon": "eps"}
@@ -27,8 +27,8 @@ def are_optimizers(objects: Sequence[object]) -> TypeGuard[Sequence[torch.optim.
     return all(isinstance(one, torch.optim.Optimizer) for one in objects)
 
 
-class TorchInner:
-    """The `Inner` of torch optimizers."""
+class TorchOptimizers:
+    """The `Optimizers` of torch optimizers."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class TorchInner:
             optimizer.zero_grad(set_to_none)
 
     def differentiate(self, loss: Any, parameters: Sequence[Any] | None) -> None:
-        """Let these parameters hold the gradients of the loss, and the others none."""
+        """Give these parameters the gradients of the loss, and the others none."""
         ours = self.parameters()
         chosen = ours if parameters is None else list(parameters)
         if foreign := {id(one) for one in chosen} - {id(one) for one in ours}:
@@ -118,7 +118,7 @@ class TorchInner:
             parameter.grad = gradient
 
     def hold(self, gradients: Sequence[Any]) -> None:
-        """Let the parameters hold these gradients."""
+        """Give these gradients to the parameters."""
         for parameter, gradient in zip(self.parameters(), gradients, strict=True):
             if parameter.grad is not gradient:
                 parameter.grad = gradient

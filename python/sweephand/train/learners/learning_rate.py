@@ -1,35 +1,23 @@
-"""Where a learner stands: its two clocks, and the learning rate they lead to."""
+"""The two clocks of a learner, and the learning rate they lead to."""
 
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from sweephand.checks import check_int, check_number
+from sweephand.checks import check_number
 from sweephand.train.checkpoint.read_state import (
     check_keys,
     read_counts,
-    read_optional,
     reading,
 )
-from sweephand.train.schedules import (
-    Schedule,
-    learning_parameter_schedule,
-    mean_gradient_rate,
-    minibatch_momentum,
-)
+from sweephand.train.learners.clock import Clock
+from sweephand.train.schedules.learning_rates import as_schedule, learning_parameter_schedule
+from sweephand.train.schedules.schedule import Schedule, mean_gradient_rate, minibatch_momentum
+from sweephand.train.schedules.schedule_state import read_schedule, schedule_state
 
 logger = logging.getLogger("sweephand")
-
-
-@dataclass
-class Clock:
-    """What one clock has counted."""
-
-    steps: int = 0
-    samples: int = 0
-    sweeps: int = 0
 
 
 class Pace:
@@ -91,7 +79,7 @@ class Pace:
         self.factor = 1.0
         self._origin = {"consumed": replace(self.consumed), "applied": replace(self.applied)}
 
-    def hold(self, rate: float) -> None:
+    def fix_rate(self, rate: float) -> None:
         """Make the rate constant from here on, for the reference size that it had."""
         self.reset(learning_parameter_schedule(rate, self._reference_size()))
 
@@ -172,40 +160,3 @@ class Pace:
 
     def _clock(self, schedule: Schedule[float]) -> Clock:
         return self.applied if schedule.follows == "applied" else self.consumed
-
-
-def schedule_state(value: Any) -> Any:
-    """Return a schedule, or else a plain value, as JSON can hold it."""
-    return asdict(value) if isinstance(value, Schedule) else value
-
-
-def read_value(state: Any) -> Any:
-    """Return what `schedule_state` was given, a schedule or a plain value."""
-    return read_schedule(state) if isinstance(state, Mapping) else state
-
-
-def read_schedule(state: Mapping[str, Any]) -> Schedule[float]:
-    """Return a schedule; one that nothing here would make is refused with an error."""
-    steps = tuple(
-        (check_int("the number of epochs", epochs), _finite("a value", value))
-        for epochs, value in state["steps"]
-    )
-    if not steps or state["follows"] not in ("applied", "consumed"):
-        raise ValueError(f"it holds the schedule {dict(state)}")
-    epoch_size, minibatch_size = (
-        read_optional(check_int, name, state[name]) for name in ("epoch_size", "minibatch_size")
-    )
-    return Schedule(steps, epoch_size, minibatch_size, state["follows"])
-
-
-def _finite(name: str, value: object) -> float:
-    if not 0 <= check_number(name, value) < math.inf:
-        raise ValueError(f"{name} must be finite and at least 0, got {value!r}")
-    return value  # type: ignore[return-value]
-
-
-def as_schedule(lr_schedule: float | Schedule[float]) -> Schedule[float]:
-    """Return a schedule: the given one, or that of a single rate."""
-    if isinstance(lr_schedule, Schedule):
-        return lr_schedule
-    return learning_parameter_schedule(lr_schedule)

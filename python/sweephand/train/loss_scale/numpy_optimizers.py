@@ -1,4 +1,4 @@
-"""NumPy learners inside a loss scale."""
+"""The NumPy learners that a loss scale wraps."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -7,9 +7,10 @@ import numpy as np
 
 from sweephand.checks import check_number
 from sweephand.errors import ArgumentTypeError
-from sweephand.train.learners.gradient_findings import Array, Findings, core_array, look
+from sweephand.train.learners.core_array import Array, core_array
+from sweephand.train.learners.finite_check import Findings, check_gradients
 from sweephand.train.learners.learner import Learner
-from sweephand.train.loss_scale.agreement import Reduce
+from sweephand.train.loss_scale.worker_agreement import Reduce
 
 ONLY_TORCH = (
     "this is for torch optimizers, whose parameters hold gradients; NumPy learners take "
@@ -17,8 +18,8 @@ ONLY_TORCH = (
 )
 
 
-class NumpyInner:
-    """The `Inner` of NumPy learners."""
+class NumpyOptimizers:
+    """The `Optimizers` of NumPy learners."""
 
     def __init__(self, learners: Sequence[Learner], num_threads: int) -> None:
         self._learners = learners
@@ -63,19 +64,19 @@ class NumpyInner:
         return bool(np.isnan(loss).any())
 
     def gradients(self) -> list[Any]:
-        """Refuse: arrays hold no gradients."""
+        """Raise: arrays hold no gradients."""
         raise TypeError(ONLY_TORCH)
 
     def zero_grad(self, set_to_none: bool) -> None:
-        """Refuse: arrays hold no gradients."""
+        """Raise: arrays hold no gradients."""
         raise TypeError(ONLY_TORCH)
 
     def differentiate(self, loss: Any, parameters: Sequence[Any] | None) -> None:
-        """Refuse: NumPy has no derivatives."""
+        """Raise: NumPy has no derivatives."""
         raise TypeError(ONLY_TORCH)
 
     def step_with(self, closure: Callable[[], Any]) -> None:
-        """Refuse: arrays hold no gradients."""
+        """Raise: arrays hold no gradients."""
         raise TypeError(ONLY_TORCH)
 
     def hold(self, gradients: Sequence[Any]) -> None:
@@ -90,7 +91,9 @@ class NumpyInner:
             collected = learner.collect(share)
             names += learner.names_of(collected)
             arrays += collected.values()
-        findings = look(names, arrays, scale, in_place=False, num_threads=self._num_threads)
+        findings = check_gradients(
+            names, arrays, scale, in_place=False, num_threads=self._num_threads
+        )
         self._held, self._scale = list(gradients), scale
         self._norm = findings.gradient_norm if len(self._learners) == 1 else None
         return findings
@@ -108,7 +111,9 @@ class NumpyInner:
             core_array(gradient, f"the gradient of {name}")
             for name, gradient in zip(names, gradients, strict=True)
         ]
-        findings = look(names, arrays, divisor, in_place=True, num_threads=self._num_threads)
+        findings = check_gradients(
+            names, arrays, divisor, in_place=True, num_threads=self._num_threads
+        )
         return [_written(*pair) for pair in zip(gradients, arrays, strict=True)], findings
 
     def step(self, num_samples: int, sweeps_ended: int) -> None:
@@ -124,7 +129,7 @@ class NumpyInner:
         self.hold([])
 
     def reduction(self) -> Reduce | None:
-        """Return None: NumPy knows of no other workers."""
+        """Return None: NumPy learners have no other workers."""
         return None
 
     def _having(self, name: str) -> list[Learner]:

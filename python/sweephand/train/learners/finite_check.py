@@ -1,25 +1,21 @@
-"""What one pass over the gradients found, and that pass for arrays in memory."""
+"""The finite check: one pass over the gradients of a step, and what it found."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-
-Array: TypeAlias = NDArray[Any]
-
-# The dtypes the core computes with, but for the bfloat16 of ml_dtypes, which has no constant.
-NATIVE = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.float64))
+from sweephand.train.learners.core_array import Array
 
 
 class Cause(IntEnum):
-    """Why a step is applied or not; of several workers the largest decides."""
+    """Why a step is applied or skipped; the largest over all workers decides."""
 
     OK = 0
     INF = 1
@@ -112,7 +108,7 @@ class ArrayFindings:
         return tuple(self.names[i] for i in np.flatnonzero(self.nan + self.inf)[:5])
 
 
-def look(
+def check_gradients(
     names: Sequence[str],
     gradients: Sequence[Array],
     scale: float,
@@ -120,7 +116,7 @@ def look(
     in_place: bool,
     num_threads: int = 1,
 ) -> ArrayFindings:
-    """Check gradients that carry a loss scale, and take it out if that is wanted.
+    """Check gradients that carry a loss scale, and divide it out if asked to.
 
     Parameters
     ----------
@@ -148,7 +144,7 @@ def look(
 
 
 def _check_apart(names: Sequence[str], gradients: Sequence[Array]) -> None:
-    """Refuse arrays that share memory."""
+    """Raise if two arrays share memory."""
     places = sorted((one.ctypes.data, i) for i, one in enumerate(gradients) if one.nbytes)
     for (begin, i), (following, k) in pairwise(places):
         if begin + gradients[i].nbytes > following:
@@ -156,23 +152,3 @@ def _check_apart(names: Sequence[str], gradients: Sequence[Array]) -> None:
                 f"the gradients of {names[i]} and {names[k]} share memory, which would be "
                 "divided twice: give a copy for one of them"
             )
-
-
-def core_array(array: object, name: str) -> Array:
-    """Return an array as the core takes it: contiguous, bfloat16 as its bits in uint16.
-
-    It is the same memory if that is contiguous, else a copy.
-
-    Raises
-    ------
-    TypeError
-        If it is no array of float16, bfloat16, float32 or float64 in the machine's byte order.
-    """
-    if not isinstance(array, np.ndarray | np.generic):
-        raise TypeError(f"{name} must be an array, got {type(array).__name__}")
-    if array.dtype not in NATIVE and array.dtype.name != "bfloat16":
-        raise TypeError(
-            f"{name} must be of float16, bfloat16, float32 or float64, got {array.dtype.str}"
-        )
-    contiguous = np.ascontiguousarray(array)
-    return contiguous if array.dtype in NATIVE else contiguous.view(np.uint16)

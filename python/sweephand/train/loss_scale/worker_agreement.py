@@ -1,4 +1,4 @@
-"""What all workers decide together about a step."""
+"""The decision of all workers about a step."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.train.learners.gradient_findings import Cause
+from sweephand.train.learners.finite_check import Cause
 
 Reduce: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 

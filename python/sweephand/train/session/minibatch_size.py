@@ -1,17 +1,19 @@
-"""How many samples each minibatch of a session is asked to have, and when that is enough."""
+"""How many samples a session requests for a minibatch, and where training ends."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
-from sweephand.train.schedules import Schedule, Spec, minibatch_size_schedule
-from sweephand.train.session.training_run import Run
+from sweephand.train.schedules.minibatch_sizes import minibatch_size_schedule
+from sweephand.train.schedules.schedule import Schedule
+from sweephand.train.schedules.spec import Spec
+from sweephand.train.session.training_run import TrainingRun
 
 
 @dataclass(frozen=True)
-class Request:
-    """What the next minibatch is asked to have, and where training ends.
+class SizeRequest:
+    """The number of samples to request next, and where training ends.
 
     Attributes
     ----------
@@ -27,14 +29,14 @@ class Request:
     max_samples: int
     cut: int | None
 
-    def has_enough(self, run: Run) -> bool:
-        """Whether training has had all that it is to have."""
+    def has_enough(self, run: TrainingRun) -> bool:
+        """Whether training has seen all the samples it should."""
         if self.max_samples == FULL_DATA_SWEEP:
             return run.count("sweep") > 0
         return run.count("sample") >= self.max_samples
 
-    def size(self, run: Run) -> int:
-        """Return how many samples the next minibatch is asked to have."""
+    def size(self, run: TrainingRun) -> int:
+        """Return how many samples to request for the next minibatch."""
         seen = run.count("sample")
         size = run.size or self.sizes.at(seen, run.count("sweep"))
         if self.max_samples == FULL_DATA_SWEEP:
@@ -44,8 +46,8 @@ class Request:
             size = _up_to(run, self.max_samples - seen, size)
         return size if self.cut is None else _up_to(run, self.cut - seen % self.cut, size)
 
-    def leaves_data(self, run: Run) -> bool:
-        """Whether a source that ends has more than the one sweep that was wanted."""
+    def leaves_data(self, run: TrainingRun) -> bool:
+        """Whether a finite source has data beyond the one sweep that was asked for."""
         return (
             self.max_samples == FULL_DATA_SWEEP
             and not run.source.is_infinite
@@ -54,7 +56,7 @@ class Request:
 
 
 def session_sizes(mb_size: Spec[int] | Schedule[int], epoch_size: int) -> Schedule[int]:
-    """Return a schedule of minibatch sizes; a list or text counts the epochs of the session.
+    """Return a schedule of minibatch sizes; lists and texts count the session's epochs.
 
     Raises
     ------
@@ -75,8 +77,8 @@ def session_sizes(mb_size: Spec[int] | Schedule[int], epoch_size: int) -> Schedu
     return replace(schedule, epoch_size=None if epoch_size == FULL_DATA_SWEEP else epoch_size)
 
 
-def _up_to(run: Run, num_labels: int, size: int) -> int:
-    """Return the size of a minibatch that has so many label samples at most.
+def _up_to(run: TrainingRun, num_labels: int, size: int) -> int:
+    """Return the size of a minibatch with at most that many label samples.
 
     With one label a sequence the plan tells; else there is about one a sample.
     """

@@ -1,0 +1,68 @@
+"""Averages of loss and metric over training steps."""
+
+import math
+from dataclasses import dataclass
+
+from sweephand.train.progress.record import Record, Step
+
+
+@dataclass
+class Averages:
+    """A progress writer that averages steps.
+
+    Attributes
+    ----------
+    num_steps, num_skipped : int
+        All steps, and those among them that were skipped.
+    num_samples : int
+        Label samples of all steps.
+    num_averaged : int
+        Those of steps that were applied: of these are the losses and metrics.
+    loss, metric : float
+        Sums; the metric is None if there is none.
+    seconds, waited_seconds : float
+    """
+
+    num_steps: int = 0
+    num_skipped: int = 0
+    num_samples: int = 0
+    num_averaged: int = 0
+    loss: float = 0.0
+    metric: float | None = None
+    seconds: float = 0.0
+    waited_seconds: float = 0.0
+
+    def update(self, step: Step) -> None:
+        """Add a step."""
+        self.num_steps += 1
+        self.num_samples += step.num_samples
+        self.seconds += step.seconds
+        self.waited_seconds += step.waited_seconds
+        if not step.applied:
+            self.num_skipped += 1
+            return
+        self.num_averaged += step.num_samples
+        self.loss += step.loss
+        if step.metric is not None:
+            self.metric = step.metric + (self.metric or 0.0)
+
+    def write(self, record: Record) -> None:
+        """Do nothing."""
+
+    @property
+    def average_loss(self) -> float:
+        """The loss per label sample; NaN if there is none."""
+        return self.loss / self.num_averaged if self.num_averaged else math.nan
+
+    def figures(self) -> dict[str, float | int | str]:
+        """Return the averages as the figures of a record."""
+        figures: dict[str, float | int | str] = {"loss": self.average_loss}
+        if self.metric is not None:
+            figures["metric"] = self.metric / self.num_averaged
+        figures["num_samples"] = self.num_averaged
+        figures["num_steps"] = self.num_steps
+        figures["num_skipped"] = self.num_skipped
+        if self.seconds > 0:
+            figures["samples_per_second"] = self.num_samples / self.seconds
+            figures["waiting"] = self.waited_seconds / self.seconds
+        return figures

@@ -1,0 +1,83 @@
+"""Progress in files: CSV tables and lines of JSON."""
+
+import csv
+import json
+from pathlib import Path
+from typing import TextIO
+
+from sweephand.train.arguments import check_path
+from sweephand.train.progress.periodic_writer import PeriodicWriter
+from sweephand.train.progress.record import Record
+
+_COLUMNS = (
+    "kind", "step", "samples", "loss", "metric", "num_samples", "num_steps", "num_skipped",
+    "samples_per_second", "waiting", "num_minibatches",
+)  # fmt: skip
+
+
+class JSONLProgressWriter(PeriodicWriter):
+    """Append every record to a file, as one line of JSON.
+
+    Parameters
+    ----------
+    path : path
+    freq, first : int
+        As for `PeriodicWriter`.
+    """
+
+    def __init__(self, path: str | Path, freq: int | None = 100, first: int = 0) -> None:
+        super().__init__(freq, first)
+        check_path("path", path)
+        self._path = Path(path)
+
+    def write(self, record: Record) -> None:
+        """Append a record."""
+        line = {"kind": record.kind, "step": record.step, "samples": record.samples}
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line | dict(record.figures)) + "\n")
+
+
+class CSVProgressWriter(PeriodicWriter):
+    """Append every record of averages to a CSV table.
+
+    Its columns are kind, step, samples, loss, metric, num_samples, num_steps, num_skipped,
+    samples_per_second, waiting and num_minibatches, as `Record` says; what a record lacks is
+    empty, and a table that is there keeps the columns that it has. Changes and events are no
+    averages: a `JSONLProgressWriter` has them too, and figures of any other name.
+
+    Parameters
+    ----------
+    path : path
+    freq, first : int
+        As for `PeriodicWriter`.
+    """
+
+    def __init__(self, path: str | Path, freq: int | None = 100, first: int = 0) -> None:
+        super().__init__(freq, first)
+        check_path("path", path)
+        self._path = Path(path)
+
+    def write(self, record: Record) -> None:
+        """Append a record."""
+        if record.kind in ("change", "event"):
+            return
+        row = {"kind": record.kind, "step": record.step, "samples": record.samples}
+        with self._path.open("a+", encoding="utf-8", newline="") as file:
+            columns = _columns_of(file)
+            table = csv.DictWriter(
+                file, columns or _COLUMNS, extrasaction="ignore", lineterminator="\n"
+            )
+            if not columns:
+                table.writeheader()
+            table.writerow(row | dict(record.figures))
+
+
+def _columns_of(file: TextIO) -> list[str]:
+    """Return the columns of a table; an empty one has none."""
+    file.seek(0)
+    columns = next(csv.reader(file), [])
+    if columns and columns[:3] != list(_COLUMNS[:3]):
+        raise ValueError(
+            f"{file.name} is no table of progress: its columns are {', '.join(columns[:5])}"
+        )
+    return columns

@@ -1,0 +1,69 @@
+"""Progress writers that write a record every so many steps."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sweephand.checks import check_int
+from sweephand.train.checkpoint.read_state import read_counts
+from sweephand.train.progress.averages import Averages
+from sweephand.train.progress.record import ProgressWriter, Record, Step
+
+
+class PeriodicWriter(ABC):
+    """A progress writer that averages steps and writes a record every so many.
+
+    Parameters
+    ----------
+    freq : int or None
+        Every so many steps; 0: after 1, 3, 7, 15, ... steps; None: no such records.
+    first : int
+        Also after each of the first so many steps.
+    """
+
+    def __init__(self, freq: int | None = None, first: int = 0) -> None:
+        self._freq = None if freq is None else check_int("freq", freq, least=0)
+        self._first = check_int("first", first, least=0)
+        self._averages = Averages()
+
+    def update(self, step: Step) -> None:
+        """Add a step, and write a record if it is time."""
+        self._averages.update(step)
+        if self._is_due(step.step):
+            figures = self._averages.figures()
+            self._averages = Averages()
+            self.write(Record("training", step.step, step.samples, figures))
+
+    @abstractmethod
+    def write(self, record: Record) -> None:
+        """Write one record."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the averages since the last record."""
+        return asdict(self._averages)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the averages from a state; an empty one starts them afresh."""
+        self._averages = read_counts(Averages, state) if state else Averages()
+
+    def _is_due(self, step: int) -> bool:
+        if self._freq is None:
+            return False
+        if self._freq == 0:
+            return step & (step + 1) == 0
+        return step % self._freq == 0 or step <= self._first
+
+
+def capture_averages(writers: Sequence[ProgressWriter]) -> list[dict[str, Any]]:
+    """Return the state of each writer; that of writers without averages is empty."""
+    return [one.state_dict() if isinstance(one, PeriodicWriter) else {} for one in writers]
+
+
+def restore_averages(
+    writers: Sequence[ProgressWriter], states: Sequence[Mapping[str, Any]]
+) -> None:
+    """Restore the averages of writers; those without a state start afresh."""
+    for i, writer in enumerate(writers):
+        if isinstance(writer, PeriodicWriter):
+            writer.load_state_dict(states[i] if i < len(states) else {})

@@ -1,0 +1,72 @@
+"""The records of training progress, and the writers that receive them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+RecordKind: TypeAlias = Literal["training", "summary", "validation", "test", "change", "event"]
+Figures: TypeAlias = Mapping[str, float | int | str]
+
+
+class Step(NamedTuple):
+    """The outcome of one training step.
+
+    Attributes
+    ----------
+    step : int
+        Its number since the start of training, from 1.
+    samples : int
+        Label samples since the start, those of this step and of skipped steps included.
+    num_samples : int
+        Label samples of the step, over all workers.
+    loss, metric : float
+        Sums over them; the metric is None if the criterion has none.
+    applied : bool
+        Whether the parameters were changed.
+    seconds, waited_seconds : float
+        Since the step before has ended, and how many of them passed outside of the trainer.
+    """
+
+    step: int
+    samples: int
+    num_samples: int
+    loss: float
+    metric: float | None
+    applied: bool
+    seconds: float
+    waited_seconds: float
+
+
+@dataclass(frozen=True)
+class Record:
+    """One entry of the progress log.
+
+    Attributes
+    ----------
+    kind : {"training", "summary", "validation", "test", "change", "event"}
+        Averages of some minibatches; of all since the last summary; of a pass over validation
+        data; over test data. A value that changed, such as the learning rate. A happening.
+    step, samples : int
+        When: training steps and label samples since the start.
+    figures : dict
+        For averages: ``loss`` and ``metric`` per label sample, ``num_samples``; of training
+        also ``num_steps``, ``num_skipped``, which are left out of the averages,
+        ``samples_per_second`` and ``waiting``, the share of the time that passed outside of the
+        trainer. For an event ``message``.
+    """
+
+    kind: RecordKind
+    step: int
+    samples: int
+    figures: Figures = field(default_factory=dict)
+
+
+@runtime_checkable
+class ProgressWriter(Protocol):
+    """A receiver of progress, on worker 0 only unless its ``every_worker`` is true."""
+
+    def update(self, step: Step) -> None:
+        """Receive one training step."""
+
+    def write(self, record: Record) -> None:
+        """Receive one record."""

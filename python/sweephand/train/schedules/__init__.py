@@ -1,0 +1,1 @@
+"""Values that change with the samples seen: minibatch sizes, learning rates, momenta."""

@@ -1,0 +1,118 @@
+"""Schedules of learning rates."""
+
+import math
+from enum import Enum
+
+from sweephand.checks import check_number
+from sweephand.errors import ArgumentTypeError
+from sweephand.train.schedules.schedule import Follows, Schedule
+from sweephand.train.schedules.spec import Spec, schedule_of
+
+
+def learning_parameter_schedule(
+    spec: Spec[float],
+    minibatch_size: int | None = None,
+    epoch_size: int | None = None,
+    *,
+    follows: Follows = "applied",
+) -> Schedule[float]:
+    """Make a schedule of learning rates.
+
+    With a reference size M the rate x is one per M samples: a learner that is given the sum g
+    of n samples' gradients moves by ``x / M * g``, whatever n is. Without one it moves by
+    ``x / n * g``.
+
+    Parameters
+    ----------
+    spec : float, str or list
+        One rate for ever; a list of rates for one epoch each, in which a pair ``(n, rate)``
+        holds for n epochs; or the same as text, ``"0.1*12 + 0.01"``.
+    minibatch_size : int, optional
+        The reference size M in samples; None or 0: every minibatch is its own reference.
+    epoch_size : int, optional
+        Samples of an epoch; by default, or if it is `FULL_DATA_SWEEP`, an epoch is one sweep.
+        With a single rate it has no meaning, and a warning says so.
+    follows : {"applied", "consumed"}
+        Whether samples of skipped steps move the schedule.
+
+    Returns
+    -------
+    Schedule
+        Rates of at least 0.
+
+    Raises
+    ------
+    ValueError
+        If a rate is negative or not finite, a size is not positive, or the text cannot be read.
+
+    Examples
+    --------
+    >>> schedule = learning_parameter_schedule([(12, 0.1), (15, 0.01), 0.001], epoch_size=100)
+    >>> schedule[1199], schedule[1200], schedule[2700]
+    (0.1, 0.01, 0.001)
+    """
+    return schedule_of(spec, _rate, minibatch_size, epoch_size, follows)
+
+
+def learning_parameter_schedule_per_sample(
+    spec: Spec[float], epoch_size: int | None = None, *, follows: Follows = "applied"
+) -> Schedule[float]:
+    """Make a schedule of learning rates per sample: the reference size is 1.
+
+    See `learning_parameter_schedule` for the parameters.
+    """
+    return schedule_of(spec, _rate, 1, epoch_size, follows)
+
+
+class UnitType(Enum):
+    """Whether the rates of a `training_parameter_schedule` are per sample or minibatch."""
+
+    sample = "sample"
+    minibatch = "minibatch"
+
+
+def training_parameter_schedule(
+    schedule: Spec[float], unit: UnitType, epoch_size: int | None = None
+) -> Schedule[float]:
+    """Make a schedule of learning rates as CNTK 2.0 spells it.
+
+    ``UnitType.sample`` is `learning_parameter_schedule_per_sample`, ``UnitType.minibatch``
+    `learning_parameter_schedule` without a reference size.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If ``unit`` is none.
+    ValueError
+        As `learning_parameter_schedule`.
+    """
+    return schedule_of(schedule, _rate, _reference_of(unit), epoch_size, "applied")
+
+
+def learning_rate_schedule(
+    lr: Spec[float], unit: UnitType, epoch_size: int | None = None
+) -> Schedule[float]:
+    """Do as `training_parameter_schedule`, which CNTK 2.0 also calls this."""
+    return schedule_of(lr, _rate, _reference_of(unit), epoch_size, "applied")
+
+
+def as_schedule(lr_schedule: float | Schedule[float]) -> Schedule[float]:
+    """Return a schedule as it is, and a number as a schedule of that rate."""
+    if isinstance(lr_schedule, Schedule):
+        return lr_schedule
+    return learning_parameter_schedule(lr_schedule)
+
+
+def _reference_of(unit: object) -> int | None:
+    if not isinstance(unit, UnitType):
+        raise ArgumentTypeError(
+            f"unit must be UnitType.sample or UnitType.minibatch, got {unit!r}"
+        )
+    return 1 if unit is UnitType.sample else None
+
+
+def _rate(value: object) -> float:
+    rate = check_number("a learning rate", value)
+    if not 0 <= rate < math.inf:
+        raise ValueError(f"a learning rate must be finite and at least 0, got {value!r}")
+    return rate

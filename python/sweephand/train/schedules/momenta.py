@@ -1,0 +1,93 @@
+"""Schedules of momenta."""
+
+import math
+
+from sweephand.checks import check_number
+from sweephand.train.schedules.schedule import Follows, Schedule
+from sweephand.train.schedules.spec import Spec, schedule_of
+
+
+def momentum_schedule(
+    spec: Spec[float],
+    epoch_size: int | None = None,
+    minibatch_size: int | None = None,
+    *,
+    follows: Follows = "applied",
+) -> Schedule[float]:
+    """Make a schedule of momenta.
+
+    With a reference size M, the momentum b of a minibatch of n samples is ``b ** (n / M)``:
+    the same decay per sample, whatever n is. Without one it is b.
+
+    Parameters
+    ----------
+    spec : float, str or list
+        As for `learning_parameter_schedule`, with momenta in ``[0, 1)``.
+    epoch_size : int, optional
+        Samples of an epoch; by default an epoch is one sweep.
+    minibatch_size : int, optional
+        The reference size M in samples; None or 0: every minibatch is its own reference.
+    follows : {"applied", "consumed"}
+        Whether samples of skipped steps move the schedule.
+
+    Raises
+    ------
+    ValueError
+        If a momentum lies outside ``[0, 1)``, a size is not positive, or the text cannot be
+        read.
+    """
+    return schedule_of(spec, _momentum, minibatch_size, epoch_size, follows)
+
+
+def momentum_schedule_per_sample(
+    spec: Spec[float], epoch_size: int | None = None, *, follows: Follows = "applied"
+) -> Schedule[float]:
+    """Make a schedule of momenta per sample: the reference size is 1.
+
+    See `momentum_schedule` for the parameters.
+    """
+    return schedule_of(spec, _momentum, 1, epoch_size, follows)
+
+
+def momentum_as_time_constant_schedule(
+    spec: Spec[float], epoch_size: int | None = None, *, follows: Follows = "applied"
+) -> Schedule[float]:
+    """Make a schedule of momenta per sample from time constants in samples.
+
+    After as many samples as the time constant says, a gradient weighs 1/e of what it did: the
+    momentum per sample is ``exp(-1 / constant)``, and 0 for a constant of 0.
+
+    Parameters
+    ----------
+    spec : float, str or list
+        As for `learning_parameter_schedule`, with time constants of at least 0 samples.
+    epoch_size : int, optional
+        Samples of an epoch; by default an epoch is one sweep.
+    follows : {"applied", "consumed"}
+        Whether samples of skipped steps move the schedule.
+
+    Raises
+    ------
+    ValueError
+        If a time constant is negative or not finite, or the text cannot be read.
+
+    Examples
+    --------
+    >>> round(momentum_as_time_constant_schedule(2500)[0], 8)
+    0.99960008
+    """
+    return schedule_of(spec, _momentum_of_time_constant, 1, epoch_size, follows)
+
+
+def _momentum(value: object) -> float:
+    momentum = check_number("a momentum", value)
+    if not 0 <= momentum < 1:
+        raise ValueError(f"a momentum must lie in [0, 1), got {value!r}")
+    return momentum
+
+
+def _momentum_of_time_constant(value: object) -> float:
+    constant = check_number("a time constant", value)
+    if not 0 <= constant < math.inf:
+        raise ValueError(f"a time constant must be finite and at least 0, got {value!r}")
+    return math.exp(-1 / constant) if constant > 0 else 0.0

@@ -1,0 +1,88 @@
+"""The notations of a schedule: a number, a list of values and pairs, or a text."""
+
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from sweephand.checks import check_int
+from sweephand.source.limits import FULL_DATA_SWEEP
+from sweephand.train.schedules.schedule import Follows, Number, Schedule
+
+Spec: TypeAlias = Number | str | Sequence[Number | tuple[int, Number]]
+
+
+def schedule_of(
+    spec: Spec[float],
+    read: Callable[[object], float],
+    minibatch_size: int | None,
+    epoch_size: int | None,
+    follows: Follows,
+) -> Schedule[float]:
+    """Make a schedule; REQUIRES that a public function calls this directly."""
+    steps = read_steps(spec, read, float)
+    if follows not in ("applied", "consumed"):
+        raise ValueError(f"follows must be 'applied' or 'consumed', got {follows!r}")
+    if minibatch_size is not None and minibatch_size != 0:
+        check_int("minibatch_size", minibatch_size)
+    if epoch_size is not None:
+        check_int("epoch_size", epoch_size)
+        if is_single(spec):
+            warnings.warn(
+                f"epoch_size has no meaning with the single value {spec!r}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+    by_sweep = epoch_size in (None, FULL_DATA_SWEEP)
+    return Schedule(steps, None if by_sweep else epoch_size, minibatch_size or None, follows)
+
+
+def is_single(spec: object) -> bool:
+    """Whether a notation gives a single value for ever."""
+    return not isinstance(spec, Sequence)
+
+
+def read_steps(
+    spec: object, check: Callable[[object], Number], number: type[Number]
+) -> tuple[tuple[int, Number], ...]:
+    """Return each value behind the number of its epochs, or raise ValueError."""
+    if isinstance(spec, str):
+        entries: list[object] = list(_parse(spec, number))
+    elif isinstance(spec, tuple):
+        raise ValueError(f"a schedule is a list of values or pairs, got the tuple {spec!r}")
+    elif isinstance(spec, Sequence):
+        entries = list(spec)
+    else:
+        return ((1, check(spec)),)
+    if not entries:
+        raise ValueError("a schedule needs at least one value, got none")
+    last = len(entries) - 1
+    return tuple(_step(entry, check, is_last=i == last) for i, entry in enumerate(entries))
+
+
+def _step(
+    entry: object, check: Callable[[object], Number], *, is_last: bool
+) -> tuple[int, Number]:
+    if not isinstance(entry, tuple):
+        return 1, check(entry)
+    if len(entry) != 2:
+        raise ValueError(f"a pair is (number of epochs, value), got {entry!r}")
+    epochs, value = entry
+    if is_last and epochs == 0:
+        epochs = 1  # the last value lasts for ever, whatever its number says
+    return check_int("the number of epochs", epochs), check(value)
+
+
+def _parse(text: str, number: type[Number]) -> list[tuple[int, Number]]:
+    """Read ``"128*2 + 1024"``; as in BrainScript ``:`` may stand for ``+``."""
+    digits = r"\d+" if number is int else r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+    entries = []
+    for term in re.split(r"(?<![eE])[+:]", text):  # not at the sign of an exponent
+        found = re.fullmatch(rf"\s*({digits})\s*(?:\*\s*(\d+)\s*)?", term)
+        if found is None:
+            raise ValueError(
+                f"cannot read {term.strip()!r} in the schedule {text!r}: "
+                "wanted 'value' or 'value*epochs', joined by '+'"
+            )
+        entries.append((int(found[2] or 1), number(found[1])))
+    return entries

@@ -1,0 +1,75 @@
+"""The settings for saving and restoring in a training session."""
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from sweephand.checks import check_flag, check_int
+from sweephand.errors import ArgumentTypeError
+from sweephand.train.arguments import check_path
+from sweephand.train.session.frequency import Frequency, FrequencySpec
+
+Restore: TypeAlias = Literal["auto"] | bool | str | Path
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """Where and how often a session saves itself, and what it restores.
+
+    Parameters
+    ----------
+    filename : path or None
+        The folder that checkpoints are kept in, whatever its name: CNTK's ``"model.cp"`` is a
+        folder here. One run at a time saves in it. None: there are none.
+    frequency : None, int or (int, unit)
+        As for `training_session`.
+    restore : {"auto", True, False} or path
+        What training begins with. "auto": the newest checkpoint that is whole, or none, which
+        is said. True: the newest one, and an error if there is none. A path: that one. False:
+        none. What goes on from the newest one is the same run; checkpoints of another run are
+        never removed.
+    preserve_all : bool
+        Never remove a checkpoint.
+    keep_last : int, optional
+        How many of the newest stay; 1 unless ``preserve_all``. That of the last accepted epoch
+        stays too.
+    keep_every : int
+        Those whose number is a multiple of it stay as well; 0: none.
+    asynchronous : bool
+        Whether training goes on while a checkpoint is written.
+
+    Raises
+    ------
+    ValueError
+        If there is a frequency or something to restore, but no folder; or settings contradict
+        each other.
+    """
+
+    filename: str | Path | None
+    frequency: FrequencySpec = None
+    restore: Restore = "auto"
+    preserve_all: bool = False
+    keep_last: int | None = None
+    keep_every: int = 0
+    asynchronous: bool = True
+
+    def __post_init__(self) -> None:
+        Frequency.parse("frequency", self.frequency)
+        if self.filename is not None:
+            check_path("filename", self.filename)
+        if not isinstance(self.restore, bool | str | PathLike):
+            raise ArgumentTypeError(
+                f"restore must be 'auto', True, False or a path, got {self.restore!r}"
+            )
+        if self.filename is None and (self.frequency is not None or self.restore != "auto"):
+            raise ValueError("a checkpoint frequency or restore needs a filename")
+        if isinstance(self.restore, str) and not self.restore:
+            raise ValueError("restore must be 'auto', True, False or a path, got ''")
+        if self.preserve_all and self.keep_last is not None:
+            raise ValueError("give preserve_all or keep_last, not both")
+        if self.keep_last is not None:
+            check_int("keep_last", self.keep_last)
+        check_int("keep_every", self.keep_every, least=0)
+        check_flag("preserve_all", self.preserve_all)
+        check_flag("asynchronous", self.asynchronous)
