@@ -8,7 +8,7 @@ from sweephand.train.learners.adaptive import (
     AdamW,
     RMSProp,
 )
-from sweephand.train.learners.learner import Learner
+from sweephand.train.learners.array_learner import ArrayLearner as Learner
 from sweephand.train.learners.momentum import SGD, Lion, MomentumSGD, Nesterov
 
 __all__ = [

@@ -15,7 +15,7 @@ from sweephand.torch.loaders.dataset import IterableDataset, tensors_of
 from sweephand.torch.minibatch.attention import attention_mask, block_mask, nested
 from sweephand.torch.minibatch.tensors import to_tensor
 from sweephand.torch.train.bucketing import BucketingModule
-from sweephand.torch.train.learner import Learner
+from sweephand.torch.train.learner import TorchLearner as Learner
 
 __all__ = [
     "BucketingModule",

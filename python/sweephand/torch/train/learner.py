@@ -7,20 +7,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sweephand.checks import check_int, check_number
-from sweephand.errors import ArgumentTypeError, LossScaleError
+from sweephand.checks import check_number
+from sweephand.errors import ArgumentTypeError
 from sweephand.torch.train.gradients import in_own_memory
 from sweephand.torch.train.optimizers import are_optimizers
 from sweephand.train.checkpoint.read_state import check_keys, reading
-from sweephand.train.learners.clipping import Clipping
-from sweephand.train.learners.learning_rate import Pace
+from sweephand.train.learners.learner import Learner, check_counts
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.wrap_optimizers import listed
 from sweephand.train.schedules.schedule import Schedule
 
 
-class Learner:
+class TorchLearner(Learner):
     """A torch optimizer whose learning rate follows the samples seen.
 
     Parameters
@@ -70,8 +69,9 @@ class Learner:
                 f"got {optimizer!r}"
             )
         self._optimizers = optimizers
-        self.pace = Pace(lr_schedule, single_sweep_steps=single_sweep_steps)
-        self._clipping = Clipping(clip_norm_per_sample, clip_norm_per_minibatch)
+        super().__init__(
+            lr_schedule, clip_norm_per_sample, clip_norm_per_minibatch, single_sweep_steps
+        )
         self._proportions: list[float] = []  # of each group's rate to its optimizer's default
         if self.pace.schedule is not None:
             self._note_proportions()
@@ -104,10 +104,6 @@ class Learner:
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
         self.pace.fix_rate(rate)
-
-    def reset_learning_rate(self, lr_schedule: float | Schedule[float]) -> None:
-        """Follow another schedule of learning rates, which counts from here."""
-        self.pace.reset(lr_schedule)
 
     def update(
         self,
@@ -181,7 +177,7 @@ class Learner:
 
         The states of the optimizer and of the loss scale are their own.
         """
-        return {"pace": self.pace.state_dict(), "proportions": list(self._proportions)}
+        return super().state_dict() | {"proportions": list(self._proportions)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state.
@@ -201,36 +197,30 @@ class Learner:
                 )
             if not all(math.isfinite(one) for one in proportions):
                 raise ValueError(f"proportions must be finite, got {proportions}")
-        self.pace.load_state_dict(state["pace"])
+        super().load_state_dict(state)
         self._proportions = proportions
 
     def _prepare(self, num_samples: int, sweeps_ended: int) -> None:
         """Check the numbers of a step and write its rates."""
-        check_int("num_samples", num_samples)
-        check_int("sweeps_ended", sweeps_ended, least=0)
+        check_counts(num_samples, sweeps_ended)
         if self.pace.schedule is not None:
             self._write_rates(self.pace.rate(num_samples))
+
+    def take(self, num_samples: int, sweeps_ended: int) -> None:
+        """Take a step with the mean gradients that the parameters hold, and count it."""
+        if (limit := self._clipping.limit_of_sum(num_samples)) is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, limit / num_samples)
+        for optimizer in self._optimizers:
+            optimizer.step()
+        self.pace.advance(num_samples, sweeps_ended, applied=True)
 
     def _finish(
         self, num_samples: int, sweeps_ended: int, minibatch_ids: Sequence[str]
     ) -> StepResult | None:
-        """Take a step with mean gradients, and count it."""
-        if (limit := self._clipping.limit_of_sum(num_samples)) is not None:
-            torch.nn.utils.clip_grad_norm_(self.parameters, limit / num_samples)
-        try:
-            result = self._take_step(minibatch_ids)
-        except LossScaleError:
-            self.pace.advance(num_samples, sweeps_ended, applied=False)
-            raise
-        applied = result is None or result.applied
-        self.pace.advance(num_samples, sweeps_ended, applied=applied)
-        return result
-
-    def _take_step(self, minibatch_ids: Sequence[str]) -> StepResult | None:
+        """Take the step with mean gradients, or skip it if the loss scale says so."""
         if self._loss_scale is not None:
-            return self._loss_scale.step(minibatch_ids=minibatch_ids)
-        for optimizer in self._optimizers:
-            optimizer.step()
+            return self._loss_scale.finish(self, num_samples, sweeps_ended, minibatch_ids)
+        self.take(num_samples, sweeps_ended)
         return None
 
     def _groups(self) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from sweephand.errors import ArgumentTypeError, StateError
 from sweephand.torch.train.device_number import number_of
-from sweephand.torch.train.learner import Learner
+from sweephand.torch.train.learner import TorchLearner
 from sweephand.torch.train.random_state import capture_random_state, restore_random_state
 from sweephand.torch.train.saved_state import (
     DTYPES,
@@ -56,10 +56,10 @@ class TorchModel:
         self,
         model: nn.Module,
         criterion: Callable[[Any, Any], Any],
-        learners: Sequence[Learner],
+        learners: Sequence[TorchLearner],
     ) -> None:
         for learner in learners:
-            if not isinstance(learner, Learner):
+            if not isinstance(learner, TorchLearner):
                 raise ArgumentTypeError(
                     "the learners of a torch module must be sweephand.torch.Learner, got "
                     f"{learner!r}"

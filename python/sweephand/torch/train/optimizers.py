@@ -123,6 +123,10 @@ class TorchOptimizers:
             if parameter.grad is not gradient:
                 parameter.grad = gradient
 
+    def hold_scaled(self, gradients: Sequence[Any], scale: float) -> Findings:
+        """Raise: a torch learner divides sums by their samples, too."""
+        raise TypeError("update is for NumPy learners; torch has sweephand.torch.Learner")
+
     def divided(
         self, names: Sequence[str], gradients: Sequence[Any], divisor: float
     ) -> tuple[list[Any], Findings]:
@@ -140,7 +144,7 @@ class TorchOptimizers:
         )
         return gradients, findings
 
-    def step(self, num_samples: int, sweeps_ended: int) -> None:
+    def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the gradients that the parameters hold."""
         if (num_samples, sweeps_ended) != (1, 0):
             raise TypeError(

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Unpack
 from sweephand import _core
 from sweephand.checks import check_number
 from sweephand.train.checkpoint.read_state import check_keys, reading
+from sweephand.train.learners.array_learner import ArrayLearner, LearnerOptions, Rule
 from sweephand.train.learners.core_array import Array
 from sweephand.train.learners.hyperparameters import Decay, HasBetas, HasEpsilon, check_rate
-from sweephand.train.learners.learner import Learner, LearnerOptions, Rule
 from sweephand.train.schedules.schedule import Schedule
 
 
-class Adam(HasBetas, HasEpsilon, Learner):
+class Adam(HasBetas, HasEpsilon, ArrayLearner):
     """Adam: rates adapted to the mean and the mean square of the gradients.
 
     ``m = b1 * m + (1 - b1) * g`` and ``v = b2 * v + (1 - b2) * g * g`` for the mean gradient g;
@@ -23,13 +23,13 @@ class Adam(HasBetas, HasEpsilon, Learner):
     Parameters
     ----------
     params, lr_schedule
-        As for `Learner`.
+        As for `ArrayLearner`.
     betas : (float or Schedule, float or Schedule)
         The decays b1 and b2; a number is the decay of a minibatch of any size.
     eps : float
         Keeps the quotient finite.
     **options
-        As for `Learner`.
+        As for `ArrayLearner`.
 
     References
     ----------
@@ -37,7 +37,7 @@ class Adam(HasBetas, HasEpsilon, Learner):
     """
 
     HYPERPARAMETERS: ClassVar[tuple[str, ...]] = (
-        *Learner.HYPERPARAMETERS,
+        *ArrayLearner.HYPERPARAMETERS,
         "betas",
         "beta_1",
         "beta_2",
@@ -61,11 +61,11 @@ class Adam(HasBetas, HasEpsilon, Learner):
         self._left = [(1.0, 1.0)] * len(self._weights)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what an exact resume needs beside the parameters, as `Learner` does."""
+        """Return what an exact resume needs beside the parameters, as `ArrayLearner` does."""
         return super().state_dict() | {"left": [list(pair) for pair in self._left]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state, as `Learner` does."""
+        """Continue from a state, as `ArrayLearner` does."""
         super().load_state_dict(state)
         self._left = [(first, second) for first, second in state["left"]]
 
@@ -140,7 +140,7 @@ class AdaMax(Adam):
         return _core.train.AdaMax(beta_1, beta_2, self.epsilon)
 
 
-class AdaGrad(HasEpsilon, Learner):
+class AdaGrad(HasEpsilon, ArrayLearner):
     """Rates that fall with all gradients so far.
 
     ``s = s + g * g`` for the mean gradient g, ``w -= rate * g / (sqrt(s) + eps)``.
@@ -148,13 +148,13 @@ class AdaGrad(HasEpsilon, Learner):
     Parameters
     ----------
     params, lr_schedule
-        As for `Learner`.
+        As for `ArrayLearner`.
     eps : float
         Keeps the quotient finite.
     initial_accumulator_value : float
         What s begins with, at least 0.
     **options
-        As for `Learner`.
+        As for `ArrayLearner`.
 
     References
     ----------
@@ -162,7 +162,11 @@ class AdaGrad(HasEpsilon, Learner):
     optimization".
     """
 
-    HYPERPARAMETERS: ClassVar[tuple[str, ...]] = (*Learner.HYPERPARAMETERS, "eps", "epsilon")
+    HYPERPARAMETERS: ClassVar[tuple[str, ...]] = (
+        *ArrayLearner.HYPERPARAMETERS,
+        "eps",
+        "epsilon",
+    )
     _MOMENTS: ClassVar[tuple[str, ...]] = ("sum_of_squares",)
 
     def __init__(
@@ -185,7 +189,7 @@ class AdaGrad(HasEpsilon, Learner):
         yield _core.train.AdaGrad(self.epsilon), 1.0, members
 
 
-class RMSProp(HasEpsilon, Learner):
+class RMSProp(HasEpsilon, ArrayLearner):
     """Rates that fall with the recent gradients.
 
     ``s = rho * s + (1 - rho) * g * g`` for the mean gradient g,
@@ -194,7 +198,7 @@ class RMSProp(HasEpsilon, Learner):
     Parameters
     ----------
     params, lr_schedule
-        As for `Learner`.
+        As for `ArrayLearner`.
     rho : float or Schedule
         The decay of s; a number is the decay of a minibatch of any size.
     eps : float
@@ -202,7 +206,7 @@ class RMSProp(HasEpsilon, Learner):
     momentum : float or Schedule
         The decay of v, likewise.
     **options
-        As for `Learner`.
+        As for `ArrayLearner`.
 
     References
     ----------
@@ -210,7 +214,7 @@ class RMSProp(HasEpsilon, Learner):
     """
 
     HYPERPARAMETERS: ClassVar[tuple[str, ...]] = (
-        *Learner.HYPERPARAMETERS,
+        *ArrayLearner.HYPERPARAMETERS,
         "rho",
         "eps",
         "epsilon",
@@ -243,7 +247,7 @@ class RMSProp(HasEpsilon, Learner):
         yield _core.train.RmsProp(rho, momentum, self.epsilon), 1.0, members
 
 
-class AdaDelta(HasEpsilon, Learner):
+class AdaDelta(HasEpsilon, ArrayLearner):
     """Moves as long as the recent ones, by the recent gradients.
 
     ``s = rho * s + (1 - rho) * g * g`` for the mean gradient g,
@@ -253,13 +257,13 @@ class AdaDelta(HasEpsilon, Learner):
     Parameters
     ----------
     params, lr_schedule
-        As for `Learner`.
+        As for `ArrayLearner`.
     rho : float or Schedule
         The decay of s and t; a number is the decay of a minibatch of any size.
     eps : float
         What the first moves are made of.
     **options
-        As for `Learner`.
+        As for `ArrayLearner`.
 
     References
     ----------
@@ -267,7 +271,7 @@ class AdaDelta(HasEpsilon, Learner):
     """
 
     HYPERPARAMETERS: ClassVar[tuple[str, ...]] = (
-        *Learner.HYPERPARAMETERS,
+        *ArrayLearner.HYPERPARAMETERS,
         "rho",
         "eps",
         "epsilon",

@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Unpack
 
 from sweephand import _core
+from sweephand.train.learners.array_learner import ArrayLearner, LearnerOptions, Rule
 from sweephand.train.learners.core_array import Array
 from sweephand.train.learners.hyperparameters import Decay, HasBetas
-from sweephand.train.learners.learner import Learner, LearnerOptions, Rule
 from sweephand.train.schedules.schedule import Schedule
 
 
-class SGD(Learner):
+class SGD(ArrayLearner):
     """Stochastic gradient descent: ``w -= rate * g`` for the mean gradient g.
 
-    See `Learner` for the parameters.
+    See `ArrayLearner` for the parameters.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class SGD(Learner):
         yield _core.train.Sgd(), 1.0, members
 
 
-class MomentumSGD(Learner):
+class MomentumSGD(ArrayLearner):
     """Gradient descent with momentum: ``v = b * v + c * g``, ``w -= rate * v``.
 
     Here g is the mean gradient, b the momentum of the minibatch, and c is 1 - b with unit gain,
@@ -41,16 +41,16 @@ class MomentumSGD(Learner):
     Parameters
     ----------
     params, lr_schedule
-        As for `Learner`.
+        As for `ArrayLearner`.
     momentum : float or Schedule
         A number is the momentum of a minibatch of any size.
     unit_gain : bool
         Whether c is 1 - b.
     **options
-        As for `Learner`.
+        As for `ArrayLearner`.
     """
 
-    HYPERPARAMETERS: ClassVar[tuple[str, ...]] = (*Learner.HYPERPARAMETERS, "momentum")
+    HYPERPARAMETERS: ClassVar[tuple[str, ...]] = (*ArrayLearner.HYPERPARAMETERS, "momentum")
     _MOMENTS: ClassVar[tuple[str, ...]] = ("velocity",)
     _RULE: ClassVar[type[_core.train.Momentum] | type[_core.train.Nesterov]] = (
         _core.train.Momentum
@@ -87,7 +87,7 @@ class Nesterov(MomentumSGD):
     _RULE = _core.train.Nesterov
 
 
-class Lion(HasBetas, Learner):
+class Lion(HasBetas, ArrayLearner):
     """Moves by the sign of a mean of gradients: every weight by the whole rate.
 
     ``w -= rate * sign(b1 * m + (1 - b1) * g)``, then ``m = b2 * m + (1 - b2) * g``, for the
@@ -97,11 +97,11 @@ class Lion(HasBetas, Learner):
     Parameters
     ----------
     params, lr_schedule
-        As for `Learner`.
+        As for `ArrayLearner`.
     betas : (float or Schedule, float or Schedule)
         The decays b1 and b2; a number is the decay of a minibatch of any size.
     **options
-        As for `Learner`.
+        As for `ArrayLearner`.
 
     References
     ----------
@@ -109,7 +109,7 @@ class Lion(HasBetas, Learner):
     """
 
     HYPERPARAMETERS: ClassVar[tuple[str, ...]] = (
-        *Learner.HYPERPARAMETERS,
+        *ArrayLearner.HYPERPARAMETERS,
         "betas",
         "beta_1",
         "beta_2",

@@ -12,6 +12,7 @@ from sweephand.checks import check_flag, check_function, check_int
 from sweephand.train.checkpoint.read_state import check_keys, read_count, reading
 from sweephand.train.learners.finite_check import Cause, Findings
 from sweephand.train.learners.hyperparameters import PassesHyperparametersOn
+from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.dynamic_scale import (
     DynamicScale,
     OnNan,
@@ -19,7 +20,6 @@ from sweephand.train.loss_scale.dynamic_scale import (
     check_settings,
 )
 from sweephand.train.loss_scale.foreign_states import read_foreign
-from sweephand.train.loss_scale.numpy_optimizers import NumpyOptimizers
 from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
 from sweephand.train.loss_scale.step_log import Hook, StepLog
 from sweephand.train.loss_scale.step_result import CauseName, StepResult
@@ -358,7 +358,7 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         """
         self._expect(Stage.UNSCALED, "apply gradients")
         self._inner.hold(self._in_order(pairs))
-        return self._finish(num_samples, sweeps_ended, minibatch_ids)
+        return self.finish(self._inner, num_samples, sweeps_ended, minibatch_ids)
 
     def step(
         self,
@@ -395,8 +395,7 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
             return self._record(minibatch_ids)
         if self._stage is Stage.SCALED:
             self.unscale_()
-        self._expect(Stage.UNSCALED, "step")
-        return self._finish(1, 0, minibatch_ids)
+        return self.finish(self._inner, 1, 0, minibatch_ids)
 
     def minimize(
         self, loss: Callable[[], T] | T, var_list: Sequence[T] | None = None
@@ -451,13 +450,34 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
         """
         self._expect(Stage.SCALED, "update")
         with self._discarding_on_error():
-            if not isinstance(self._inner, NumpyOptimizers):
-                raise TypeError(
-                    "update is for NumPy learners; torch has sweephand.torch.Learner"
-                )
-            findings = self._inner.hold_scaled(gradient_sums, self.loss_scale)
-            self._judge(findings)
-        return self._finish(num_samples, sweeps_ended, minibatch_ids)
+            self._judge(self._inner.hold_scaled(gradient_sums, self.loss_scale))
+            self._stage = Stage.UNSCALED
+        return self.finish(self._inner, num_samples, sweeps_ended, minibatch_ids)
+
+    def finish(
+        self,
+        optimizer: Optimizers | Learner,
+        num_samples: int,
+        sweeps_ended: int,
+        minibatch_ids: Sequence[str],
+    ) -> StepResult:
+        """Let an optimizer take the step or skip it, as its gradients were judged.
+
+        Parameters
+        ----------
+        optimizer : Optimizers or Learner
+            The wrapped optimizers, or the learner around those of torch.
+        num_samples, sweeps_ended, minibatch_ids
+            As for `apply_gradients`.
+        """
+        self._expect(Stage.UNSCALED, "step")
+        findings, cause = self._verdict
+        with self._discarding_on_error():
+            if cause is Cause.OK and findings is not None:
+                optimizer.take(num_samples, sweeps_ended)
+            else:
+                optimizer.skip(num_samples, sweeps_ended)
+        return self._record(minibatch_ids)
 
     def state_dict(self) -> dict[str, Any]:
         """Return scale, counter, hysteresis credit, settings and clocks as JSON can hold them.
@@ -570,18 +590,6 @@ class LossScaleOptimizer(PassesHyperparametersOn, Generic[Optimizer]):
                 )
             gradients[place] = gradient
         return gradients
-
-    def _finish(
-        self, num_samples: int, sweeps_ended: int, minibatch_ids: Sequence[str]
-    ) -> StepResult:
-        """Take or skip the step, as it was judged."""
-        findings, cause = self._verdict
-        with self._discarding_on_error():
-            if cause is Cause.OK and findings is not None:
-                self._inner.step(num_samples, sweeps_ended)
-            else:
-                self._inner.skip(num_samples, sweeps_ended)
-        return self._record(minibatch_ids)
 
     def _record(self, minibatch_ids: Sequence[str]) -> StepResult:
         """Update the scale and the log by the step, and make ready for the next one."""

@@ -7,9 +7,9 @@ import numpy as np
 
 from sweephand.checks import check_number
 from sweephand.errors import ArgumentTypeError
+from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.core_array import Array, core_array
 from sweephand.train.learners.finite_check import Findings, check_gradients
-from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.worker_agreement import Reduce
 
 ONLY_TORCH = (
@@ -21,12 +21,9 @@ ONLY_TORCH = (
 class NumpyOptimizers:
     """The `Optimizers` of NumPy learners."""
 
-    def __init__(self, learners: Sequence[Learner], num_threads: int) -> None:
+    def __init__(self, learners: Sequence[ArrayLearner], num_threads: int) -> None:
         self._learners = learners
         self._num_threads = num_threads
-        self._held: list[Any] = []
-        self._scale = 1.0  # what the gradients in _held carry
-        self._norm: float | None = None  # theirs without it, if it is known
 
     def hyperparameters(self) -> set[str]:
         """Return the names that can be read and written."""
@@ -81,7 +78,7 @@ class NumpyOptimizers:
 
     def hold(self, gradients: Sequence[Any]) -> None:
         """Keep the gradients for the step."""
-        self._held, self._scale, self._norm = list(gradients), 1.0, None
+        self._hold(gradients, 1.0, None)
 
     def hold_scaled(self, gradients: Sequence[Any], scale: float) -> Findings:
         """Keep gradients that carry a scale for the step, and check them."""
@@ -94,8 +91,8 @@ class NumpyOptimizers:
         findings = check_gradients(
             names, arrays, scale, in_place=False, num_threads=self._num_threads
         )
-        self._held, self._scale = list(gradients), scale
-        self._norm = findings.gradient_norm if len(self._learners) == 1 else None
+        norm = findings.gradient_norm if len(self._learners) == 1 else None
+        self._hold(gradients, scale, norm)
         return findings
 
     def divided(
@@ -116,26 +113,28 @@ class NumpyOptimizers:
         )
         return [_written(*pair) for pair in zip(gradients, arrays, strict=True)], findings
 
-    def step(self, num_samples: int, sweeps_ended: int) -> None:
-        """Update with the gradients that are kept."""
-        for learner, share in self._shares(self._held):
-            learner.update(share, num_samples, sweeps_ended, scale=self._scale, norm=self._norm)
-        self.hold([])
+    def take(self, num_samples: int, sweeps_ended: int) -> None:
+        """Take a step with the gradients that are kept."""
+        for learner in self._learners:
+            learner.take(num_samples, sweeps_ended)
 
     def skip(self, num_samples: int, sweeps_ended: int) -> None:
         """Count a step that is not taken."""
         for learner in self._learners:
-            learner.pace.advance(num_samples, sweeps_ended, applied=False)
-        self.hold([])
+            learner.skip(num_samples, sweeps_ended)
 
     def reduction(self) -> Reduce | None:
         """Return None: NumPy learners have no other workers."""
         return None
 
-    def _having(self, name: str) -> list[Learner]:
+    def _having(self, name: str) -> list[ArrayLearner]:
         return [learner for learner in self._learners if name in learner.HYPERPARAMETERS]
 
-    def _shares(self, gradients: Sequence[Any]) -> Iterator[tuple[Learner, Sequence[Any]]]:
+    def _hold(self, gradients: Sequence[Any], scale: float, norm: float | None) -> None:
+        for learner, share in self._shares(gradients):
+            learner.hold(share, scale, norm)
+
+    def _shares(self, gradients: Sequence[Any]) -> Iterator[tuple[ArrayLearner, Sequence[Any]]]:
         """Yield each learner with its part of the gradients."""
         begin = 0
         for learner in self._learners:

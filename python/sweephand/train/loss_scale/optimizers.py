@@ -47,12 +47,15 @@ class Optimizers(Protocol):
     def hold(self, gradients: Sequence[Any]) -> None:
         """Give these gradients to the parameters, in their order."""
 
+    def hold_scaled(self, gradients: Sequence[Any], scale: float) -> Findings:
+        """Give gradients that carry a scale to NumPy learners, and check them."""
+
     def divided(
         self, names: Sequence[str], gradients: Sequence[Any], divisor: float
     ) -> tuple[list[Any], Findings]:
         """Divide gradients, in place where that is possible, and return what was found."""
 
-    def step(self, num_samples: int, sweeps_ended: int) -> None:
+    def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the gradients that the parameters hold."""
 
     def step_with(self, closure: Callable[[], Any]) -> None:

@@ -5,8 +5,8 @@ import weakref
 from collections.abc import Sequence
 
 from sweephand.errors import ArgumentTypeError
+from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.hyperparameters import PassesHyperparametersOn
-from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.numpy_optimizers import NumpyOptimizers
 from sweephand.train.loss_scale.optimizers import Optimizers
 
@@ -34,7 +34,7 @@ def optimizers_of(
         raise ArgumentTypeError("a LossScaleOptimizer cannot be wrapped in another")
     if len({id(optimizer) for optimizer in optimizers}) < len(optimizers):
         raise ValueError("the same optimizer is listed twice")
-    learners = [optimizer for optimizer in optimizers if isinstance(optimizer, Learner)]
+    learners = [optimizer for optimizer in optimizers if isinstance(optimizer, ArrayLearner)]
     if learners and len(learners) == len(optimizers):
         return NumpyOptimizers(learners, num_threads)
     if optimizers and "torch" in sys.modules:  # else nobody can have made a torch optimizer

@@ -12,8 +12,8 @@ from sweephand.errors import ArgumentTypeError, StateError
 from sweephand.train.checkpoint.random_state import capture_random_state, restore_random_state
 from sweephand.train.checkpoint.safetensors_file import DTYPES, array_of_tensor, tensor_of_array
 from sweephand.train.checkpoint.saved_tensors import SavedTensors
+from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.core_array import Array
-from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.wrap_optimizers import listed
@@ -21,7 +21,7 @@ from sweephand.train.trainer.coverage import check_coverage
 from sweephand.train.trainer.trained_model import Data, Outcome, SavedFiles
 from sweephand.train.trainer.workers import OneWorker, Workers
 
-NumpyLearner: TypeAlias = Learner | LossScaleOptimizer[Any]
+NumpyLearner: TypeAlias = ArrayLearner | LossScaleOptimizer[Any]
 
 WEIGHTS = "model.safetensors"
 LEARNERS = "learners.safetensors"
@@ -229,10 +229,10 @@ class NumpyModel:
         return _by_learner([learner.state_dict()["arrays"] for learner in self.learners])
 
 
-def _inner(updater: NumpyLearner) -> list[Learner]:
+def _inner(updater: NumpyLearner) -> list[ArrayLearner]:
     """Return the learners that are updated together."""
     inner = updater.inner_optimizer if isinstance(updater, LossScaleOptimizer) else updater
-    learners = [one for one in listed(inner) if isinstance(one, Learner)]
+    learners = [one for one in listed(inner) if isinstance(one, ArrayLearner)]
     if not learners:
         raise ArgumentTypeError(
             "learners must be learners of sweephand.numpy or of sweephand.torch, or "
@@ -249,7 +249,7 @@ def _parameters(model: object) -> dict[str, Array]:
     return dict(found) if isinstance(found, Mapping) else {}
 
 
-def _learned(learners: Sequence[Learner]) -> dict[str, Array]:
+def _learned(learners: Sequence[ArrayLearner]) -> dict[str, Array]:
     """Return the parameters of learners by name; of several, behind the learner's number."""
     if len(learners) == 1:
         return dict(learners[0].parameters)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, SupportsFloat, TypeAlias
 
 from sweephand.train.checkpoint.safetensors_file import Sink
-from sweephand.train.learners.learning_rate import Pace
+from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.trainer.workers import Workers
@@ -41,14 +41,6 @@ class SavedFile(Protocol):
 SavedFiles: TypeAlias = Mapping[str, Any]
 
 
-class Rated(Protocol):
-    """A learner, of NumPy or torch: what it says of its rate."""
-
-    pace: Pace
-
-    learning_rate: float  # of the next step
-
-
 class TrainedModel(Protocol):
     """A model of one framework, its criterion and its learners."""
 
@@ -61,7 +53,7 @@ class TrainedModel(Protocol):
         """The device for its minibatches, or None for main memory."""
 
     @property
-    def learners(self) -> Sequence[Rated]:
+    def learners(self) -> Sequence[Learner]:
         """All learners, including those inside loss scales."""
 
     @property

@@ -31,7 +31,6 @@ from sweephand.train.checkpoint.stateful import (
 from sweephand.train.learners.clock import Clock
 from sweephand.train.progress.periodic_writer import capture_averages, restore_averages
 from sweephand.train.progress.record import Figures, ProgressWriter, Record, RecordKind, Step
-from sweephand.train.schedules.schedule import Schedule
 from sweephand.train.trainer.mean_criterion import MeanDetector
 from sweephand.train.trainer.numpy_model import NumpyLearner, NumpyModel
 from sweephand.train.trainer.stopwatch import Stopwatch
@@ -40,7 +39,7 @@ from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
 from sweephand.train.trainer.workers import Workers, on_first
 
 if TYPE_CHECKING:
-    from sweephand.torch.train.learner import Learner as TorchLearner
+    from sweephand.torch.train.learner import TorchLearner
 
     AnyLearner: TypeAlias = NumpyLearner | TorchLearner
 
@@ -402,7 +401,7 @@ class Trainer:
     def _skip(self, sweeps_ended: int) -> None:
         """Count a step without label samples."""
         for learner in self._model.learners:
-            learner.pace.advance(0, sweeps_ended, applied=False)
+            learner.skip(0, sweeps_ended)
         self._count(0, sweeps_ended, is_applied=False)
 
     def _count(self, num_samples: int, sweeps_ended: int, *, is_applied: bool) -> None:
@@ -540,9 +539,8 @@ def _scheduled(model: TrainedModel) -> dict[str, Callable[[], float]]:
     for i, learner in enumerate(model.learners):
         suffix = f"[{i}]" if len(model.learners) > 1 else ""
         readers[f"learning_rate{suffix}"] = partial(getattr, learner, "learning_rate")
-        for name, value in vars(learner).items():
-            if isinstance(value, Schedule):
-                readers[f"{name}{suffix}"] = partial(learner.pace.value, value)
+        for name, schedule in learner.schedules().items():
+            readers[f"{name}{suffix}"] = partial(learner.pace.value, schedule)
     for i, scale in enumerate(model.loss_scales):
         suffix = f"[{i}]" if len(model.loss_scales) > 1 else ""
         readers[f"loss_scale{suffix}"] = partial(getattr, scale, "loss_scale")
