@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace sweephand {
@@ -50,54 +51,60 @@ py::tuple to_python(Findings&& findings) {
       to_numpy(std::move(findings.num_small)), to_numpy(std::move(findings.sum_of_squares)));
 }
 
-template <Findings (*Look)(std::span<const Tensor>, const UnscaleOptions&)>
-py::tuple look(const Arrays& gradients, double scale, std::size_t num_threads, bool portable) {
+template <Findings (*Pass)(std::span<const Tensor>, const UnscaleOptions&)>
+py::tuple pass_over(const Arrays& gradients, double scale, std::size_t num_threads,
+                    bool portable) {
   const std::vector<Tensor> tensors = tensors_of(gradients);
   Findings findings;
   {
     const py::gil_scoped_release nogil;
     findings =
-        Look(tensors, {.scale = scale, .num_threads = num_threads, .portable = portable});
+        Pass(tensors, {.scale = scale, .num_threads = num_threads, .portable = portable});
   }
   return to_python(std::move(findings));
 }
 
 // One array per tensor in every list. A rule without moments is given the weights for them.
-void update_arrays(const Rule& rule, const Step& step, const Arrays& weights,
+void update_arrays(const Rule& rule, const UpdateOptions& options, const Arrays& weights,
                    const Arrays& parameters, const Arrays& gradients,
                    const Arrays& first_moments, const Arrays& second_moments) {
   const std::vector<Slot> slots =
       zip_slots(tensors_of(weights), tensors_of(parameters), tensors_of(gradients),
                 tensors_of(first_moments), tensors_of(second_moments));
   const py::gil_scoped_release nogil;
-  update(slots, step, rule);
+  update(slots, options, rule);
+}
+
+// A function that makes a rule of its constants, which are numbers.
+template <class One, std::size_t... I>
+void bind_rule(py::module_& room, std::index_sequence<I...> /*constants*/) {
+  room.def(
+      One::kName,
+      [](decltype(static_cast<void>(I), double{})... constants) {
+        return Rule(One{constants...});
+      },
+      py::arg(One::kConstants[I])...);
+}
+
+template <class... All>
+void bind_rules(py::module_& room, const std::variant<All...>* /*type*/) {
+  (bind_rule<All>(room, std::make_index_sequence<All::kConstants.size()>()), ...);
 }
 
 }  // namespace
 
 void bind_train(py::module_& room) {
-  room.def("unscale", &look<unscale>, "gradients"_a, "scale"_a, "num_threads"_a, "portable"_a);
-  room.def("examine", &look<examine>, "gradients"_a, "scale"_a, "num_threads"_a, "portable"_a);
+  room.def("unscale", &pass_over<unscale>, "gradients"_a, "scale"_a, "num_threads"_a,
+           "portable"_a);
+  room.def("examine", &pass_over<examine>, "gradients"_a, "scale"_a, "num_threads"_a,
+           "portable"_a);
 
-  py::class_<Step>(room, "Step")
+  py::class_<UpdateOptions>(room, "UpdateOptions")
       .def(py::init<double, double, double, std::size_t>(), "factor"_a, "decay"_a, "rate"_a,
            "num_threads"_a);
-  py::class_<Sgd>(room, "Sgd").def(py::init<>());
-  py::class_<Momentum>(room, "Momentum")
-      .def(py::init<double, double>(), "momentum"_a, "gain"_a);
-  py::class_<Nesterov>(room, "Nesterov")
-      .def(py::init<double, double>(), "momentum"_a, "gain"_a);
-  py::class_<Lion>(room, "Lion").def(py::init<double, double>(), "beta_1"_a, "beta_2"_a);
-  py::class_<Adam>(room, "Adam")
-      .def(py::init<double, double, double, double>(), "beta_1"_a, "beta_2"_a, "epsilon"_a,
-           "root_scale"_a);
-  py::class_<AdaMax>(room, "AdaMax")
-      .def(py::init<double, double, double>(), "beta_1"_a, "beta_2"_a, "epsilon"_a);
-  py::class_<AdaGrad>(room, "AdaGrad").def(py::init<double>(), "epsilon"_a);
-  py::class_<RmsProp>(room, "RmsProp")
-      .def(py::init<double, double, double>(), "rho"_a, "momentum"_a, "epsilon"_a);
-  py::class_<AdaDelta>(room, "AdaDelta").def(py::init<double, double>(), "rho"_a, "epsilon"_a);
-  room.def("update", &update_arrays, "rule"_a, "step"_a, "weights"_a, "parameters"_a,
+  py::class_<Rule>(room, "Rule");
+  bind_rules(room, static_cast<AnyRule*>(nullptr));
+  room.def("update", &update_arrays, "rule"_a, "options"_a, "weights"_a, "parameters"_a,
            "gradients"_a, "first_moments"_a, "second_moments"_a);
 }
 

@@ -1,11 +1,13 @@
 // The rules of optimizers: each says where it moves a weight to, and what it remembers.
 //
-// A rule is a struct of its constants. on<T>() is its formula for weights of type T: a function
-// of the gradient g and of two moments, which it changes, that returns how far the weight moves
-// per unit of rate. A rule that needs fewer moments does not touch the others.
+// A rule is a struct of its constants, with their names and its own, and a line in AnyRule
+// below: from these its binding is made. on<T>() is its formula for weights of type T: a
+// function of the gradient g and of two moments, which it changes, that returns how far the
+// weight moves per unit of rate. A rule that needs fewer moments does not touch the others.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <variant>
 
@@ -13,6 +15,8 @@ namespace sweephand {
 
 // g
 struct Sgd {
+  static constexpr auto kName = "Sgd";
+  static constexpr auto kConstants = std::array<const char*, 0>{};
   template <class T>
   auto on() const {
     return [](T gradient, T&, T&) __attribute__((always_inline)) { return gradient; };
@@ -21,6 +25,8 @@ struct Sgd {
 
 // v = momentum * v + gain * g;  v
 struct Momentum {
+  static constexpr auto kName = "Momentum";
+  static constexpr auto kConstants = std::array{"momentum", "gain"};
   double momentum;
   double gain;
 
@@ -36,6 +42,8 @@ struct Momentum {
 
 // v as above;  momentum * v + gain * g
 struct Nesterov {
+  static constexpr auto kName = "Nesterov";
+  static constexpr auto kConstants = std::array{"momentum", "gain"};
   double momentum;
   double gain;
 
@@ -51,6 +59,8 @@ struct Nesterov {
 
 // c = beta_1 * m + (1 - beta_1) * g;  m = beta_2 * m + (1 - beta_2) * g;  sign of c
 struct Lion {
+  static constexpr auto kName = "Lion";
+  static constexpr auto kConstants = std::array{"beta_1", "beta_2"};
   double beta_1;
   double beta_2;
 
@@ -70,6 +80,8 @@ struct Lion {
 // m = beta_1 * m + (1 - beta_1) * g;  v = beta_2 * v + (1 - beta_2) * g * g
 // m / (sqrt(v) * root_scale + epsilon)
 struct Adam {
+  static constexpr auto kName = "Adam";
+  static constexpr auto kConstants = std::array{"beta_1", "beta_2", "epsilon", "root_scale"};
   double beta_1;
   double beta_2;
   double epsilon;
@@ -90,6 +102,8 @@ struct Adam {
 
 // m as above;  u = max(beta_2 * u, |g| + epsilon);  m / u
 struct AdaMax {
+  static constexpr auto kName = "AdaMax";
+  static constexpr auto kConstants = std::array{"beta_1", "beta_2", "epsilon"};
   double beta_1;
   double beta_2;
   double epsilon;
@@ -108,6 +122,8 @@ struct AdaMax {
 
 // s = s + g * g;  g / (sqrt(s) + epsilon)
 struct AdaGrad {
+  static constexpr auto kName = "AdaGrad";
+  static constexpr auto kConstants = std::array{"epsilon"};
   double epsilon;
 
   template <class T>
@@ -122,6 +138,8 @@ struct AdaGrad {
 
 // s = rho * s + (1 - rho) * g * g;  v = momentum * v + g / (sqrt(s) + epsilon);  v
 struct RmsProp {
+  static constexpr auto kName = "RmsProp";
+  static constexpr auto kConstants = std::array{"rho", "momentum", "epsilon"};
   double rho;
   double momentum;
   double epsilon;
@@ -141,6 +159,8 @@ struct RmsProp {
 // s = rho * s + (1 - rho) * g * g;  d = sqrt(t + epsilon) / sqrt(s + epsilon) * g
 // t = rho * t + (1 - rho) * d * d;  d
 struct AdaDelta {
+  static constexpr auto kName = "AdaDelta";
+  static constexpr auto kConstants = std::array{"rho", "epsilon"};
   double rho;
   double epsilon;
 
@@ -157,7 +177,12 @@ struct AdaDelta {
   }
 };
 
-using Rule =
+using AnyRule =
     std::variant<Sgd, Momentum, Nesterov, Lion, Adam, AdaMax, AdaGrad, RmsProp, AdaDelta>;
+
+// One of the rules, as a type of its own.
+struct Rule : AnyRule {
+  using AnyRule::AnyRule;
+};
 
 }  // namespace sweephand

@@ -30,15 +30,15 @@ struct Run {
 };
 
 template <class T, class Formula>
-[[gnu::always_inline]] inline void move_run(const Run<T>& run, const Step& step,
+[[gnu::always_inline]] inline void move_run(const Run<T>& run, const UpdateOptions& options,
                                             const Formula& formula) {
   T* const __restrict weights = run.weights;
   T* const __restrict first = run.first;
   T* const __restrict second = run.second;
   const T* const __restrict gradient = run.gradient;
-  const auto factor = static_cast<T>(step.factor);
-  const auto decay = static_cast<T>(step.decay);
-  const auto rate = static_cast<T>(step.rate);
+  const auto factor = static_cast<T>(options.factor);
+  const auto decay = static_cast<T>(options.decay);
+  const auto rate = static_cast<T>(options.rate);
   for (std::size_t i = 0; i < run.size; ++i) {
     const T moved = formula(gradient[i] * factor, first[i], second[i]);
     weights[i] = decay * weights[i] - rate * moved;
@@ -46,25 +46,25 @@ template <class T, class Formula>
 }
 
 template <class T, class Formula>
-void move_portable(const Run<T>& run, const Step& step, const Formula& formula) {
-  move_run(run, step, formula);
+void move_portable(const Run<T>& run, const UpdateOptions& options, const Formula& formula) {
+  move_run(run, options, formula);
 }
 
 #ifdef __x86_64__
 // The same loop, made of wider instructions by the compiler.
 template <class T, class Formula>
-[[gnu::target("avx2")]] void move_avx2(const Run<T>& run, const Step& step,
+[[gnu::target("avx2")]] void move_avx2(const Run<T>& run, const UpdateOptions& options,
                                        const Formula& formula) {
-  move_run(run, step, formula);
+  move_run(run, options, formula);
 }
 #endif
 
 template <class T, class Formula>
-void move(const Run<T>& run, const Step& step, const Formula& formula) {
+void move(const Run<T>& run, const UpdateOptions& options, const Formula& formula) {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2")) return move_avx2(run, step, formula);
+  if (__builtin_cpu_supports("avx2")) return move_avx2(run, options, formula);
 #endif
-  move_portable(run, step, formula);
+  move_portable(run, options, formula);
 }
 
 // The elements of `run` as T: themselves if they are, else converted into `buffer`.
@@ -113,7 +113,7 @@ void write(std::span<const float> values, const Tensor& run) {
 }
 
 template <class T, class Formula>
-void update_piece(const Slot& slot, const TensorPiece& piece, const Step& step,
+void update_piece(const Slot& slot, const TensorPiece& piece, const UpdateOptions& options,
                   const Formula& formula) {
   std::array<T, kChunk> buffer;
   const std::size_t end = piece.begin + piece.size;
@@ -129,7 +129,7 @@ void update_piece(const Slot& slot, const TensorPiece& piece, const Step& step,
                      .second = slot.second_moment.as<T>() + begin,
                      .gradient = read<T>(slot.gradient.part(begin, size), buffer),
                      .size = size};
-    move(run, step, formula);
+    move(run, options, formula);
     if constexpr (std::is_same_v<T, float>) {
       if (slot.parameter.data != slot.weights.data) {
         write({run.weights, size}, slot.parameter.part(begin, size));
@@ -139,17 +139,18 @@ void update_piece(const Slot& slot, const TensorPiece& piece, const Step& step,
 }
 
 template <class OneRule>
-void update_all(std::span<const Slot> slots, const Step& step, const OneRule& rule) {
+void update_all(std::span<const Slot> slots, const UpdateOptions& options,
+                const OneRule& rule) {
   std::vector<Tensor> weights;
   weights.reserve(slots.size());
   for (const Slot& slot : slots) weights.push_back(slot.weights);
   const std::vector<TensorPiece> pieces = cut(weights);
-  share_out(pieces.size(), step.num_threads, [&](std::size_t i) {
+  share_out(pieces.size(), options.num_threads, [&](std::size_t i) {
     const Slot& slot = slots[pieces[i].tensor];
     if (slot.weights.type == FloatType::kFloat64) {
-      update_piece<double>(slot, pieces[i], step, rule.template on<double>());
+      update_piece<double>(slot, pieces[i], options, rule.template on<double>());
     } else {
-      update_piece<float>(slot, pieces[i], step, rule.template on<float>());
+      update_piece<float>(slot, pieces[i], options, rule.template on<float>());
     }
   });
 }
@@ -172,8 +173,9 @@ std::vector<Slot> zip_slots(std::span<const Tensor> weights, std::span<const Ten
   return slots;
 }
 
-void update(std::span<const Slot> slots, const Step& step, const Rule& rule) {
-  std::visit([&](const auto& one) { update_all(slots, step, one); }, rule);
+void update(std::span<const Slot> slots, const UpdateOptions& options, const Rule& rule) {
+  std::visit([&](const auto& one) { update_all(slots, options, one); },
+             static_cast<const AnyRule&>(rule));
 }
 
 }  // namespace sweephand

@@ -28,7 +28,7 @@ std::vector<Slot> zip_slots(std::span<const Tensor> weights, std::span<const Ten
 
 // What surrounds every rule, with g the gradient and w the weight: g *= factor, so that mean,
 // loss scale and clipping cost no pass of their own; then w = decay * w - rate * rule(g).
-struct Step {
+struct UpdateOptions {
   double factor = 1.0;
   double decay = 1.0;
   double rate = 0.0;
@@ -37,6 +37,6 @@ struct Step {
 
 // The constants are rounded to the type of the weights and no operations are fused: the result
 // is that of the formulas, whatever the machine and the number of threads.
-void update(std::span<const Slot> slots, const Step& step, const Rule& rule);
+void update(std::span<const Slot> slots, const UpdateOptions& options, const Rule& rule);
 
 }  // namespace sweephand

@@ -122,8 +122,9 @@ std::vector<float> updated(std::size_t size, std::size_t num_threads) {
                               .gradient = tensor(gradient, size, FloatType::kFloat16),
                               .first_moment = floats(first),
                               .second_moment = floats(second)}};
-  const Step step{.factor = 0.1, .decay = 0.99, .rate = 0.01, .num_threads = num_threads};
-  update(slots, step, Adam{.beta_1 = 0.9, .beta_2 = 0.99, .epsilon = 1e-8, .root_scale = 2});
+  const UpdateOptions options{
+      .factor = 0.1, .decay = 0.99, .rate = 0.01, .num_threads = num_threads};
+  update(slots, options, Adam{.beta_1 = 0.9, .beta_2 = 0.99, .epsilon = 1e-8, .root_scale = 2});
   return weights;
 }
 

@@ -1,5 +1,6 @@
 """The learners of CNTK and Keras beside those of torch, and what is their own."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -173,3 +174,12 @@ def test_weights_without_a_gradient_stay_where_they_are(kind: type[sh.numpy.Lear
 def test_what_adagrad_begins_with_is_checked(value: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="initial_accumulator_value must be"):
         sh.numpy.AdaGrad([np.ones(1)], 0.1, initial_accumulator_value=value)
+
+
+def test_a_learner_shows_its_hyperparameters_before_the_options_of_all() -> None:
+    shown = inspect.signature(sh.numpy.RMSProp).parameters
+    own = ["params", "lr_schedule", "rho", "eps", "momentum"]
+    assert list(shown)[:5] == own
+    assert {one.kind for name, one in shown.items() if name not in own} == {
+        inspect.Parameter.KEYWORD_ONLY
+    }

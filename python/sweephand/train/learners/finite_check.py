@@ -143,6 +143,23 @@ def check_gradients(
     return ArrayFindings(names, sum(gradient.size for gradient in gradients), *counts)
 
 
+def finite_norm(
+    names: Sequence[str], gradients: Sequence[Array], scale: float, num_threads: int
+) -> float:
+    """Return the norm of gradients without their scale.
+
+    Raises
+    ------
+    FloatingPointError
+        If an element is not finite.
+    """
+    findings = check_gradients(names, gradients, scale, in_place=False, num_threads=num_threads)
+    if findings.bad_parameters:
+        named = ", ".join(findings.bad_parameters)
+        raise FloatingPointError(f"gradients that are not finite: {named}")
+    return findings.gradient_norm
+
+
 def _check_apart(names: Sequence[str], gradients: Sequence[Array]) -> None:
     """Raise if two arrays share memory."""
     places = sorted((one.ctypes.data, i) for i, one in enumerate(gradients) if one.nbytes)

@@ -9,6 +9,9 @@ from sweephand.train.schedules.schedule import Schedule
 
 RATES = {"lr", "learning_rate", "weight_decay", "eps", "epsilon"}
 DECAYS = {"momentum", "rho", "beta_1", "beta_2"}
+HYPERPARAMETERS = RATES | DECAYS | {"betas"}
+# The names by which states, rules and Keras call a hyperparameter or each of its parts.
+PARTS = {"betas": ("beta_1", "beta_2"), "eps": ("epsilon",)}
 
 
 def check_hyperparameter(name: str, value: object) -> None:
@@ -47,35 +50,53 @@ def check_rate(name: str, value: object) -> float:
 Decay: TypeAlias = float | Schedule[float]
 
 
-class HasBetas:
-    """Two decays, each by its name or both together."""
+def checked(name: str, value: Any) -> Any:
+    """Return a hyperparameter that may be a schedule, or raise as `check_hyperparameter`."""
+    if name == "betas":
+        beta_1, beta_2 = value
+        return checked("beta_1", beta_1), checked("beta_2", beta_2)
+    if not isinstance(value, Schedule):
+        check_hyperparameter(name, value)
+    return value
 
-    beta_1: Decay
-    beta_2: Decay
+
+class HasBetas:
+    """Two decays, both together or each by its name."""
+
+    betas: tuple[Decay, Decay]
 
     @property
-    def betas(self) -> tuple[Decay, Decay]:
-        """Both decays."""
-        return self.beta_1, self.beta_2
+    def beta_1(self) -> Decay:
+        """The first one."""
+        return self.betas[0]
 
-    @betas.setter
-    def betas(self, betas: tuple[Decay, Decay]) -> None:
-        self.beta_1, self.beta_2 = betas
+    @beta_1.setter
+    def beta_1(self, decay: Decay) -> None:
+        self.betas = decay, self.betas[1]
+
+    @property
+    def beta_2(self) -> Decay:
+        """The second one."""
+        return self.betas[1]
+
+    @beta_2.setter
+    def beta_2(self, decay: Decay) -> None:
+        self.betas = self.betas[0], decay
 
 
 class HasEpsilon:
     """A small number that keeps a quotient finite, by both of its names."""
 
-    epsilon: float
+    eps: float
 
     @property
-    def eps(self) -> float:
-        """The same as ``epsilon``."""
-        return self.epsilon
+    def epsilon(self) -> float:
+        """The same as ``eps``."""
+        return self.eps
 
-    @eps.setter
-    def eps(self, eps: float) -> None:
-        self.epsilon = eps
+    @epsilon.setter
+    def epsilon(self, eps: float) -> None:
+        self.eps = eps
 
 
 class HasHyperparameters(Protocol):

@@ -27,7 +27,7 @@ class NumpyOptimizers:
 
     def hyperparameters(self) -> set[str]:
         """Return the names that can be read and written."""
-        return {name for learner in self._learners for name in learner.HYPERPARAMETERS}
+        return {name for learner in self._learners for name in learner.hyperparameter_names()}
 
     def read(self, name: str) -> list[Any]:
         """Return the value in every learner that has it."""
@@ -85,9 +85,9 @@ class NumpyOptimizers:
         names: list[str] = []
         arrays: list[Array] = []
         for learner, share in self._shares(gradients):
-            collected = learner.collect(share)
-            names += learner.names_of(collected)
-            arrays += collected.values()
+            its_names, its_arrays = learner.collect(share)
+            names += its_names
+            arrays += its_arrays
         findings = check_gradients(
             names, arrays, scale, in_place=False, num_threads=self._num_threads
         )
@@ -128,7 +128,7 @@ class NumpyOptimizers:
         return None
 
     def _having(self, name: str) -> list[ArrayLearner]:
-        return [learner for learner in self._learners if name in learner.HYPERPARAMETERS]
+        return [learner for learner in self._learners if name in learner.hyperparameter_names()]
 
     def _hold(self, gradients: Sequence[Any], scale: float, norm: float | None) -> None:
         for learner, share in self._shares(gradients):

@@ -1,0 +1,114 @@
+"""Adam and its variants."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from sweephand import _core
+from sweephand.checks import check_number
+from sweephand.train.checkpoint.read_state import check_keys, reading
+from sweephand.train.learners.array_learner import ArrayLearner, MakesRule
+from sweephand.train.learners.hyperparameters import Decay, HasBetas, HasEpsilon
+
+
+@dataclass(eq=False, repr=False)
+class Adam(HasBetas, HasEpsilon, ArrayLearner):
+    """Adam: rates adapted to the mean and the mean square of the gradients.
+
+    ``m = b1 * m + (1 - b1) * g`` and ``v = b2 * v + (1 - b2) * g * g`` for the mean gradient g;
+    with m' and v' corrected for their start at 0, ``w -= rate * m' / (sqrt(v') + eps)``.
+
+    Parameters
+    ----------
+    params, lr_schedule, **options
+        As for `Learner`.
+    betas : (float or Schedule, float or Schedule)
+        The decays b1 and b2; a number is the decay of a minibatch of any size.
+    eps : float
+        Keeps the quotient finite.
+
+    References
+    ----------
+    Kingma and Ba 2015, "Adam: a method for stochastic optimization".
+    """
+
+    RULE: ClassVar[MakesRule] = _core.train.Adam
+    MOMENTS = ("mean", "mean_square")
+
+    betas: tuple[Decay, Decay] = (0.9, 0.999)
+    eps: float = 1e-8
+
+    def __post_init__(self, *given: Any) -> None:
+        super().__post_init__(*given)
+        # For each parameter, what is left of the zeros with which its moments began.
+        self._left = [(1.0, 1.0)] * len(self.parameters)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what an exact resume needs beside the parameters, as `Learner` does."""
+        return super().state_dict() | {"left": [list(pair) for pair in self._left]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state, as `Learner` does."""
+        super().load_state_dict(state)
+        self._left = [(first, second) for first, second in state["left"]]
+
+    def _check_state(self, state: Mapping[str, Any]) -> None:
+        super()._check_state(state)
+        check_keys("a learner", state, ("left",))
+        with reading("a learner"):
+            pairs = [(first, second) for first, second in state["left"]]
+            left = [check_number("left", one) for pair in pairs for one in pair]
+            if len(pairs) != len(self._left) or not all(0 <= one <= 1 for one in left):
+                raise ValueError(
+                    f"left must be two numbers of [0, 1] for each parameter: {left}"
+                )
+
+    def _rules(
+        self, members: list[int], num_samples: int
+    ) -> Iterator[tuple[_core.train.Rule, float, list[int]]]:
+        constants = self._constants(num_samples)
+        alike = defaultdict(list)  # those that had as many gradients so far
+        for i in members:
+            first, second = self._left[i]
+            self._left[i] = first * constants["beta_1"], second * constants["beta_2"]
+            alike[self._left[i]].append(i)
+        for (first, second), group in alike.items():
+            yield self._corrected_rule(constants, second), 1.0 / (1.0 - first), group
+
+    def _corrected_rule(self, constants: Mapping[str, float], left: float) -> _core.train.Rule:
+        """Return the rule; `left` is what is left of the zeros of the mean square."""
+        return self.RULE(**constants, root_scale=1.0 / math.sqrt(1.0 - left))
+
+
+@dataclass(eq=False, repr=False)
+class AdamW(Adam):
+    """`Adam` with a decoupled weight decay of 0.01 unless told otherwise.
+
+    References
+    ----------
+    Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
+    """
+
+    weight_decay: float = field(default=0.01, kw_only=True)
+
+
+class AdaMax(Adam):
+    """Adam by the largest gradient in place of the mean square.
+
+    ``m = b1 * m + (1 - b1) * g`` and ``u = max(b2 * u, |g| + eps)`` for the mean gradient g;
+    with m' corrected for its start at 0, ``w -= rate * m' / u``.
+
+    See `Adam` for the parameters.
+
+    References
+    ----------
+    Kingma and Ba 2015, "Adam: a method for stochastic optimization", section 7.1.
+    """
+
+    RULE: ClassVar[MakesRule] = _core.train.AdaMax
+    MOMENTS = ("mean", "largest")
+
+    def _corrected_rule(self, constants: Mapping[str, float], left: float) -> _core.train.Rule:
+        return self.RULE(**constants)

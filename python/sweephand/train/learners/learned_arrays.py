@@ -1,0 +1,171 @@
+"""The arrays of a NumPy learner: parameters, and the weights and moments kept for them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from sweephand import _core
+from sweephand.errors import StateError
+from sweephand.train.checkpoint.read_state import check_keys
+from sweephand.train.learners.core_array import Array, core_array
+
+
+class LearnedArrays:
+    """Parameters that are updated in place.
+
+    The weights of a parameter are the array itself, or for one of 16 bits a float32 array of
+    which it is the rounded image.
+
+    Parameters
+    ----------
+    params : sequence of ndarray, or mapping from name to ndarray
+        As for `ArrayLearner`.
+    moments : sequence of str
+        Kinds of moments, of which each parameter has one that begins with zeros.
+
+    Attributes
+    ----------
+    by_name : dict
+        The parameters.
+    moments : dict from kind to list of ndarray
+    """
+
+    def __init__(
+        self, params: Sequence[Array] | Mapping[str, Array], moments: Sequence[str]
+    ) -> None:
+        self.by_name = _named(params)
+        self._names = list(self.by_name)
+        self._told_names = self._names
+        self._images = [core_array(array, name) for name, array in self.by_name.items()]
+        self._weights = [
+            image if image.dtype in (np.float32, np.float64) else array.astype(np.float32)
+            for image, array in zip(self._images, self.by_name.values(), strict=True)
+        ]
+        self.moments = {
+            kind: [np.zeros_like(weights) for weights in self._weights] for kind in moments
+        }
+
+    def name(self, names: Sequence[str]) -> None:
+        """Use these names, in order, in results and errors."""
+        self._told_names = [name for name, _ in zip(names, self._names, strict=True)]
+
+    def names_of(self, members: Iterable[int]) -> list[str]:
+        """Return the names of parameters, which are given by number."""
+        return [self._told_names[i] for i in members]
+
+    def collect(self, gradients: Sequence[Array | None]) -> dict[int, Array]:
+        """Return the gradients that are there as the core takes them, by parameter number.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they do not fit the parameters, or all are None.
+        """
+        if len(gradients) != len(self._names):
+            raise ValueError(
+                f"wanted a gradient or None for each of {len(self._names)} parameters, "
+                f"got {len(gradients)}"
+            )
+        collected = {}
+        shapes = [array.shape for array in self.by_name.values()]
+        for i, (name, gradient) in enumerate(zip(self._told_names, gradients, strict=True)):
+            if gradient is None:
+                continue
+            if np.shape(gradient) != shapes[i]:
+                raise ValueError(
+                    f"the gradient of {name} must have shape {shapes[i]}, "
+                    f"got {np.shape(gradient)}"
+                )
+            collected[i] = core_array(gradient, f"the gradient of {name}")
+        if not collected:
+            raise ValueError(f"no parameter has a gradient: {', '.join(self._told_names[:5])}")
+        return collected
+
+    def update(
+        self,
+        rule: _core.train.Rule,
+        options: _core.train.UpdateOptions,
+        gradients: Mapping[int, Array],
+    ) -> None:
+        """Move the parameters with these numbers by their gradients."""
+        weights = [self._weights[i] for i in gradients]
+        moments = [[arrays[i] for i in gradients] for arrays in self.moments.values()]
+        first, second, *_ = [*moments, weights, weights]
+        images = [self._images[i] for i in gradients]
+        _core.train.update(
+            rule, options, weights, images, list(gradients.values()), first, second
+        )
+
+    def reload(self) -> None:
+        """Round the float32 weights of parameters of 16 bits to what these hold."""
+        for array, weights in zip(self.by_name.values(), self._weights, strict=True):
+            weights[...] = array
+
+    def state(self) -> dict[str, Array]:
+        """Return copies of weights and moments by ``"kind/parameter"``."""
+        for array, weights in zip(self.by_name.values(), self._weights, strict=True):
+            if array.dtype.itemsize == 2:  # what others have written to it is taken over
+                with np.errstate(over="ignore"):  # rounded as an update does
+                    written = array != weights.astype(array.dtype)
+                weights[written] = array[written]
+        return {key: array.copy() for key, array in self._own().items()}
+
+    def check(self, state: Mapping[str, Array]) -> None:
+        """Raise `StateError` if a state is of other parameters."""
+        check_keys("a learner's arrays", state, ())
+        own = self._own()
+        differing = sorted(own.keys() ^ state.keys()) or [
+            key
+            for key, array in own.items()
+            if (array.shape, array.dtype)
+            != (np.shape(state[key]), getattr(state[key], "dtype", None))
+        ]
+        if differing:
+            raise StateError(f"the state is of other parameters: {', '.join(differing[:5])}")
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Set weights and moments, and parameters of 16 bits from their weights."""
+        own = self._own()
+        for key, array in own.items():
+            array[...] = state[key]
+        for name, array in self.by_name.items():
+            if (weights := own.get(f"weights/{name}")) is not None:
+                with np.errstate(over="ignore"):  # rounded as an update does
+                    array[...] = weights.astype(array.dtype)
+
+    def _own(self) -> dict[str, Array]:
+        """Return what is kept beside the parameters, by kind and parameter."""
+        arrays = {
+            f"weights/{name}": weights
+            for name, weights, image in zip(
+                self._names, self._weights, self._images, strict=True
+            )
+            if weights is not image
+        }
+        for kind, moments in self.moments.items():
+            arrays |= {f"{kind}/{name}": moments[i] for i, name in enumerate(self._names)}
+        return arrays
+
+
+def _named(params: Sequence[Array] | Mapping[str, Array]) -> dict[str, Array]:
+    """Name the parameters and refuse what cannot be updated in place."""
+    if isinstance(params, Mapping):
+        named = dict(params)
+    elif isinstance(params, Sequence):
+        named = {str(i): array for i, array in enumerate(params)}
+    else:
+        raise TypeError(f"params must be a sequence or mapping, got {type(params).__name__}")
+    if not named:
+        raise ValueError("a learner needs at least one parameter, got none")
+    for name, array in named.items():
+        core_array(array, f"parameter {name}")
+        if not array.flags.writeable:
+            raise ValueError(f"parameter {name} must be a writable array")
+        if not array.flags.c_contiguous:
+            raise ValueError(f"parameter {name} must be C-contiguous")
+    by_address = sorted(named, key=lambda name: named[name].ctypes.data)
+    for name, following in pairwise(by_address):
+        if named[name].ctypes.data + named[name].nbytes > named[following].ctypes.data:
+            raise ValueError(f"parameters {name} and {following} share memory")
+    return named
