@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweephand.train.learners.finite_check import Cause
-from sweephand.train.loss_scale.dynamic_scale import DynamicScale, check_settings
+from sweephand.train.loss_scale.dynamic_scale import DynamicScale
+from sweephand.train.loss_scale.scale_settings import check_settings
 
 torch = pytest.importorskip("torch")
 

@@ -14,7 +14,7 @@ from sweephand.errors import ArgumentTypeError
 from sweephand.torch.train.gradients import divide, in_own_memory, values_of
 from sweephand.train.learners.finite_check import Findings
 from sweephand.train.learners.hyperparameters import check_hyperparameter
-from sweephand.train.loss_scale.optimizers import StepUndone
+from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
 from sweephand.train.loss_scale.worker_agreement import Reduce
 
 # Keras' names of what torch has under its own; of betas, one of the pair.
@@ -27,7 +27,7 @@ def are_optimizers(objects: Sequence[object]) -> TypeGuard[Sequence[torch.optim.
     return all(isinstance(one, torch.optim.Optimizer) for one in objects)
 
 
-class TorchOptimizers:
+class TorchOptimizers(Optimizers):
     """The `Optimizers` of torch optimizers."""
 
     def __init__(
@@ -36,8 +36,8 @@ class TorchOptimizers:
         num_threads: int,
         measure_underflow: bool,
     ) -> None:
+        super().__init__(num_threads)
         self._optimizers = optimizers
-        self._num_threads = num_threads
         self._measure_underflow = measure_underflow
 
     def hyperparameters(self) -> set[str]:
@@ -75,7 +75,7 @@ class TorchOptimizers:
         """Return the parameters of all groups."""
         return [parameter for group in self._groups() for parameter in group["params"]]
 
-    def names(self) -> list[str]:
+    def own_names(self) -> list[str]:
         """Return their names: those the optimizer was given, or group and number."""
         names: list[str] = []
         for i, group in enumerate(self._groups()):
@@ -122,10 +122,6 @@ class TorchOptimizers:
         for parameter, gradient in zip(self.parameters(), gradients, strict=True):
             if parameter.grad is not gradient:
                 parameter.grad = gradient
-
-    def hold_scaled(self, gradients: Sequence[Any], scale: float) -> Findings:
-        """Raise: a torch learner divides sums by their samples, too."""
-        raise TypeError("update is for NumPy learners; torch has sweephand.torch.Learner")
 
     def divided(
         self, names: Sequence[str], gradients: Sequence[Any], divisor: float
@@ -176,7 +172,6 @@ class TorchOptimizers:
         group = torch.distributed
         if not (group.is_available() and group.is_initialized()):
             return None
-        device = self.parameters()[0].device
         # Gloo and MPI reduce in main memory; what else there is, where the parameters are.
         backend = group.get_backend()
         in_memory = any(name in backend for name in ("gloo", "mpi"))

@@ -1,6 +1,6 @@
 """The NumPy learners that a loss scale wraps."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,20 +10,15 @@ from sweephand.errors import ArgumentTypeError
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.core_array import Array, core_array
 from sweephand.train.learners.finite_check import Findings, check_gradients
-from sweephand.train.loss_scale.worker_agreement import Reduce
-
-ONLY_TORCH = (
-    "this is for torch optimizers, whose parameters hold gradients; NumPy learners take "
-    "update, or get_unscaled_gradients and apply_gradients"
-)
+from sweephand.train.loss_scale.optimizers import Optimizers
 
 
-class NumpyOptimizers:
+class NumpyOptimizers(Optimizers):
     """The `Optimizers` of NumPy learners."""
 
     def __init__(self, learners: Sequence[ArrayLearner], num_threads: int) -> None:
+        super().__init__(num_threads)
         self._learners = learners
-        self._num_threads = num_threads
 
     def hyperparameters(self) -> set[str]:
         """Return the names that can be read and written."""
@@ -42,7 +37,7 @@ class NumpyOptimizers:
         """Return the parameters of all learners."""
         return [array for learner in self._learners for array in learner.parameters.values()]
 
-    def names(self) -> list[str]:
+    def own_names(self) -> list[str]:
         """Return their names."""
         return [name for learner in self._learners for name in learner.parameters]
 
@@ -59,22 +54,6 @@ class NumpyOptimizers:
     def is_nan(self, loss: Any) -> Any:
         """Return whether the loss has a NaN."""
         return bool(np.isnan(loss).any())
-
-    def gradients(self) -> list[Any]:
-        """Raise: arrays hold no gradients."""
-        raise TypeError(ONLY_TORCH)
-
-    def zero_grad(self, set_to_none: bool) -> None:
-        """Raise: arrays hold no gradients."""
-        raise TypeError(ONLY_TORCH)
-
-    def differentiate(self, loss: Any, parameters: Sequence[Any] | None) -> None:
-        """Raise: NumPy has no derivatives."""
-        raise TypeError(ONLY_TORCH)
-
-    def step_with(self, closure: Callable[[], Any]) -> None:
-        """Raise: arrays hold no gradients."""
-        raise TypeError(ONLY_TORCH)
 
     def hold(self, gradients: Sequence[Any]) -> None:
         """Keep the gradients for the step."""
@@ -122,10 +101,6 @@ class NumpyOptimizers:
         """Count a step that is not taken."""
         for learner in self._learners:
             learner.skip(num_samples, sweeps_ended)
-
-    def reduction(self) -> Reduce | None:
-        """Return None: NumPy learners have no other workers."""
-        return None
 
     def _having(self, name: str) -> list[ArrayLearner]:
         return [learner for learner in self._learners if name in learner.hyperparameter_names()]

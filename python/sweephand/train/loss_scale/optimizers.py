@@ -1,68 +1,141 @@
 """What a loss scale asks of the optimizers it wraps."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from sweephand.train.learners.finite_check import Findings
 from sweephand.train.loss_scale.worker_agreement import Reduce
+
+ONLY_TORCH = (
+    "this is for torch optimizers, whose parameters hold gradients; NumPy learners take "
+    "update, or get_unscaled_gradients and apply_gradients"
+)
 
 
 class StepUndone(Exception):
     """Raised inside a step with a closure, so that its changes are undone."""
 
 
-class Optimizers(Protocol):
-    """One or several optimizers that take a step together."""
+class Optimizers(ABC):
+    """One or several optimizers of one framework that take a step together.
 
+    What only torch optimizers can do raises TypeError here.
+
+    Parameters
+    ----------
+    num_threads : int
+        Threads that share the pass over gradients in main memory.
+    """
+
+    def __init__(self, num_threads: int) -> None:
+        self._num_threads = num_threads
+        self._told_names: list[str] = []
+
+    @abstractmethod
     def hyperparameters(self) -> set[str]:
         """Return the names that can be read and written."""
 
+    @abstractmethod
     def read(self, name: str) -> list[Any]:
         """Return the value in every group that has it."""
 
+    @abstractmethod
     def write(self, name: str, value: Any) -> None:
         """Set the value in every group that has it."""
 
+    @abstractmethod
     def parameters(self) -> list[Any]:
         """Return all parameters."""
 
-    def names(self) -> list[str]:
-        """Return their names."""
+    @abstractmethod
+    def own_names(self) -> list[str]:
+        """Return their names as the optimizers know them."""
 
+    def names(self) -> list[str]:
+        """Return the names of the parameters."""
+        return self._told_names or self.own_names()
+
+    def name_parameters(self, names: Mapping[int, str]) -> None:
+        """Use these names, which are keyed by ``id``, where there is one."""
+        own = zip(self.parameters(), self.own_names(), strict=True)
+        self._told_names = [names.get(id(parameter), name) for parameter, name in own]
+
+    @abstractmethod
     def scaled(self, loss: Any, scale: float) -> Any:
         """Return the loss times the scale, in float32 at least."""
 
+    @abstractmethod
     def is_nan(self, loss: Any) -> Any:
         """Return whether the loss is NaN: a bool, or one that a device still computes."""
 
     def gradients(self) -> list[Any]:
         """Return the gradients that the parameters hold, None where there is none."""
+        raise TypeError(ONLY_TORCH)
 
     def zero_grad(self, set_to_none: bool) -> None:
         """Clear the gradients that the parameters hold."""
+        raise TypeError(ONLY_TORCH)
 
     def differentiate(self, loss: Any, parameters: Sequence[Any] | None) -> None:
         """Give these parameters the gradients of the loss, and the others none."""
+        raise TypeError(ONLY_TORCH)
 
+    @abstractmethod
     def hold(self, gradients: Sequence[Any]) -> None:
         """Give these gradients to the parameters, in their order."""
 
     def hold_scaled(self, gradients: Sequence[Any], scale: float) -> Findings:
         """Give gradients that carry a scale to NumPy learners, and check them."""
+        raise TypeError("update is for NumPy learners; torch has sweephand.torch.Learner")
 
+    def in_order(self, pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
+        """Return the gradients of (gradient, parameter) in the order of the parameters."""
+        places = {id(parameter): i for i, parameter in enumerate(self.parameters())}
+        gradients: list[Any] = [None] * len(places)
+        for gradient, parameter in pairs:
+            place = places.pop(id(parameter), None)
+            if place is None:
+                raise ValueError(
+                    "a parameter is not one of the inner optimizer's or comes twice: "
+                    f"shape {tuple(parameter.shape)}"
+                )
+            gradients[place] = gradient
+        return gradients
+
+    def divide(self, gradients: list[Any], divisor: float) -> Findings | None:
+        """Divide those in a list that are not None, and return what was found in them."""
+        present = [i for i, gradient in enumerate(gradients) if gradient is not None]
+        if not present:
+            return None
+        names = self.names()
+        if len(names) != len(gradients):
+            names = [f"gradient {i}" for i in range(len(gradients))]
+        divided, findings = self.divided(
+            [names[i] for i in present], [gradients[i] for i in present], divisor
+        )
+        for i, gradient in zip(present, divided, strict=True):
+            gradients[i] = gradient
+        return findings
+
+    @abstractmethod
     def divided(
         self, names: Sequence[str], gradients: Sequence[Any], divisor: float
     ) -> tuple[list[Any], Findings]:
         """Divide gradients, in place where that is possible, and return what was found."""
 
+    @abstractmethod
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the gradients that the parameters hold."""
 
     def step_with(self, closure: Callable[[], Any]) -> None:
         """Take a step that evaluates a closure, or none if the closure raises `StepUndone`."""
+        raise TypeError(ONLY_TORCH)
 
+    @abstractmethod
     def skip(self, num_samples: int, sweeps_ended: int) -> None:
         """Count a step that is not taken."""
 
     def reduction(self) -> Reduce | None:
         """Return what takes the maximum over all workers, or None for a single one."""
+        return None

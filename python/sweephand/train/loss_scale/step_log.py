@@ -27,7 +27,6 @@ class StepLog:
     def __init__(
         self,
         max_consecutive_skips: int | None,
-        *,
         on_skip: Hook | None,
         on_growth: Hook | None,
         on_backoff: Hook | None,
