@@ -101,7 +101,7 @@ def memory_of(gradient: Tensor) -> Array | None:
     return array
 
 
-class DeviceFindings:
+class DeviceFindings(Findings):
     """Gradients divided by torch's own kernels, as GradScaler does it, and what was found.
 
     Only `cause` waits for the device; the figures wait when they are read.
@@ -114,9 +114,9 @@ class DeviceFindings:
         divisor: float,
         measure_underflow: bool,
     ) -> None:
-        self._names = names
+        self.names = names
         self._gradients: Sequence[Tensor] | None = gradients  # until the cause is known
-        self._num_elements = sum(gradient.numel() for gradient in gradients)
+        self.num_elements = sum(gradient.numel() for gradient in gradients)
         alike = defaultdict(list)
         for gradient in gradients:
             alike[gradient.device, gradient.dtype].append(gradient.detach())
@@ -129,19 +129,17 @@ class DeviceFindings:
         if measure_underflow:
             limit = SMALLEST_NORMAL_FLOAT16 / divisor
             self._small = [((g.abs() < limit) | (g == 0)).sum() for g in gradients]
-        self._nan = [0] * len(gradients)
-        self._inf = [0] * len(gradients)
+        self.nan = [0] * len(gradients)
+        self.inf = [0] * len(gradients)
 
     @property
     def cause(self) -> Cause:
         """The worst that was found; the elements are counted only if there is something."""
         gradients, self._gradients = self._gradients, None
         if gradients is not None and not self._seem_finite():
-            self._nan = [int(gradient.isnan().sum()) for gradient in gradients]
-            self._inf = [int(gradient.isinf().sum()) for gradient in gradients]
-        if any(self._nan):
-            return Cause.NAN
-        return Cause.INF if any(self._inf) else Cause.OK
+            self.nan = [int(gradient.isnan().sum()) for gradient in gradients]
+            self.inf = [int(gradient.isinf().sum()) for gradient in gradients]
+        return super().cause
 
     @property
     def gradient_norm(self) -> float:
@@ -149,27 +147,11 @@ class DeviceFindings:
         return math.hypot(*(float(norm) for norm in self._norms))
 
     @property
-    def num_nan(self) -> int:
-        """How many elements are NaN."""
-        return sum(self._nan)
-
-    @property
-    def num_inf(self) -> int:
-        """How many elements are infinite."""
-        return sum(self._inf)
-
-    @property
     def underflow(self) -> float:
         """The share of elements that were too small; NaN if it was not measured."""
         if self._small is None:
             return math.nan
-        return sum(int(small) for small in self._small) / max(self._num_elements, 1)
-
-    @property
-    def bad_parameters(self) -> tuple[str, ...]:
-        """The first few parameters whose gradient is not finite."""
-        counts = zip(self._names, self._nan, self._inf, strict=True)
-        return tuple(name for name, nan, inf in counts if nan or inf)[:5]
+        return sum(int(small) for small in self._small) / max(self.num_elements, 1)
 
     def _seem_finite(self) -> bool:
         # The kernel sees the scaled values only, the norm the unscaled ones.

@@ -1,11 +1,11 @@
 """The finite check: one pass over the gradients of a step, and what it found."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,37 +23,8 @@ class Cause(IntEnum):
     NAN_LOSS = 3
 
 
-class Findings(Protocol):
-    """What was found in the unscaled gradients of one step."""
-
-    @property
-    def cause(self) -> Cause:
-        """The worst that was found."""
-
-    @property
-    def gradient_norm(self) -> float:
-        """The Euclidean norm of all gradients together."""
-
-    @property
-    def num_nan(self) -> int:
-        """How many elements are NaN."""
-
-    @property
-    def num_inf(self) -> int:
-        """How many elements are infinite."""
-
-    @property
-    def underflow(self) -> float:
-        """The share of elements that were too small."""
-
-    @property
-    def bad_parameters(self) -> tuple[str, ...]:
-        """The first few parameters whose gradient is not finite."""
-
-
-@dataclass(frozen=True)
-class ArrayFindings:
-    """What the core found, with one entry for each gradient.
+class Findings(ABC):
+    """What was found in the unscaled gradients of one step.
 
     Attributes
     ----------
@@ -61,9 +32,58 @@ class ArrayFindings:
         The parameters' names.
     num_elements : int
         Elements of all gradients.
-    nan, inf, small : ndarray of uint64
-        How many elements are NaN; infinite; too small: zero or subnormal as a float16 before
-        unscaling, or zero after it.
+    nan, inf : sequence of int
+        How many elements of each gradient are NaN; infinite.
+    """
+
+    names: Sequence[str]
+    num_elements: int
+    nan: Sequence[int] | NDArray[np.uint64]
+    inf: Sequence[int] | NDArray[np.uint64]
+
+    @property
+    def cause(self) -> Cause:
+        """The worst that was found."""
+        if np.any(self.nan):
+            return Cause.NAN
+        return Cause.INF if np.any(self.inf) else Cause.OK
+
+    @property
+    @abstractmethod
+    def gradient_norm(self) -> float:
+        """The Euclidean norm of all gradients together."""
+
+    @property
+    def num_nan(self) -> int:
+        """How many elements are NaN."""
+        return int(np.sum(self.nan))
+
+    @property
+    def num_inf(self) -> int:
+        """How many elements are infinite."""
+        return int(np.sum(self.inf))
+
+    @property
+    @abstractmethod
+    def underflow(self) -> float:
+        """The share of elements that were too small; 0 if there are none at all."""
+
+    @property
+    def bad_parameters(self) -> tuple[str, ...]:
+        """The first few parameters whose gradient is not finite."""
+        found = zip(self.names, self.nan, self.inf, strict=True)
+        return tuple(name for name, nan, inf in found if nan or inf)[:5]
+
+
+@dataclass(frozen=True)
+class ArrayFindings(Findings):
+    """What the core found, with one entry for each gradient.
+
+    Attributes
+    ----------
+    small : ndarray of uint64
+        How many elements are too small: zero or subnormal as a float16 before unscaling, or
+        zero after it.
     sum_of_squares : ndarray of float64
         Of the unscaled elements.
     """
@@ -76,36 +96,14 @@ class ArrayFindings:
     sum_of_squares: NDArray[np.float64]
 
     @property
-    def cause(self) -> Cause:
-        """The worst that was found."""
-        if self.nan.any():
-            return Cause.NAN
-        return Cause.INF if self.inf.any() else Cause.OK
-
-    @property
     def gradient_norm(self) -> float:
         """The Euclidean norm of all gradients together."""
         return math.hypot(*np.sqrt(self.sum_of_squares))
 
     @property
-    def num_nan(self) -> int:
-        """How many elements are NaN."""
-        return int(self.nan.sum())
-
-    @property
-    def num_inf(self) -> int:
-        """How many elements are infinite."""
-        return int(self.inf.sum())
-
-    @property
     def underflow(self) -> float:
         """The share of elements that were too small; 0 if there are none at all."""
         return float(self.small.sum()) / max(self.num_elements, 1)
-
-    @property
-    def bad_parameters(self) -> tuple[str, ...]:
-        """The first few parameters whose gradient is not finite."""
-        return tuple(self.names[i] for i in np.flatnonzero(self.nan + self.inf)[:5])
 
 
 def check_gradients(

@@ -12,7 +12,7 @@ from sweephand.train.checkpoint.read_state import (
     read_counts,
     reading,
 )
-from sweephand.train.learners.clock import Clock
+from sweephand.train.learners.clock import Clock, Clocks
 from sweephand.train.schedules.learning_rates import as_schedule, learning_parameter_schedule
 from sweephand.train.schedules.schedule import Schedule, mean_gradient_rate, minibatch_momentum
 from sweephand.train.schedules.schedule_state import read_schedule, schedule_state
@@ -20,12 +20,8 @@ from sweephand.train.schedules.schedule_state import read_schedule, schedule_sta
 logger = logging.getLogger("sweephand")
 
 
-class Pace:
+class Pace(Clocks):
     """The clocks of a learner and its schedule of learning rates.
-
-    The consumed clock moves with every step, the applied one only with those that changed
-    parameters. Sweeps that end in a skipped step are not lost: the next applied step counts
-    them.
 
     Parameters
     ----------
@@ -49,10 +45,9 @@ class Pace:
     def __init__(
         self, lr_schedule: float | Schedule[float] | None, *, single_sweep_steps: bool = False
     ) -> None:
+        super().__init__()
         self.schedule = None if lr_schedule is None else as_schedule(lr_schedule)
         self.factor = 1.0
-        self.consumed = Clock()
-        self.applied = Clock()
         self._single_sweep_steps = single_sweep_steps
         self._origin = {"consumed": Clock(), "applied": Clock()}  # where the schedule began
 
@@ -103,21 +98,12 @@ class Pace:
 
     def advance(self, num_samples: int, sweeps_ended: int, *, applied: bool) -> None:
         """Count one step."""
-        self.consumed.steps += 1
-        self.consumed.samples += num_samples
-        self.consumed.sweeps += (
-            min(sweeps_ended, 1) if self._single_sweep_steps else sweeps_ended
-        )
-        if applied:
-            self.applied.steps += 1
-            self.applied.samples += num_samples
-            self.applied.sweeps = self.consumed.sweeps
+        ended = min(sweeps_ended, 1) if self._single_sweep_steps else sweeps_ended
+        super().advance(num_samples, ended, applied=applied)
 
     def state_dict(self) -> dict[str, Any]:
         """Return clocks and schedule as JSON can hold them."""
-        return {
-            "consumed": asdict(self.consumed),
-            "applied": asdict(self.applied),
+        return super().state_dict() | {
             "origin": {name: asdict(clock) for name, clock in self._origin.items()},
             "schedule": schedule_state(self.schedule),
             "factor": self.factor,
@@ -133,7 +119,6 @@ class Pace:
         """
         check_keys("a learner's clocks", state, self.state_dict())
         with reading("a learner's clocks"):
-            consumed, applied = (read_counts(Clock, state[c]) for c in ("consumed", "applied"))
             origin = {c: read_counts(Clock, state["origin"][c]) for c in self._origin}
             schedule = None
             if state["schedule"] is not None:
@@ -141,13 +126,13 @@ class Pace:
             factor = check_number("the factor", state["factor"])
             if not 0 < factor < math.inf:
                 raise ValueError(f"the factor must be positive and finite, got {factor}")
+            super().load_state_dict(state)
         if schedule != self.schedule:
             logger.warning(
                 "the learning rates of the checkpoint are used, %s, and not %s",
                 schedule,
                 self.schedule,
             )
-        self.consumed, self.applied = consumed, applied
         self._origin, self.schedule, self.factor = origin, schedule, factor
 
     def _reference_size(self) -> int | None:

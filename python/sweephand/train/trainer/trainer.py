@@ -2,50 +2,37 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import sys
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from sweephand.checks import check_int
-from sweephand.corpus.streams import StreamInfo, name_of
+from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import ArgumentTypeError, LossScaleError
 from sweephand.train.arguments import check_kind, check_path
 from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, find
 from sweephand.train.checkpoint.folder_lock import FolderLock
-from sweephand.train.checkpoint.read_state import read_counts, reading
 from sweephand.train.checkpoint.snapshot import Snapshot, check_json
-from sweephand.train.checkpoint.stateful import (
-    Stateful,
-    capture_states,
-    check_stateful,
-    restore_states,
-)
+from sweephand.train.checkpoint.stateful import Stateful
 from sweephand.train.learners.clock import Clock
-from sweephand.train.progress.periodic_writer import capture_averages, restore_averages
-from sweephand.train.progress.record import Figures, ProgressWriter, Record, RecordKind, Step
-from sweephand.train.trainer.mean_criterion import MeanDetector
-from sweephand.train.trainer.numpy_model import NumpyLearner, NumpyModel
+from sweephand.train.progress.record import Figures, ProgressWriter, RecordKind, Step
+from sweephand.train.trainer.choose_model import choose_model
+from sweephand.train.trainer.label_samples import DEFAULT_LABEL_STREAM, count_label_samples
+from sweephand.train.trainer.numpy_model import NumpyLearner
+from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.stopwatch import Stopwatch
 from sweephand.train.trainer.sub_minibatches import split
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
-from sweephand.train.trainer.workers import Workers, on_first
+from sweephand.train.trainer.trainer_state import TrainerState
+from sweephand.train.trainer.workers import on_first
 
 if TYPE_CHECKING:
     from sweephand.torch.train.learner import TorchLearner
 
     AnyLearner: TypeAlias = NumpyLearner | TorchLearner
-
-DEFAULT_LABEL_STREAM = "labels"
-
-logger = logging.getLogger("sweephand")
 
 
 class Trainer:
@@ -82,14 +69,6 @@ class Trainer:
         What is saved and restored with every checkpoint as well: generators of NumPy or torch,
         and objects with ``state_dict`` and ``load_state_dict`` whose state JSON can hold.
 
-    Attributes
-    ----------
-    writers : list of ProgressWriter
-        Who is told on this worker.
-    consumed, applied : Clock
-        Steps, label samples and ended sweeps: of all steps, and of those that changed the
-        parameters.
-
     Raises
     ------
     ArgumentTypeError
@@ -111,22 +90,33 @@ class Trainer:
     ) -> None:
         if not callable(criterion):
             raise ArgumentTypeError(f"criterion must be callable, got {criterion!r}")
-        self._model = _trained_model(model, criterion, _listed(learners))
-        self.writers = _listening(_listed(progress_writers), self._model.workers)
+        self._model = choose_model(model, criterion, _listed(learners))
+        self._reporter = StepReporter(_listed(progress_writers), self._model)
         self._label_stream = label_stream
         self._num_parts = check_int("sub_minibatches", sub_minibatches)
         check_kind("stateful", stateful, Mapping, optional=True)  # type: ignore[type-abstract]
-        self._stateful = dict(stateful or {})
-        check_stateful(self._stateful)
-        self.consumed = Clock()
-        self.applied = Clock()
+        self._state = TrainerState(self._model, stateful or {})
         self._run_id = uuid4().hex  # of which its checkpoints are
-        self._scheduled = _scheduled(self._model)
-        self._told: dict[str, float] = {}  # the value of each when it was last told
-        self._pending: _Pending | None = None
-        self._last: Step | None = None
         self._stopwatch = Stopwatch()
-        self._mean_detector: MeanDetector | None = MeanDetector()
+
+    @property
+    def consumed(self) -> Clock:
+        """Steps, label samples and ended sweeps of all steps."""
+        return self._state.clocks.consumed
+
+    @property
+    def applied(self) -> Clock:
+        """Steps, label samples and ended sweeps of the steps that changed the parameters."""
+        return self._state.clocks.applied
+
+    @property
+    def writers(self) -> list[ProgressWriter]:
+        """The progress writers that this worker reports to."""
+        return self._reporter.writers
+
+    @writers.setter
+    def writers(self, writers: list[ProgressWriter]) -> None:
+        self._reporter.writers = writers
 
     @property
     def model(self) -> TrainedModel:
@@ -136,7 +126,7 @@ class Trainer:
     @property
     def previous_minibatch_loss_average(self) -> float:
         """The loss per label sample of the last global minibatch."""
-        last = self._last_step()
+        last = self._reporter.last_step()
         return last.loss / last.num_samples
 
     @property
@@ -148,7 +138,7 @@ class Trainer:
         ValueError
             If the criterion has no metric.
         """
-        last = self._last_step()
+        last = self._reporter.last_step()
         if last.metric is None:
             raise ValueError("the criterion returns no metric")
         return last.metric / last.num_samples
@@ -156,7 +146,7 @@ class Trainer:
     @property
     def previous_minibatch_sample_count(self) -> int:
         """Label samples of the last global minibatch."""
-        return self._last_step().num_samples
+        return self._reporter.last_step().num_samples
 
     @property
     def total_number_of_samples_seen(self) -> int:
@@ -202,24 +192,15 @@ class Trainer:
         if num_samples == 0:
             self._skip(sweeps_ended)
             return True
-        if self.writers:
-            self._tell_changes()
+        self._reporter.report_changes(self.consumed)
         outcome = self._step(minibatch, num_samples, sweeps_ended)
-        is_applied = all(result is None or result.applied for result in outcome.results)
-        self._count(num_samples, sweeps_ended, is_applied=is_applied)
-        done = _Pending(
-            outcome,
-            self.consumed.steps,
-            self.consumed.samples,
-            num_samples,
-            is_applied,
-            *self._stopwatch.leave(),
+        applied = all(result is None or result.applied for result in outcome.results)
+        self._state.clocks.advance(num_samples, sweeps_ended, applied=applied)
+        step, samples = self.consumed.steps, self.consumed.samples
+        seconds = self._stopwatch.leave()
+        self._reporter.add(
+            outcome, Step(step, samples, num_samples, math.nan, None, applied, *seconds)
         )
-        if isinstance(outcome.loss, float):
-            self._tell_step(done)
-        else:  # it is on its way: look at the one before
-            self.await_step()
-            self._pending = done
         return True
 
     def test_minibatch(self, minibatch: Data) -> float:
@@ -251,20 +232,7 @@ class Trainer:
         ValueError
             If there is no such stream.
         """
-        labels = minibatch.get(self._label_stream)
-        if labels is None:  # a plain dict does not know what an info stands for
-            labels = minibatch.get(name_of(self._label_stream))
-        if labels is None:
-            found: int | None = getattr(minibatch, "num_samples", None)
-            if found is not None and self._label_stream == DEFAULT_LABEL_STREAM:
-                return found
-            name = name_of(self._label_stream)
-            raise ValueError(
-                f"the minibatch has no label stream {name!r}, there are: "
-                f"{', '.join(map(str, minibatch))}"
-            )
-        counted: int | None = getattr(labels, "num_samples", None)
-        return len(labels) if counted is None else counted
+        return count_label_samples(minibatch, self._label_stream)
 
     def save_checkpoint(
         self, path: str | Path, external_state: dict[str, Any] | None = None
@@ -327,17 +295,7 @@ class Trainer:
     def capture(self) -> Snapshot:
         """Return all that is needed to go on from here but the source's position."""
         self.await_step()
-        files, state = self._model.capture()
-        return Snapshot(
-            files,
-            {
-                "trainer": {"consumed": asdict(self.consumed), "applied": asdict(self.applied)},
-                "model": state,
-                "stateful": capture_states(self._stateful),
-                "random": self._model.workers.gather(self._model.capture_random_state()),
-                "writers": capture_averages(self.writers),
-            },
-        )
+        return self._state.capture(self.writers)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot.
@@ -347,30 +305,21 @@ class Trainer:
         StateError
             If it is of another model or other learners, with what differs.
         """
-        self._pending = None
-        state = snapshot.state
-        with reading("a trainer"):
-            clocks = state["trainer"]
-            consumed, applied = (read_counts(Clock, clocks[c]) for c in ("consumed", "applied"))
-            self._model.check(snapshot.files, state["model"])
-            restore_states(self._stateful, state["stateful"])
-            self._model.restore(snapshot.files, state["model"])
-            self._restore_random_state(state["random"])
-            if self._model.workers.index == 0:  # the others' were not saved
-                restore_averages(self.writers, state.get("writers", []))
-        self.consumed, self.applied = consumed, applied
+        self._reporter.drop_pending()
+        self._state.restore(snapshot, self.writers)
         self._stopwatch.forget()
 
     def await_step(self) -> None:
         """Wait for the results of the last step, and report them to the writers."""
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            self._tell_step(pending)
+        self._reporter.await_step()
 
     def tell(self, kind: RecordKind, figures: Figures) -> None:
         """Send a record to the progress writers."""
-        for writer in self.writers:
-            writer.write(Record(kind, self.consumed.steps, self.consumed.samples, figures))
+        self._reporter.tell(kind, self.consumed.steps, self.consumed.samples, figures)
+
+    def drawing_again(self, error: type[Exception]) -> AbstractContextManager[None]:
+        """Restore random generators and stateful objects if an error of a kind occurs."""
+        return self._state.drawing_again(error)
 
     def pause(self) -> None:
         """Do not count the time until the next minibatch as waiting for data."""
@@ -388,7 +337,7 @@ class Trainer:
                 "the parameters are as they were before"
             ) from error
         except LossScaleError as error:
-            self._count(num_samples, sweeps_ended, is_applied=False)
+            self._state.clocks.advance(num_samples, sweeps_ended, applied=False)
             raise LossScaleError(
                 f"{error}; {_place(minibatch)}",
                 error.step,
@@ -402,149 +351,11 @@ class Trainer:
         """Count a step without label samples."""
         for learner in self._model.learners:
             learner.skip(0, sweeps_ended)
-        self._count(0, sweeps_ended, is_applied=False)
-
-    def _count(self, num_samples: int, sweeps_ended: int, *, is_applied: bool) -> None:
-        self.consumed.steps += 1
-        self.consumed.samples += num_samples
-        self.consumed.sweeps += sweeps_ended
-        if is_applied:
-            self.applied.steps += 1
-            self.applied.samples += num_samples
-            self.applied.sweeps = self.consumed.sweeps
-
-    def _tell_step(self, done: _Pending) -> None:
-        """Read the results of a step, and report them."""
-        loss = float(done.outcome.loss)
-        metric = done.outcome.metric
-        if not self._model.loss_scales and not math.isfinite(loss):
-            raise FloatingPointError(
-                f"the loss was {loss} in step {done.step}, which changed the parameters"
-            )
-        self._last = Step(
-            done.step,
-            done.samples,
-            done.num_samples,
-            loss,
-            None if metric is None else float(metric),
-            done.is_applied,
-            done.seconds,
-            done.waited_seconds,
-        )
-        if self._mean_detector is not None:
-            self._detect_mean(self._mean_detector)
-        for writer in self.writers:
-            writer.update(self._last)
-
-    def _last_step(self) -> Step:
-        """Return the last step."""
-        self.await_step()
-        if self._last is None:
-            raise RuntimeError("no minibatch was trained yet")
-        return self._last
-
-    def _detect_mean(self, detector: MeanDetector) -> None:
-        assert self._last is not None
-        if detector.is_mean(self._last.loss, self._last.num_samples):
-            self._mean_detector = None
-            warnings.warn(
-                "the loss does not grow with the number of label samples: the criterion seems "
-                "to return their mean, but must return their sum",
-                stacklevel=4,  # who called train_minibatch
-            )
-
-    def _tell_changes(self) -> None:
-        for name, read in self._scheduled.items():
-            value = read()
-            if self._told.get(name) != value:
-                self._told[name] = value
-                figures = {name: value}
-                step, samples = self.consumed.steps + 1, self.consumed.samples
-                for writer in self.writers:
-                    writer.write(Record("change", step, samples, figures))
-
-    @contextmanager
-    def drawing_again(self, error: type[Exception]) -> Iterator[None]:
-        """Restore random generators and stateful objects if an error of a kind occurs."""
-        stateful = capture_states(self._stateful)
-        random = self._model.capture_random_state()
-        try:
-            yield
-        except error:
-            restore_states(self._stateful, stateful)
-            self._model.restore_random_state(random)
-            raise
-
-    def _restore_random_state(self, states: Sequence[Mapping[str, Any]]) -> None:
-        index = self._model.workers.index
-        if index < len(states):
-            self._model.restore_random_state(states[index])
-        else:
-            logger.warning(
-                "the checkpoint was saved by %d workers: the random generators of worker %d go "
-                "on from where they are",
-                len(states),
-                index,
-            )
-
-
-class _Pending(NamedTuple):
-    """A step whose results have not been read yet."""
-
-    outcome: Outcome
-    step: int
-    samples: int
-    num_samples: int
-    is_applied: bool
-    seconds: float
-    waited_seconds: float
-
-
-def _trained_model(
-    model: Any, criterion: Callable[[Any, Any], Any], learners: Sequence[Any]
-) -> TrainedModel:
-    """Return the model with its learners, of torch or of NumPy."""
-    if not learners:
-        raise ValueError("a trainer needs at least one learner, got none")
-    if "torch" not in sys.modules:  # then nobody can have made a module of it
-        return NumpyModel(model, criterion, learners)
-    from sweephand.torch.train.model import TorchModel, is_module
-
-    if not is_module(model):
-        return NumpyModel(model, criterion, learners)
-    return TorchModel(model, criterion, learners)
+        self._state.clocks.advance(0, sweeps_ended, applied=False)
 
 
 def _listed(some: Any) -> list[Any]:
     return list(some) if isinstance(some, Sequence) else [some]
-
-
-def _listening(writers: Sequence[Any], workers: Workers) -> list[ProgressWriter]:
-    """Return the writers that this worker reports to."""
-    for writer in writers:
-        if not isinstance(writer, ProgressWriter):
-            raise ArgumentTypeError(
-                f"progress_writers must have the methods update and write, got {writer!r}"
-            )
-    return [
-        writer
-        for writer in writers
-        if workers.index == 0 or getattr(writer, "every_worker", False)
-    ]
-
-
-def _scheduled(model: TrainedModel) -> dict[str, Callable[[], float]]:
-    """Return functions that read the values which may change between steps, by name."""
-    readers: dict[str, Callable[[], float]] = {}
-    for i, learner in enumerate(model.learners):
-        suffix = f"[{i}]" if len(model.learners) > 1 else ""
-        readers[f"learning_rate{suffix}"] = partial(getattr, learner, "learning_rate")
-        for name, schedule in learner.schedules().items():
-            readers[f"{name}{suffix}"] = partial(learner.pace.value, schedule)
-    for i, scale in enumerate(model.loss_scales):
-        suffix = f"[{i}]" if len(model.loss_scales) > 1 else ""
-        readers[f"loss_scale{suffix}"] = partial(getattr, scale, "loss_scale")
-    return readers
 
 
 def _place(minibatch: Data) -> str:

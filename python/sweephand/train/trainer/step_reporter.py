@@ -1,0 +1,136 @@
+"""The reports of a trainer to its progress writers, and the last step that it took."""
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from sweephand.errors import ArgumentTypeError
+from sweephand.train.learners.clock import Clock
+from sweephand.train.progress.record import Figures, ProgressWriter, Record, RecordKind, Step
+from sweephand.train.trainer.mean_criterion import MeanDetector
+from sweephand.train.trainer.trained_model import Outcome, TrainedModel
+from sweephand.train.trainer.workers import Workers
+
+
+class StepReporter:
+    """Reports steps, once their results are known, and values that change between them.
+
+    Parameters
+    ----------
+    writers : sequence of ProgressWriter
+    model : TrainedModel
+
+    Attributes
+    ----------
+    writers : list of ProgressWriter
+        Those that this worker reports to.
+    """
+
+    def __init__(self, writers: Sequence[Any], model: TrainedModel) -> None:
+        self.writers = _listening(writers, model.workers)
+        self._model = model
+        self._scheduled = _scheduled(model)
+        self._reported: dict[str, float] = {}  # the value of each when it was last reported
+        self._pending: tuple[Outcome, Step] | None = None  # its results are on their way
+        self._last: Step | None = None
+        self._mean_detector: MeanDetector | None = MeanDetector()
+
+    def tell(self, kind: RecordKind, step: int, samples: int, figures: Figures) -> None:
+        """Send a record to the progress writers."""
+        for writer in self.writers:
+            writer.write(Record(kind, step, samples, figures))
+
+    def report_changes(self, clock: Clock) -> None:
+        """Report the values that have changed for the next step."""
+        if not self.writers:
+            return
+        for name, read in self._scheduled.items():
+            value = read()
+            if self._reported.get(name) != value:
+                self._reported[name] = value
+                self.tell("change", clock.steps + 1, clock.samples, {name: value})
+
+    def add(self, outcome: Outcome, step: Step) -> None:
+        """Report a step, or the one before if the results of this one are on their way.
+
+        Parameters
+        ----------
+        outcome : Outcome
+        step : Step
+            Its loss and metric are filled in from the outcome.
+        """
+        if isinstance(outcome.loss, float):
+            self._report(outcome, step)
+        else:
+            self.await_step()
+            self._pending = outcome, step
+
+    def await_step(self) -> None:
+        """Wait for the results of the last step, and report them."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self._report(*pending)
+
+    def drop_pending(self) -> None:
+        """Forget a step whose results have not been read."""
+        self._pending = None
+
+    def last_step(self) -> Step:
+        """Return the last step, and wait for its results."""
+        self.await_step()
+        if self._last is None:
+            raise RuntimeError("no minibatch was trained yet")
+        return self._last
+
+    def _report(self, outcome: Outcome, step: Step) -> None:
+        """Read the results of a step, and report them."""
+        loss = float(outcome.loss)
+        if not self._model.loss_scales and not math.isfinite(loss):
+            raise FloatingPointError(
+                f"the loss was {loss} in step {step.step}, which changed the parameters"
+            )
+        metric = None if outcome.metric is None else float(outcome.metric)
+        self._last = step._replace(loss=loss, metric=metric)
+        self._detect_mean(self._last)
+        for writer in self.writers:
+            writer.update(self._last)
+
+    def _detect_mean(self, step: Step) -> None:
+        detector = self._mean_detector
+        if detector is not None and detector.is_mean(step.loss, step.num_samples):
+            self._mean_detector = None
+            warnings.warn(
+                "the loss does not grow with the number of label samples: the criterion seems "
+                "to return their mean, but must return their sum",
+                stacklevel=5,  # who called train_minibatch
+            )
+
+
+def _listening(writers: Sequence[Any], workers: Workers) -> list[ProgressWriter]:
+    """Return the writers that this worker reports to."""
+    for writer in writers:
+        if not isinstance(writer, ProgressWriter):
+            raise ArgumentTypeError(
+                f"progress_writers must have the methods update and write, got {writer!r}"
+            )
+    return [
+        writer
+        for writer in writers
+        if workers.index == 0 or getattr(writer, "every_worker", False)
+    ]
+
+
+def _scheduled(model: TrainedModel) -> dict[str, Callable[[], float]]:
+    """Return functions that read the values which may change between steps, by name."""
+    readers: dict[str, Callable[[], float]] = {}
+    for i, learner in enumerate(model.learners):
+        suffix = f"[{i}]" if len(model.learners) > 1 else ""
+        readers[f"learning_rate{suffix}"] = partial(getattr, learner, "learning_rate")
+        for name, schedule in learner.schedules().items():
+            readers[f"{name}{suffix}"] = partial(learner.pace.value, schedule)
+    for i, scale in enumerate(model.loss_scales):
+        suffix = f"[{i}]" if len(model.loss_scales) > 1 else ""
+        readers[f"loss_scale{suffix}"] = partial(getattr, scale, "loss_scale")
+    return readers
