@@ -13,7 +13,8 @@ from tests.train.small import in_order, line_trainer
 from tests.train.stores import contents, text_of, write_manifest
 
 import sweephand as sh
-from sweephand.train.checkpoint.checkpoint_store import Checkpoint, CheckpointStore
+from sweephand.train.checkpoint.checkpoint import Checkpoint
+from sweephand.train.checkpoint.checkpoint_store import CheckpointStore
 from sweephand.train.checkpoint.folder_lock import LOCK, FolderInUseError, FolderLock
 
 HOLD = """

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from sweephand.errors import ArgumentTypeError, StateError
+from sweephand.torch.train.criterion import Criterion
 from sweephand.torch.train.device_number import number_of
 from sweephand.torch.train.learner import TorchLearner
 from sweephand.torch.train.random_state import capture_random_state, restore_random_state
@@ -72,20 +73,18 @@ class TorchModel:
                 "LossScaleOptimizer around a list of optimizers"
             )
         self.workers = find_workers()
-        self._model = model
         self._module, self._engine = _unwrapped(model)
         if self.workers.count > 1 and self._engine is None:
             raise ValueError(
                 f"{self.workers.count} workers need the model in a DistributedDataParallel, "
                 f"or they train apart; it is a {type(model).__name__}"
             )
-        self._criterion = criterion
+        self._criterion = Criterion(criterion, model, self._module, self.workers)
         self._optimizers = [optimizer for one in learners for optimizer in one.optimizers]
         self._learned = self._check_coverage()
         names = {id(parameter): name for name, parameter in self._learned.items()}
         for scale in self.loss_scales:
             scale.name_parameters(names)
-        self._stand_ins: dict[bool, Data] = {}  # computed in place of empty shares
         self._was_differentiated = False
 
     @property
@@ -108,7 +107,7 @@ class TorchModel:
     def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
         """Return the sums of loss and metric over all workers, in evaluation mode."""
         with _evaluating(self._module), torch.no_grad():
-            loss, metric, weight = self._call(minibatch)
+            loss, metric, weight = self._criterion(minibatch)
         sums = [0.0 if weight == 0 else float(one) for one in (loss, metric) if one is not None]
         sums = self.workers.sum_floats(sums)
         return sums[0], sums[1] if len(sums) > 1 else None
@@ -123,7 +122,7 @@ class TorchModel:
         scale = self.loss_scales[0].loss_scale if self.loss_scales else 1.0
         for minibatch, num_samples in minibatches:
             self._clear()
-            loss, _, weight = self._call(minibatch)
+            loss, _, weight = self._criterion(minibatch)
             (loss.double() * (weight * scale / num_samples)).backward()  # type: ignore[no-untyped-call]
             gradients = {
                 name: parameter.grad.double() / scale
@@ -204,7 +203,7 @@ class TorchModel:
                 stack.enter_context(self.loss_scales[0].accumulate())
             for i, part in enumerate(parts):
                 with self._syncing(is_last=i == len(parts) - 1):
-                    loss, metric, weight = self._call(part)
+                    loss, metric, weight = self._criterion(part)
                     mean = loss * (weight / num_samples)
                     for scale in self.loss_scales:
                         mean = scale.get_scaled_loss(mean)
@@ -220,33 +219,6 @@ class TorchModel:
             dist.all_reduce(together)
             sums = list(together)
         return number_of(sums[0]), number_of(sums[1]) if len(sums) > 1 else None
-
-    def _call(self, minibatch: Data) -> tuple[Tensor, Tensor | None, float]:
-        """Return loss and metric sums, and the weight of the loss.
-
-        The gradients of replicas are averaged, so the weight is their number; and 0 for the
-        stand-in of an empty share, whose worker must take part in what all workers do.
-        """
-        weight = float(self.workers.count)
-        if self.workers.count > 1:
-            mode = self._module.training
-            if getattr(minibatch, "num_sequences", None) == 0:
-                weight = 0.0
-                minibatch = self._stand_ins.get(mode, minibatch)
-            else:
-                self._stand_ins[mode] = minibatch
-        found = self._criterion(self._model, minibatch)
-        is_pair = isinstance(found, tuple | list) and len(found) == 2
-        loss, metric = found if is_pair else (found, None)
-        if not isinstance(loss, Tensor) or loss.numel() != 1:
-            what = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
-            raise ValueError(
-                "the criterion must return the sum of the loss as a tensor with one element, "
-                f"or that and the sum of a metric, got {what}"
-            )
-        if metric is not None and not isinstance(metric, Tensor):
-            metric = torch.as_tensor(metric, device=loss.device)
-        return loss if loss.dim() == 0 else loss.reshape(()), metric, weight
 
     def _clear(self) -> None:
         for parameter in self._learned.values():

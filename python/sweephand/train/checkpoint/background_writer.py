@@ -3,7 +3,8 @@
 import threading
 from collections.abc import Collection
 
-from sweephand.train.checkpoint.checkpoint_store import Checkpoint, CheckpointStore, Contents
+from sweephand.train.checkpoint.checkpoint import Checkpoint, Contents
+from sweephand.train.checkpoint.checkpoint_store import CheckpointStore
 
 
 class CheckpointWriter:

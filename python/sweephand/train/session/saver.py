@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from sweephand.errors import StateError
 from sweephand.train.checkpoint.background_writer import CheckpointWriter
-from sweephand.train.checkpoint.checkpoint_store import Checkpoint, CheckpointStore, find
+from sweephand.train.checkpoint.checkpoint import Checkpoint
+from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, find
 from sweephand.train.checkpoint.folder_lock import FolderLock, refuse_file
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.session.checkpoint_config import CheckpointConfig
@@ -18,14 +20,26 @@ logger = logging.getLogger("sweephand")
 
 
 class Saver:
-    """Saves snapshots as a `CheckpointConfig` says; worker 0 writes them."""
+    """Saves snapshots as a `CheckpointConfig` says; worker 0 writes them.
 
-    def __init__(self, config: CheckpointConfig, workers: Workers) -> None:
+    Parameters
+    ----------
+    config : CheckpointConfig
+        With a filename.
+    workers : Workers
+    tell : callable
+        Called with each checkpoint once it is durable.
+    """
+
+    def __init__(
+        self, config: CheckpointConfig, workers: Workers, tell: Callable[[Checkpoint], None]
+    ) -> None:
         assert config.filename is not None
         keep_last = None if config.preserve_all else config.keep_last or 1
         self.store = CheckpointStore(Path(config.filename), keep_last, config.keep_every)
         self._config = config
         self._workers = workers
+        self._tell = tell
         self._writer = CheckpointWriter(self.store)
         self._lock = FolderLock(self.store.folder)
 
@@ -86,13 +100,17 @@ class Saver:
             contents = snapshot.contents()
             self._writer.start(number, contents, () if pinned is None else (pinned,))
 
-    def poll(self) -> Checkpoint | None:
-        """Return the checkpoint that has become durable, if there is one, or raise."""
-        return self._writer.poll() if self._config.asynchronous else self._writer.wait()
+    def watch(self) -> None:
+        """Report a checkpoint that has become durable, or raise why it could not be saved."""
+        self._report(self._writer.poll() if self._config.asynchronous else self._writer.wait())
 
-    def wait(self) -> Checkpoint | None:
-        """Wait for the checkpoint that is being written, and return it as `poll` does."""
-        return self._writer.wait()
+    def wait(self) -> None:
+        """Wait for the checkpoint that is being written, then do as `watch`."""
+        self._report(self._writer.wait())
+
+    def _report(self, written: Checkpoint | None) -> None:
+        if written is not None:
+            self._tell(written)
 
     def close(self) -> None:
         """Wait for what is being written, logging a failure, and unlock the folder."""

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import logging
-import math
 import sys
 from collections.abc import Callable
 
-from sweephand.checks import check_flag, check_int
+from sweephand.checks import check_flag
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.train.arguments import check_kind, check_source
-from sweephand.train.checkpoint.checkpoint_store import Checkpoint
+from sweephand.train.checkpoint.checkpoint import Checkpoint
 from sweephand.train.checkpoint.read_state import read_count, read_optional, read_text, reading
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.progress.averages import Averages
 from sweephand.train.schedules.schedule import Schedule
 from sweephand.train.schedules.spec import Spec
 from sweephand.train.session.checkpoint_config import CheckpointConfig
-from sweephand.train.session.evaluation import Evaluation, evaluate
+from sweephand.train.session.evaluation import Evaluator
 from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
-from sweephand.train.session.frequency import Action, Frequency, FrequencySpec
+from sweephand.train.session.frequency import Action, FrequencySpec
 from sweephand.train.session.learning_rate_control import LearningRateControl
 from sweephand.train.session.minibatch_feed import MinibatchFeed
 from sweephand.train.session.minibatch_scaling import MinibatchScaling
-from sweephand.train.session.minibatch_size import SizeRequest, session_sizes
 from sweephand.train.session.preemption import PREEMPTED_EXIT_CODE, Preempted, Preemption
 from sweephand.train.session.saver import Saver
+from sweephand.train.session.session_settings import SessionSettings
 from sweephand.train.session.source_protocol import Source
 from sweephand.train.session.steering import Steering
 from sweephand.train.session.training_run import TrainingRun
@@ -102,64 +101,45 @@ class TrainingSession:
     ) -> None:
         check_kind("trainer", trainer, Trainer)
         check_source("mb_source", mb_source)
-        check_kind("checkpoint_config", checkpoint_config, CheckpointConfig, optional=True)
-        check_kind("cv_config", cv_config, CrossValidationConfig, optional=True)
-        check_kind("lr_control", lr_control, LearningRateControl, optional=True)
-        check_kind("mb_scaling", mb_scaling, MinibatchScaling, optional=True)
-        check_kind("test_config", test_config, TestConfig, optional=True)
+        settings = SessionSettings(
+            mb_size=mb_size,
+            max_samples=max_samples,
+            epoch_size=epoch_size,
+            progress_frequency=progress_frequency,
+            checkpoint_config=checkpoint_config,
+            cv_config=cv_config,
+            lr_control=lr_control,
+            mb_scaling=mb_scaling,
+            test_config=test_config,
+            cut_minibatch_at=cut_minibatch_at,
+        )
         self._trainer = trainer
         self._source = mb_source
-        self._request = SizeRequest(
-            session_sizes(mb_size, check_int("epoch_size", epoch_size)),
-            check_int("max_samples", max_samples),
-            None
-            if cut_minibatch_at is None
-            else check_int("cut_minibatch_at", cut_minibatch_at),
-        )
+        self._request = settings.request()
         if mb_source.is_infinite and max_samples == INFINITELY_REPEAT:
             raise ValueError(
                 "training would never end: give max_samples, or give the source max_samples or "
                 "max_sweeps"
             )
-        self._cv_config = cv_config
-        self._test_config = test_config
         self._saver = None
-        saves_every = Frequency(0)
-        if checkpoint_config is not None and checkpoint_config.filename is not None:
-            self._saver = Saver(checkpoint_config, trainer.model.workers)
-            saves_every = Frequency.parse("frequency", checkpoint_config.frequency)
-        self._preemption = Preemption(is_wanted=self._saver is not None)
-
-        epoch = Frequency(1, "epoch")
-        validates_every = 0 if cv_config is None else cv_config.frequency
-        scales_every = 0 if mb_scaling is None else mb_scaling.frequency
-        actions = {
-            "summary": Action(Frequency.parse("progress_frequency", progress_frequency)),
-            "validation": Action(Frequency.parse("frequency", validates_every)),
-            "control": Action(Frequency(0) if lr_control is None else epoch),
-            "scaling": Action(Frequency(scales_every, "epoch")),
-            "epoch": Action(epoch),
-            "checkpoint": Action(saves_every),
+        if checkpoint_config is not None and settings.saves:
+            self._saver = Saver(checkpoint_config, trainer.model.workers, self._tell_saved)
+        self._preemption = Preemption(is_wanted=settings.saves)
+        feed = MinibatchFeed(trainer, self._preemption, self._watch_saver)
+        actions = {name: Action(often) for name, often in settings.frequencies().items()}
+        self._run = TrainingRun(trainer, mb_source, feed, settings.epoch(), actions)
+        self._due: dict[str, Callable[[], None]] = {
+            "summary": self._summarize,
+            "validation": self._validate,
+            "control": self._control,
+            "scaling": self._scale,
+            "epoch": self._begin_epoch,
         }
-        self._due: list[tuple[Action, Callable[[], None]]] = [
-            (actions["summary"], self._summarize),
-            (actions["validation"], self._validate_and_ask),
-            (actions["control"], self._control),
-            (actions["scaling"], self._scale),
-            (actions["epoch"], self._begin_epoch),
-        ]
-        self._run = TrainingRun(
-            trainer,
-            mb_source,
-            MinibatchFeed(trainer, self._preemption, self._watch_saver),
-            Frequency.parse("epoch_size", epoch_size),
-            actions,
-        )
+        self._evaluator = Evaluator(self._run, cv_config, test_config)
         self._steering = Steering(
             self._run, lr_control, mb_scaling, self._request.sizes, self._read, self._say
         )
         self._ended: str | None = None  # why, if a callback asked for it
-        self._is_tested = False
 
     def train(self) -> None:
         """Train to the end, from the beginning or from a checkpoint.
@@ -229,7 +209,7 @@ class TrainingSession:
         if not minibatch:
             return False
         self._run.has_label_per_sequence = num_samples == self._run.feed.num_sequences
-        self._is_tested = False
+        self._evaluator.is_tested = False
         try:
             self._trainer.train_minibatch(minibatch, num_samples)
         except FloatingPointError as error:
@@ -238,10 +218,10 @@ class TrainingSession:
 
     def _act(self) -> None:
         """Do what is due between two minibatches."""
-        for action, run in self._due:
+        for name, action in self._due.items():
             self._run.feed.raise_if_preempted()
-            if action.is_due(self._run):
-                self._do(run)
+            if self._run.actions[name].is_due(self._run):
+                self._do(action)
         if self._steering.is_to_accept or self._run.actions["checkpoint"].is_due(self._run):
             self._do(self._save)
         self._run.feed.raise_if_preempted()
@@ -260,14 +240,11 @@ class TrainingSession:
                 "training ends after one sweep, as max_samples=FULL_DATA_SWEEP says; the "
                 "source has more, and without max_samples all of it is trained on"
             )
-        for action, run in self._due[:2]:  # summary and validation
-            if action.is_due_at_end(self._run):
-                self._do(run)
-        is_tested = self._is_tested
-        if self._test_config is not None and not is_tested and self._run.count("minibatch"):
-            self._test(self._test_config)
+        for name in ("summary", "validation"):
+            if self._run.actions[name].is_due_at_end(self._run):
+                self._do(self._due[name])
         checkpoint = self._run.actions["checkpoint"]
-        changed = self._is_tested and not is_tested and not checkpoint.frequency.is_never
+        changed = self._evaluator.test() and not checkpoint.frequency.is_never
         if changed or checkpoint.is_due_at_end(self._run):
             self._save()
         self._wait_for_saver()
@@ -290,48 +267,15 @@ class TrainingSession:
         self._run.actions["epoch"].done(self._run)
         self._run.averages.epoch = Averages()
 
-    def _validate_and_ask(self) -> None:
-        """Validate, and ask the callback whether training continues."""
-        assert self._cv_config is not None
-        result = Evaluation(0.0, None, 0, 0)
-        if self._cv_config.minibatch_source is not None:
-            result = self._validate(self._cv_config.minibatch_source)
-        index = self._run.actions["validation"].done(self._run)
-        if self._cv_config.callback is None:
-            return
-        error = result.loss if result.metric is None else result.metric
-        answer = self._cv_config.callback(
-            index, error, result.num_samples, result.num_minibatches
-        )
-        if self._run.feed.agree(answer is False):
+    def _validate(self) -> None:
+        if self._evaluator.validate_and_ask():
             self._ended = "the callback of a validation asked for it"
-
-    def _validate(self, source: Source) -> Evaluation:
-        assert self._cv_config is not None
-        size, limit = self._cv_config.minibatch_size, self._cv_config.max_samples
-        result = evaluate(self._run.feed, self._trainer, source, size, limit)
-        self._run.validated = self._run.count("minibatch"), result.loss
-        self._trainer.tell("validation", result.figures())
-        return result
-
-    def _test(self, config: TestConfig) -> None:
-        source, size = config.minibatch_source, config.minibatch_size
-        result = evaluate(self._run.feed, self._trainer, source, size, None)
-        self._is_tested = True
-        self._trainer.tell("test", result.figures())
 
     def _control(self) -> None:
         """Judge the epoch that has ended."""
-        value = self._control_value()
+        value = self._evaluator.epoch_loss()
         self._run.actions["control"].done(self._run)
         self._steering.judge(value)
-
-    def _control_value(self) -> float:
-        source = None if self._cv_config is None else self._cv_config.minibatch_source
-        if source is None:
-            return self._run.averages.epoch.average_loss
-        step, loss = self._run.validated or (None, math.nan)
-        return loss if step == self._run.count("minibatch") else self._validate(source).loss
 
     def _scale(self) -> None:
         self._steering.choose_size()
@@ -361,16 +305,14 @@ class TrainingSession:
 
     def _wait_for_saver(self) -> None:
         if self._saver is not None:
-            self._tell_saved(self._saver.wait())
+            self._saver.wait()
 
     def _watch_saver(self) -> None:
-        """Report a checkpoint that has become durable, or raise why it could not be saved."""
         if self._saver is not None:
-            self._tell_saved(self._saver.poll())
+            self._saver.watch()
 
-    def _tell_saved(self, checkpoint: Checkpoint | None) -> None:
-        if checkpoint is not None:
-            self._trainer.tell("event", {"message": f"saved {checkpoint.folder}"})
+    def _tell_saved(self, checkpoint: Checkpoint) -> None:
+        self._trainer.tell("event", {"message": f"saved {checkpoint.folder}"})
 
     def _say(self, message: str) -> None:
         """Write a message to the progress writers, or to the log if there are none."""
@@ -385,7 +327,7 @@ class TrainingSession:
             "seconds": self._run.feed.seconds,
             "steering": self._steering.state_dict(),
             "ended": self._ended,
-            "is_tested": self._is_tested,
+            "is_tested": self._evaluator.is_tested,
         }
         return snapshot
 
@@ -398,4 +340,4 @@ class TrainingSession:
             is_tested = check_flag("is_tested", state["is_tested"])
             self._run.feed.begin_at(read_count("seconds", state["seconds"]))
             self._steering.load_state_dict(state["steering"])
-        self._ended, self._is_tested = ended, is_tested
+        self._ended, self._evaluator.is_tested = ended, is_tested

@@ -1,0 +1,78 @@
+"""The criterion of a torch model, called on the shares of all workers."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from sweephand.train.trainer.trained_model import Data
+from sweephand.train.trainer.workers import Workers
+
+
+class Sums(NamedTuple):
+    """Loss and metric of a share.
+
+    Attributes
+    ----------
+    loss, metric : Tensor
+        Sums with one element; the metric is None if the criterion has none.
+    weight : float
+        Of the loss. The gradients of replicas are averaged, so it is their number; and 0 for
+        the stand-in of an empty share, whose worker must take part in what all workers do.
+    """
+
+    loss: Tensor
+    metric: Tensor | None
+    weight: float
+
+
+class Criterion:
+    """Calls a criterion, and for an empty share with the last one that was not empty.
+
+    Parameters
+    ----------
+    criterion : callable
+        As for `TorchModel`.
+    model : nn.Module
+        What it is called with.
+    module : nn.Module
+        The one inside of it, which is in training or evaluation mode.
+    workers : Workers
+    """
+
+    def __init__(
+        self,
+        criterion: Callable[[Any, Any], Any],
+        model: nn.Module,
+        module: nn.Module,
+        workers: Workers,
+    ) -> None:
+        self._criterion = criterion
+        self._model = model
+        self._module = module
+        self._workers = workers
+        self._stand_ins: dict[bool, Data] = {}  # by whether the module is in training mode
+
+    def __call__(self, minibatch: Data) -> Sums:
+        """Return loss and metric of a share."""
+        weight = float(self._workers.count)
+        if self._workers.count > 1:
+            mode = self._module.training
+            if getattr(minibatch, "num_sequences", None) == 0:
+                weight = 0.0
+                minibatch = self._stand_ins.get(mode, minibatch)
+            else:
+                self._stand_ins[mode] = minibatch
+        found = self._criterion(self._model, minibatch)
+        is_pair = isinstance(found, tuple | list) and len(found) == 2
+        loss, metric = found if is_pair else (found, None)
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            what = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
+            raise ValueError(
+                "the criterion must return the sum of the loss as a tensor with one element, "
+                f"or that and the sum of a metric, got {what}"
+            )
+        if metric is not None and not isinstance(metric, Tensor):
+            metric = torch.as_tensor(metric, device=loss.device)
+        return Sums(loss if loss.dim() == 0 else loss.reshape(()), metric, weight)

@@ -1,0 +1,75 @@
+"""The settings of a training session, checked."""
+
+from dataclasses import dataclass
+
+from sweephand.checks import check_int
+from sweephand.train.arguments import check_kind
+from sweephand.train.schedules.schedule import Schedule
+from sweephand.train.schedules.spec import Spec
+from sweephand.train.session.checkpoint_config import CheckpointConfig
+from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
+from sweephand.train.session.frequency import Frequency, FrequencySpec
+from sweephand.train.session.learning_rate_control import LearningRateControl
+from sweephand.train.session.minibatch_scaling import MinibatchScaling
+from sweephand.train.session.minibatch_size import SizeRequest, session_sizes
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """The settings of a session; see `TrainingSession`."""
+
+    mb_size: Spec[int] | Schedule[int]
+    max_samples: int
+    epoch_size: int
+    progress_frequency: FrequencySpec
+    checkpoint_config: CheckpointConfig | None
+    cv_config: CrossValidationConfig | None
+    lr_control: LearningRateControl | None
+    mb_scaling: MinibatchScaling | None
+    test_config: TestConfig | None
+    cut_minibatch_at: int | None
+
+    def __post_init__(self) -> None:
+        kinds: dict[str, type] = {
+            "checkpoint_config": CheckpointConfig,
+            "cv_config": CrossValidationConfig,
+            "lr_control": LearningRateControl,
+            "mb_scaling": MinibatchScaling,
+            "test_config": TestConfig,
+        }
+        for name, kind in kinds.items():
+            check_kind(name, getattr(self, name), kind, optional=True)
+
+    def request(self) -> SizeRequest:
+        """Return what minibatches are requested, and where training ends."""
+        cut = self.cut_minibatch_at
+        return SizeRequest(
+            session_sizes(self.mb_size, check_int("epoch_size", self.epoch_size)),
+            check_int("max_samples", self.max_samples),
+            None if cut is None else check_int("cut_minibatch_at", cut),
+        )
+
+    def epoch(self) -> Frequency:
+        """Return how often an epoch ends."""
+        return Frequency.parse("epoch_size", self.epoch_size)
+
+    @property
+    def saves(self) -> bool:
+        """Whether there are checkpoints."""
+        return (
+            self.checkpoint_config is not None and self.checkpoint_config.filename is not None
+        )
+
+    def frequencies(self) -> dict[str, Frequency]:
+        """Return how often each action of the session is due, in their order."""
+        epoch = Frequency(1, "epoch")
+        validation = 0 if self.cv_config is None else self.cv_config.frequency
+        saving = self.checkpoint_config.frequency if self.checkpoint_config else 0
+        return {
+            "summary": Frequency.parse("progress_frequency", self.progress_frequency),
+            "validation": Frequency.parse("frequency", validation),
+            "control": Frequency(0) if self.lr_control is None else epoch,
+            "scaling": Frequency(self.mb_scaling.frequency if self.mb_scaling else 0, "epoch"),
+            "epoch": epoch,
+            "checkpoint": Frequency.parse("frequency", saving if self.saves else 0),
+        }
