@@ -13,13 +13,7 @@ SOURCE = (
 
 
 def check_kind(name: str, value: object, kind: type[T], *, optional: bool = False) -> None:
-    """Raise unless a value is of a class, or None where that is allowed.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Naming what is wanted and what was found.
-    """
+    """Raise `ArgumentTypeError` unless a value is of a class, or None where that is allowed."""
     if not (isinstance(value, kind) or (optional and value is None)):
         or_none = " or None" if optional else ""
         raise ArgumentTypeError(

@@ -28,17 +28,9 @@ class Sums(NamedTuple):
 
 
 class Criterion:
-    """Calls a criterion, and for an empty share with the last one that was not empty.
+    """Calls a criterion with a model, for an empty share with the last one that was not empty.
 
-    Parameters
-    ----------
-    criterion : callable
-        As for `TorchModel`.
-    model : nn.Module
-        What it is called with.
-    module : nn.Module
-        The one inside of it, which is in training or evaluation mode.
-    workers : Workers
+    The module inside of the model tells training from evaluation.
     """
 
     def __init__(

@@ -21,20 +21,10 @@ def divide(
     num_threads: int,
     measure_underflow: bool,
 ) -> Findings:
-    """Divide dense gradients in place, and return what was found.
+    """Divide dense gradients of any devices in place, and return what was found.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The parameters' names.
-    gradients : sequence of Tensor
-        Of a floating type, on any devices.
-    divisor : float
-        Positive and finite.
-    num_threads : int
-        Threads for those in main memory.
-    measure_underflow : bool
-        Whether to measure it on accelerators too, where it is a pass of its own.
+    The divisor is positive and finite. Threads are for those in main memory. On accelerators
+    underflow is measured by a pass of its own.
     """
     arrays = [memory_of(gradient) for gradient in gradients]
     reachable = [array for array in arrays if array is not None]

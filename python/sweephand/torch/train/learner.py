@@ -91,20 +91,6 @@ class TorchLearner(Learner):
         """The loss scale around them, if there is one."""
         return self._loss_scale
 
-    @property
-    def learning_rate(self) -> float:
-        """The scheduled rate of the next update, or that of the first group without one.
-
-        Setting it makes it constant from here on, for the reference size that it had.
-        """
-        if self.pace.schedule is None:
-            return float(self._groups()[0]["lr"])
-        return self.pace.learning_rate
-
-    @learning_rate.setter
-    def learning_rate(self, rate: float) -> None:
-        self.pace.fix_rate(rate)
-
     def update(
         self,
         gradient_sums: Sequence[Tensor | None] | None,
@@ -208,7 +194,7 @@ class TorchLearner(Learner):
 
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the mean gradients that the parameters hold, and count it."""
-        if (limit := self._clipping.limit_of_sum(num_samples)) is not None:
+        if (limit := self.largest_norm(num_samples)) is not None:
             torch.nn.utils.clip_grad_norm_(self.parameters, limit / num_samples)
         for optimizer in self._optimizers:
             optimizer.step()
@@ -222,6 +208,9 @@ class TorchLearner(Learner):
             return self._loss_scale.finish(self, num_samples, sweeps_ended, minibatch_ids)
         self.take(num_samples, sweeps_ended)
         return None
+
+    def _present_rate(self) -> float:
+        return float(self._groups()[0]["lr"])
 
     def _groups(self) -> list[dict[str, Any]]:
         return [group for optimizer in self._optimizers for group in optimizer.param_groups]

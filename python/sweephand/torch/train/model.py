@@ -33,24 +33,12 @@ WEIGHTS = "model.safetensors"
 
 
 class TorchModel:
-    """A `TrainedModel` for a torch module.
+    """A `TrainedModel` for a torch module, compiled or not.
 
-    Parameters
-    ----------
-    model : nn.Module
-        Compiled or not. Several workers have it in a `DistributedDataParallel`.
-    criterion : callable
-        ``criterion(model, minibatch)`` returns the sum of the loss, or that and the sum of a
-        metric.
-    learners : sequence of sweephand.torch.Learner
-
-    Raises
-    ------
-    ArgumentTypeError
-        If a learner is none of torch.
-    ValueError
-        If a parameter has no learner or several, a learner has others, a loss scale does not
-        hold for all learners, or workers would train apart.
+    Several workers have it in a `DistributedDataParallel`. Its criterion returns the sum of the
+    loss, or that and the sum of a metric. ArgumentTypeError is raised for learners that are not
+    of torch, ValueError if a parameter has no learner or several, a learner has others, a loss
+    scale does not hold for all learners, or workers would train apart.
     """
 
     def __init__(

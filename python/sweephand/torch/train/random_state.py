@@ -24,10 +24,7 @@ def capture_random_state() -> dict[str, Any]:
 def restore_random_state(state: Mapping[str, Any]) -> None:
     """Set the global generators, but for those of devices that do not exist here.
 
-    Raises
-    ------
-    StateError
-        If it is no such state.
+    StateError is raised if it is no such state.
     """
     restore_other_state(state)
     try:

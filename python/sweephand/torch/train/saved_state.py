@@ -51,13 +51,7 @@ class SavedState:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file; it runs no code.
-
-        Raises
-        ------
-        StateError
-            If the file holds anything else, or is none that torch has written.
-        """
+        """Read a file without running code, or raise StateError."""
         try:
             with open_regular(path) as file:
                 return cls(torch.load(file, map_location="cpu", weights_only=True))

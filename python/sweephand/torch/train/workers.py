@@ -7,14 +7,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from sweephand.train.trainer.workers import OneWorker, Workers
+from sweephand.train.trainer.workers import Workers
 
 
 def find_workers() -> Workers:
     """Return the processes of ``torch.distributed``, or the only one if there are no others."""
     if has_group() and dist.get_world_size() > 1:
         return ProcessGroup()
-    return OneWorker()
+    return Workers()
 
 
 def has_group() -> bool:
@@ -49,7 +49,7 @@ def find_share() -> tuple[int, int]:
     return 1, 0
 
 
-class ProcessGroup:
+class ProcessGroup(Workers):
     """All processes of ``torch.distributed``, through main memory."""
 
     def __init__(self) -> None:

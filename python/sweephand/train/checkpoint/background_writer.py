@@ -27,13 +27,7 @@ class CheckpointWriter:
         self._thread.start()
 
     def poll(self) -> Checkpoint | None:
-        """Return the checkpoint that has become durable since the last call, if any.
-
-        Raises
-        ------
-        OSError, StateError
-            If it could not be written, or not read back.
-        """
+        """Return the checkpoint that has become durable since, if any, or raise why not."""
         if self._thread is None or self._thread.is_alive():
             return None
         return self.wait()

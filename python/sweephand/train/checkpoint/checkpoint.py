@@ -35,21 +35,13 @@ class OtherFormatError(StateError):
 class Checkpoint:
     """A checkpoint whose files match its manifest.
 
-    Parameters
-    ----------
-    folder : Path
+    StateError is raised if it is not complete or damaged, OtherFormatError if another version
+    of this library wrote it.
 
     Attributes
     ----------
     run : str or None
         The run that saved it; None if an older version of this library did.
-
-    Raises
-    ------
-    StateError
-        If it is not complete or damaged.
-    OtherFormatError
-        If another version of this library wrote it.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -77,14 +77,8 @@ class CheckpointStore:
     def newest(self) -> Checkpoint | None:
         """Return the newest complete checkpoint, or None if the store is empty.
 
-        Damaged ones are passed over, with a message.
-
-        Raises
-        ------
-        StateError
-            If there are checkpoints, and all are damaged.
-        OtherFormatError
-            If another version of this library wrote it.
+        Damaged ones are passed over, with a message. StateError is raised if all are damaged,
+        OtherFormatError if another version of this library wrote the newest.
         """
         damaged = []
         for number in reversed(self.numbers()):
@@ -108,19 +102,8 @@ class CheckpointStore:
     ) -> Checkpoint:
         """Write a checkpoint, read it back, and only then remove older ones.
 
-        Parameters
-        ----------
-        number : int
-            As `next_number` returned it.
-        contents : mapping from file name to callable
-            Each is called with a file and writes its content.
-        pinned : collection of int
-            Numbers of checkpoints that stay whatever the settings say.
-
-        Raises
-        ------
-        OSError
-            If a file cannot be written; the checkpoints that were there stay.
+        Each of the contents is called with the file of its name, and writes it. Pinned numbers
+        stay whatever the settings say. If OSError is raised, the older checkpoints stay.
         """
         attempt = self.folder / f".writing-{number:08d}-{uuid4().hex}"
         done = "no checkpoint could be saved in"
@@ -170,17 +153,9 @@ class CheckpointStore:
 
 
 def find(path: Path) -> Checkpoint | None:
-    """Return the checkpoint in a folder, or the newest complete one of a store.
+    """Return the checkpoint in a folder, the newest complete one of a store, or None.
 
-    Returns
-    -------
-    Checkpoint or None
-        None if there is no such folder, or no checkpoint in it.
-
-    Raises
-    ------
-    StateError
-        If what is there is damaged.
+    StateError is raised if what is there is damaged.
     """
     if path.exists() and not path.is_dir():
         raise StateError(

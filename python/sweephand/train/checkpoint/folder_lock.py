@@ -22,13 +22,7 @@ _UNSUPPORTED = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def refuse_file(folder: Path) -> None:
-    """Raise if the path of a folder is that of a file, as CNTK's checkpoints were.
-
-    Raises
-    ------
-    NotADirectoryError
-        If something that is no folder has the name.
-    """
+    """Raise NotADirectoryError if the path of a folder is that of a file, as CNTK's were."""
     if folder.exists() and not folder.is_dir():
         reason = "checkpoints are kept in a folder, this is a file"
         raise NotADirectoryError(errno.ENOTDIR, reason, str(folder))
@@ -39,12 +33,7 @@ class FolderInUseError(BlockingIOError):
 
 
 class FolderLock:
-    """The lock on a folder of checkpoints, which is created if it is missing.
-
-    Parameters
-    ----------
-    folder : Path
-    """
+    """The lock on a folder of checkpoints, which is created if it is missing."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -66,14 +55,9 @@ class FolderLock:
         self.release()
 
     def acquire(self) -> None:
-        """Take the lock.
+        """Take the lock, or raise OSError if the folder cannot be made or written to.
 
-        Raises
-        ------
-        FolderInUseError
-            If another run holds it: naming its host and process.
-        OSError
-            If the folder cannot be made or written to, or a file has its name.
+        FolderInUseError names host and process of another run that holds it.
         """
         refuse_file(self._folder)
         try:

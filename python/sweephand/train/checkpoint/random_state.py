@@ -19,13 +19,7 @@ def capture_random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: Mapping[str, Any]) -> None:
-    """Set Python's and NumPy's global generators.
-
-    Raises
-    ------
-    StateError
-        If it is no such state.
-    """
+    """Set Python's and NumPy's global generators, or raise StateError."""
     with reading("random generators"):
         python_version, words, gauss = state["python"]
         random.setstate((python_version, tuple(words), gauss))

@@ -10,12 +10,7 @@ from sweephand.files import local
 def open_regular(path: Path) -> BufferedReader:
     """Open a regular file for reading, and never block on a pipe or device.
 
-    Raises
-    ------
-    StateError
-        If it is no regular file, or a link, which may lead out of the folder.
-    OSError
-        If it cannot be opened.
+    StateError is raised if it is no regular file, or a link, which may lead out of the folder.
     """
     try:
         return local.open_regular(path, follow_links=False)

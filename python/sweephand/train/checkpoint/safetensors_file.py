@@ -37,15 +37,9 @@ _ALIGNMENT = 8
 
 @dataclass(frozen=True)
 class TensorBytes:
-    """A tensor as it is stored in a file.
+    """A tensor as a file stores it: little-endian bytes in C order.
 
-    Attributes
-    ----------
-    dtype : str
-        As the format spells it: ``"F32"``, ``"BF16"``, ...
-    shape : tuple of int
-    data : ndarray of uint8, shape (bytes,)
-        Its elements in C order, little-endian.
+    The dtype is as the format spells it: ``"F32"``, ``"BF16"``, ...
     """
 
     dtype: str
@@ -80,13 +74,7 @@ def write_tensors(tensors: Mapping[str, TensorBytes], sink: Sink) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, TensorBytes]:
-    """Read tensors by name; their data are views of one array.
-
-    Raises
-    ------
-    StateError
-        If the file is not of this format: naming it, and what is wrong.
-    """
+    """Read tensors by name as views of one array, or raise StateError."""
     with open_regular(path) as file:
         content = np.fromfile(file, np.uint8)
     try:
@@ -105,13 +93,7 @@ def tensor_of_array(array: NDArray[Any]) -> TensorBytes:
 
 
 def array_of_tensor(tensor: TensorBytes) -> NDArray[Any]:
-    """Return a tensor as an array over the same memory.
-
-    Raises
-    ------
-    StateError
-        If NumPy has no such dtype.
-    """
+    """Return a tensor as an array over the same memory; StateError if NumPy lacks its dtype."""
     if tensor.dtype not in NUMPY_NAMES:
         raise StateError(f"NumPy has no dtype for {tensor.dtype}")
     return tensor.data.view(numpy_dtype(NUMPY_NAMES[tensor.dtype])).reshape(tensor.shape)

@@ -30,18 +30,13 @@ class SavedTensors:
         write_tensors(self.tensors, sink)
 
     def check(self, what: str, wanted: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
-        """Raise if names, dtypes or shapes are not the wanted ones.
+        """Raise StateError if names, dtypes or shapes are not the wanted ones.
 
         Parameters
         ----------
         what : str
             What they are, for the error.
         wanted : mapping from name to (dtype, shape)
-
-        Raises
-        ------
-        StateError
-            Naming what differs.
         """
         found = {name: (tensor.dtype, tensor.shape) for name, tensor in self.tensors.items()}
         differing = [

@@ -28,13 +28,7 @@ class Snapshot:
 
     @classmethod
     def read(cls, checkpoint: Checkpoint, model: TrainedModel) -> Self:
-        """Read a checkpoint.
-
-        Raises
-        ------
-        StateError
-            If it was not made of such a model.
-        """
+        """Read a checkpoint, or raise StateError if it was not made of such a model."""
         state = checkpoint.state()
         try:
             return cls(model.read(checkpoint.folder), state)
@@ -53,13 +47,7 @@ class Snapshot:
 
 
 def check_json(what: str, value: object) -> None:
-    """Raise unless a value survives being written to JSON and read back.
-
-    Raises
-    ------
-    TypeError
-        Naming the place.
-    """
+    """Raise TypeError unless a value survives being written to JSON and read back."""
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):

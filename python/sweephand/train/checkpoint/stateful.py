@@ -46,26 +46,14 @@ def check_stateful(objects: Mapping[str, Stateful]) -> None:
 
 
 def capture_states(objects: Mapping[str, Stateful]) -> dict[str, Any]:
-    """Return the state of each object.
-
-    Raises
-    ------
-    TypeError
-        If JSON cannot hold it.
-    """
+    """Return the state of each object, or raise TypeError if JSON cannot hold it."""
     states = {name: _state(one) for name, one in objects.items()}
     check_json("the state of stateful", states)
     return states
 
 
 def restore_states(objects: Mapping[str, Stateful], states: Mapping[str, Any]) -> None:
-    """Restore each object from its state.
-
-    Raises
-    ------
-    StateError
-        If other objects were saved; nothing is changed then.
-    """
+    """Restore each object from its state, or raise StateError if other objects were saved."""
     if objects.keys() != states.keys():
         raise StateError(
             f"the checkpoint has the stateful objects {sorted(states)}, here are "

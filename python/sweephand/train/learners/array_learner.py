@@ -294,7 +294,7 @@ class ArrayLearner(Learner):
         self, gradients: Mapping[int, Array], num_samples: int, held: HeldGradients
     ) -> float:
         """Return the factor that brings the gradients to the largest norm allowed."""
-        limit = self._clipping.limit_of_sum(num_samples)
+        limit = self.largest_norm(num_samples)
         if limit is None:
             return 1.0
         norm = held.norm

@@ -20,11 +20,6 @@ class Clocks:
     """A clock that moves with every step, and one only with those that change parameters.
 
     Sweeps that end in a skipped step are not lost: the next applied step counts them.
-
-    Attributes
-    ----------
-    consumed, applied : Clock
-        Of all steps; of those that changed the parameters.
     """
 
     def __init__(self) -> None:

@@ -14,12 +14,8 @@ NATIVE = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.float64))
 def core_array(array: object, name: str) -> Array:
     """Return an array as the core takes it: contiguous, bfloat16 as its bits in uint16.
 
-    It is the same memory if that is contiguous, else a copy.
-
-    Raises
-    ------
-    TypeError
-        If it is no array of float16, bfloat16, float32 or float64 in the machine's byte order.
+    It is the same memory if that is contiguous, else a copy. TypeError is raised unless it is
+    an array of float16, bfloat16, float32 or float64 in the machine's byte order.
     """
     if not isinstance(array, np.ndarray | np.generic):
         raise TypeError(f"{name} must be an array, got {type(array).__name__}")

@@ -116,23 +116,9 @@ def check_gradients(
 ) -> ArrayFindings:
     """Check gradients that carry a loss scale, and divide it out if asked to.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The parameters' names.
-    gradients : sequence of ndarray
-        As `core_array` returns them.
-    scale : float
-        The loss scale: positive and finite.
-    in_place : bool
-        Whether the gradients are divided by the scale, or only looked at.
-    num_threads : int
-        Threads that share the work; the result does not depend on them.
-
-    Raises
-    ------
-    ValueError
-        If two that are to be divided share memory: it would be divided twice.
+    The gradients are as `core_array` returns them, the scale is positive and finite, and the
+    result does not depend on the number of threads. ValueError is raised if two that are to be
+    divided share memory: it would be divided twice.
     """
     if in_place:
         _check_apart(names, gradients)
@@ -144,13 +130,7 @@ def check_gradients(
 def finite_norm(
     names: Sequence[str], gradients: Sequence[Array], scale: float, num_threads: int
 ) -> float:
-    """Return the norm of gradients without their scale.
-
-    Raises
-    ------
-    FloatingPointError
-        If an element is not finite.
-    """
+    """Return the norm of gradients without their scale, or raise FloatingPointError."""
     findings = check_gradients(names, gradients, scale, in_place=False, num_threads=num_threads)
     if findings.bad_parameters:
         named = ", ".join(findings.bad_parameters)

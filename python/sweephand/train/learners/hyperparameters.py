@@ -1,8 +1,7 @@
-"""The hyperparameters of optimizers: their ranges, and how a wrapper forwards them."""
+"""The hyperparameters of optimizers: their names and their ranges."""
 
 import math
-from difflib import get_close_matches
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from sweephand.checks import check_number
 from sweephand.train.schedules.schedule import Schedule
@@ -17,14 +16,8 @@ PARTS = {"betas": ("beta_1", "beta_2"), "eps": ("epsilon",)}
 def check_hyperparameter(name: str, value: object) -> None:
     """Raise if ``value`` cannot be the hyperparameter ``name``.
 
-    Names that are not known here are left to the optimizer that has them.
-
-    Raises
-    ------
-    TypeError
-        If it is no number, or ``betas`` no pair.
-    ValueError
-        If it lies outside its range: rates are finite and at least 0, decays lie in [0, 1).
+    Rates are finite and at least 0, decays lie in [0, 1), or it is a ValueError; what is no
+    number, or for ``betas`` no pair, is a TypeError. Other names are left to the optimizer.
     """
     if name == "betas":
         if not isinstance(value, tuple | list) or len(value) != 2:
@@ -97,50 +90,3 @@ class HasEpsilon:
     @epsilon.setter
     def epsilon(self, eps: float) -> None:
         self.eps = eps
-
-
-class HasHyperparameters(Protocol):
-    """What a wrapper forwards hyperparameters to."""
-
-    def hyperparameters(self) -> set[str]:
-        """Return the names that can be read and written."""
-
-    def read(self, name: str) -> list[Any]:
-        """Return the value in every group that has it."""
-
-    def write(self, name: str, value: Any) -> None:
-        """Set the value in every group that has it."""
-
-
-class PassesHyperparametersOn:
-    """A wrapper whose attributes include the hyperparameters of what it wraps.
-
-    A subclass sets ``_inner`` before all else.
-    """
-
-    _inner: HasHyperparameters
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a hyperparameter: its value, or a tuple of them where the groups differ."""
-        if name.startswith("_") or name not in self._inner.hyperparameters():
-            raise AttributeError(self._unknown(name))
-        values = self._inner.read(name)
-        return values[0] if all(value == values[0] for value in values) else tuple(values)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set a hyperparameter in every group."""
-        if name.startswith("_") or hasattr(type(self), name):
-            super().__setattr__(name, value)
-        elif name in self._inner.hyperparameters():
-            self._inner.write(name, value)
-        else:
-            raise AttributeError(self._unknown(name))
-
-    def _unknown(self, name: str) -> str:
-        known = [] if name.startswith("_") else sorted(self._inner.hyperparameters())
-        close = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        return (
-            f"{type(self).__name__} has no attribute or hyperparameter {name!r}{hint} "
-            f"The inner optimizer has {', '.join(known)}"
-        )

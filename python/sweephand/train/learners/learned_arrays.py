@@ -12,17 +12,10 @@ from sweephand.train.learners.core_array import Array, core_array
 
 
 class LearnedArrays:
-    """Parameters that are updated in place.
+    """Parameters that are updated in place, with moments that begin with zeros.
 
     The weights of a parameter are the array itself, or for one of 16 bits a float32 array of
     which it is the rounded image.
-
-    Parameters
-    ----------
-    params : sequence of ndarray, or mapping from name to ndarray
-        As for `ArrayLearner`.
-    moments : sequence of str
-        Kinds of moments, of which each parameter has one that begins with zeros.
 
     Attributes
     ----------
@@ -57,10 +50,7 @@ class LearnedArrays:
     def collect(self, gradients: Sequence[Array | None]) -> dict[int, Array]:
         """Return the gradients that are there as the core takes them, by parameter number.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If they do not fit the parameters, or all are None.
+        TypeError or ValueError is raised if they do not fit the parameters, or all are None.
         """
         if len(gradients) != len(self._names):
             raise ValueError(

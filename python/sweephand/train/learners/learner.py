@@ -1,11 +1,11 @@
 """The base of all learners: rates by the samples seen, and clipping."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 from sweephand.checks import check_int
-from sweephand.train.learners.clipping import Clipping
 from sweephand.train.learners.learning_rate import Pace
 from sweephand.train.schedules.schedule import Schedule
 
@@ -30,19 +30,30 @@ class Learner(ABC):
         single_sweep_steps: bool,
     ) -> None:
         self.pace = Pace(lr_schedule, single_sweep_steps=single_sweep_steps)
-        self._clipping = Clipping(clip_norm_per_sample, clip_norm_per_minibatch)
+        norms = {"sample": clip_norm_per_sample, "minibatch": clip_norm_per_minibatch}
+        for name, norm in norms.items():
+            if norm is not None and not 0 < norm < math.inf:
+                raise ValueError(f"clip_norm_per_{name} must be positive, got {norm!r}")
+        if None not in norms.values():
+            raise ValueError("give clip_norm_per_sample or clip_norm_per_minibatch, not both")
+        self._largest_norms = norms
 
     @property
     def learning_rate(self) -> float:
-        """The scheduled rate of the next update.
+        """The scheduled rate of the next update; without a schedule the present rate.
 
         Setting it makes it constant from here on, for the reference size that it had.
         """
+        if self.pace.schedule is None:
+            return self._present_rate()
         return self.pace.learning_rate
 
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
         self.pace.fix_rate(rate)
+
+    def _present_rate(self) -> float:
+        return self.pace.learning_rate  # which says that there is none
 
     def reset_learning_rate(self, lr_schedule: float | Schedule[float]) -> None:
         """Follow another schedule of learning rates, which counts from here."""
@@ -51,6 +62,12 @@ class Learner(ABC):
     def schedules(self) -> dict[str, Schedule[float]]:
         """Return the schedules of other hyperparameters, by name."""
         return {}
+
+    def largest_norm(self, num_samples: int) -> float | None:
+        """Return the largest norm of the sum of that many gradients, if it is limited."""
+        if (norm := self._largest_norms["sample"]) is not None:
+            return norm * num_samples
+        return self._largest_norms["minibatch"]
 
     @abstractmethod
     def take(self, num_samples: int, sweeps_ended: int) -> None:

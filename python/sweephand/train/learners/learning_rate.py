@@ -3,13 +3,11 @@
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from typing import Any
 
 from sweephand.checks import check_number
 from sweephand.train.checkpoint.read_state import (
     check_keys,
-    read_counts,
     reading,
 )
 from sweephand.train.learners.clock import Clock, Clocks
@@ -26,8 +24,8 @@ class Pace(Clocks):
     Parameters
     ----------
     lr_schedule : float, Schedule or None
-        The learning rate; a number is a rate without a reference size, for ever. None: the
-        rates are not ours to say.
+        The learning rate; a number is a rate without a reference size, for ever, or a
+        ValueError. None: the rates are not ours to say.
     single_sweep_steps : bool
         Count one sweep for a step in which several end, as CNTK does.
 
@@ -35,11 +33,6 @@ class Pace(Clocks):
     ----------
     factor : float
         What scheduled rates are multiplied by, until another schedule is followed.
-
-    Raises
-    ------
-    ValueError
-        If a number is given that is no learning rate.
     """
 
     def __init__(
@@ -49,7 +42,7 @@ class Pace(Clocks):
         self.schedule = None if lr_schedule is None else as_schedule(lr_schedule)
         self.factor = 1.0
         self._single_sweep_steps = single_sweep_steps
-        self._origin = {"consumed": Clock(), "applied": Clock()}  # where the schedule began
+        self._origin = Clocks()  # where the schedule began
 
     @property
     def learning_rate(self) -> float:
@@ -72,7 +65,7 @@ class Pace(Clocks):
         """Follow another schedule, which counts from here."""
         self.schedule = as_schedule(lr_schedule)
         self.factor = 1.0
-        self._origin = {"consumed": replace(self.consumed), "applied": replace(self.applied)}
+        self._origin.load_state_dict(super().state_dict())
 
     def fix_rate(self, rate: float) -> None:
         """Make the rate constant from here on, for the reference size that it had."""
@@ -89,7 +82,7 @@ class Pace(Clocks):
 
     def value(self, schedule: Schedule[float]) -> float:
         """Return the value of a schedule for the next step, counted from the very start."""
-        clock = self._clock(schedule)
+        clock: Clock = getattr(self, schedule.follows)
         return schedule.at(clock.samples, clock.sweeps)
 
     def rate(self, num_samples: int) -> float:
@@ -104,22 +97,20 @@ class Pace(Clocks):
     def state_dict(self) -> dict[str, Any]:
         """Return clocks and schedule as JSON can hold them."""
         return super().state_dict() | {
-            "origin": {name: asdict(clock) for name, clock in self._origin.items()},
+            "origin": self._origin.state_dict(),
             "schedule": schedule_state(self.schedule),
             "factor": self.factor,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state. Its schedule wins over the present one, and that is logged.
+        """Continue from a state, or raise StateError and change nothing.
 
-        Raises
-        ------
-        StateError
-            If it is none; nothing is changed then.
+        Its schedule wins over the present one, and that is logged.
         """
         check_keys("a learner's clocks", state, self.state_dict())
         with reading("a learner's clocks"):
-            origin = {c: read_counts(Clock, state["origin"][c]) for c in self._origin}
+            origin = Clocks()
+            origin.load_state_dict(state["origin"])
             schedule = None
             if state["schedule"] is not None:
                 schedule = read_schedule(state["schedule"])
@@ -140,8 +131,6 @@ class Pace(Clocks):
 
     def _position(self, schedule: Schedule[float]) -> tuple[int, int]:
         """Return samples and sweeps since the schedule began."""
-        clock, origin = self._clock(schedule), self._origin[schedule.follows]
+        clock: Clock = getattr(self, schedule.follows)
+        origin: Clock = getattr(self._origin, schedule.follows)
         return clock.samples - origin.samples, clock.sweeps - origin.sweeps
-
-    def _clock(self, schedule: Schedule[float]) -> Clock:
-        return self.applied if schedule.follows == "applied" else self.consumed

@@ -51,14 +51,10 @@ class DynamicScale:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from scale, counter and credit of a state; the settings stay as they are.
+        """Continue from scale, counter and credit of a state, or raise StateError.
 
-        A fixed scale stays as it is too; a dynamic one is brought between its bounds.
-
-        Raises
-        ------
-        StateError
-            If a value is missing or none that a scale, counter or credit can have.
+        The settings stay as they are, and so does a fixed scale; a dynamic one is brought
+        between its bounds.
         """
         with reading("a loss scale"):
             scale = scale_number("the scale", state["scale"])

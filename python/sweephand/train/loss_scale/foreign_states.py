@@ -34,15 +34,7 @@ READERS: dict[tuple[str, ...], Reader] = {
 def read_foreign(state: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return scale and counter of a state of torch, tf.keras, Keras 3, Apex or DeepSpeed.
 
-    Returns
-    -------
-    dict or None
-        None if it is a state of none of them.
-
-    Raises
-    ------
-    StateError
-        If it is one of them but cannot be read.
+    Return None if it is a state of none of them, and raise StateError if it cannot be read.
 
     Examples
     --------

@@ -36,15 +36,7 @@ class Stage(Enum):
 
 
 class LossScale:
-    """A loss scale, without the optimizers that it is for.
-
-    Parameters
-    ----------
-    settings : ScaleSettings
-    log : StepLog
-    check_finite : bool
-        Whether gradients that are not finite make it skip a step.
-    """
+    """A loss scale, without the optimizers that it is for."""
 
     _nan_loss: Any  # whether a loss was NaN: a bool, or a tensor that is still being computed
     _verdict: tuple[Findings | None, Cause]

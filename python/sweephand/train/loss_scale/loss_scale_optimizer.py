@@ -5,8 +5,8 @@ from typing import Any, Generic, TypeVar
 
 from sweephand.checks import check_flag, check_function, check_int
 from sweephand.train.learners.finite_check import Cause
-from sweephand.train.learners.hyperparameters import PassesHyperparametersOn
 from sweephand.train.learners.learner import Learner
+from sweephand.train.loss_scale.forwarded_hyperparameters import ForwardsHyperparameters
 from sweephand.train.loss_scale.loss_scale import Stage
 from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
 from sweephand.train.loss_scale.scale_settings import OnNan, Refill, check_settings
@@ -20,7 +20,7 @@ Optimizer = TypeVar("Optimizer")
 T = TypeVar("T")
 
 
-class LossScaleOptimizer(PassesHyperparametersOn, ScaledGradients, Generic[Optimizer]):
+class LossScaleOptimizer(ForwardsHyperparameters, ScaledGradients, Generic[Optimizer]):
     """An optimizer whose gradients come from a loss that was multiplied by a scale.
 
     Small gradients vanish in float16. So the loss is multiplied by a scale, and the gradients

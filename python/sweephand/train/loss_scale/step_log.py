@@ -16,12 +16,7 @@ logger = logging.getLogger("sweephand")
 class StepLog:
     """Counts steps, calls hooks, and raises when too many in a row are skipped.
 
-    Parameters
-    ----------
-    max_consecutive_skips : int or None
-        The skipped step in a row that raises `LossScaleError`; None: never.
-    on_skip, on_growth, on_backoff, on_floor : callable or None
-        As for `LossScaleOptimizer`.
+    The arguments are those of `LossScaleOptimizer`.
     """
 
     def __init__(

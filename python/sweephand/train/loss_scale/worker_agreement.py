@@ -14,18 +14,7 @@ Reduce: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 def agree(cause: Cause, scale: float, counter: int, reduce: Reduce) -> Cause:
     """Return the worst cause of all workers, by one reduction.
 
-    Parameters
-    ----------
-    cause, scale, counter
-        What this worker found, and the state of its loss scale.
-    reduce : callable
-        Takes a float64 array of shape (5,) and returns the maximum over all workers of each
-        element. Every worker calls it once for each step.
-
-    Raises
-    ------
-    RuntimeError
-        If the workers' loss scales or counters differ: they have parted before.
+    RuntimeError is raised if their loss scales or counters differ: they have parted before.
     """
     # A maximum of -x is a minimum of x: where both are equal, so are all workers.
     mine = np.array([cause, scale, -scale, counter, -counter], np.float64)

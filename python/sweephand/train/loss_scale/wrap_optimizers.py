@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sweephand.errors import ArgumentTypeError
 from sweephand.train.learners.array_learner import ArrayLearner
-from sweephand.train.learners.hyperparameters import PassesHyperparametersOn
+from sweephand.train.loss_scale.forwarded_hyperparameters import ForwardsHyperparameters
 from sweephand.train.loss_scale.numpy_optimizers import NumpyOptimizers
 from sweephand.train.loss_scale.optimizers import Optimizers
 
@@ -23,14 +23,10 @@ def optimizers_of(
 ) -> Optimizers:
     """Return the optimizers of either framework as a loss scale uses them.
 
-    Raises
-    ------
-    ArgumentTypeError
-        If there is one that is no optimizer or has a loss scale around it, or none at all.
-    ValueError
-        If the same one is listed twice.
+    ArgumentTypeError is raised for none, for what is no optimizer, and for one with a loss
+    scale around it; ValueError if the same one is listed twice.
     """
-    if any(isinstance(optimizer, PassesHyperparametersOn) for optimizer in optimizers):
+    if any(isinstance(optimizer, ForwardsHyperparameters) for optimizer in optimizers):
         raise ArgumentTypeError("a LossScaleOptimizer cannot be wrapped in another")
     if len({id(optimizer) for optimizer in optimizers}) < len(optimizers):
         raise ValueError("the same optimizer is listed twice")
@@ -49,13 +45,7 @@ def optimizers_of(
 
 
 def mark_wrapped(optimizers: Sequence[object], wrapper: object) -> None:
-    """Mark each optimizer with its wrapper.
-
-    Raises
-    ------
-    ValueError
-        If one has another that is still alive.
-    """
+    """Mark each optimizer with its wrapper; raise ValueError if one has another."""
     for optimizer in optimizers:
         if getattr(optimizer, MARK, lambda: None)() is not None:
             raise ValueError(f"this optimizer has a LossScaleOptimizer already: {optimizer!r}")

@@ -3,10 +3,10 @@
 import math
 from typing import NamedTuple
 
+from sweephand.source.source import MinibatchSource
 from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
 from sweephand.train.session.minibatch_feed import MinibatchFeed
 from sweephand.train.session.preemption import Preempted
-from sweephand.train.session.source_protocol import Source
 from sweephand.train.session.training_run import TrainingRun
 from sweephand.train.trainer.trainer import Trainer
 
@@ -28,16 +28,15 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    feed: MinibatchFeed, trainer: Trainer, source: Source, size: int, max_samples: int | None
+    feed: MinibatchFeed,
+    trainer: Trainer,
+    source: MinibatchSource,
+    size: int,
+    max_samples: int | None,
 ) -> Evaluation:
     """Evaluate a model, and restore the source to where it was.
 
-    Parameters
-    ----------
-    size : int
-        Samples of a minibatch.
-    max_samples : int or None
-        Label samples; None: to the end of the source.
+    Of so many label samples at most, or of None to the end of the source.
     """
     stood = source.get_checkpoint_state()
     loss, metric = 0.0, None
@@ -68,12 +67,6 @@ def evaluate(
 class Evaluator:
     """Validates and tests the model of a training run.
 
-    Parameters
-    ----------
-    run : TrainingRun
-    cv_config : CrossValidationConfig or None
-    test_config : TestConfig or None
-
     Attributes
     ----------
     is_tested : bool
@@ -97,7 +90,7 @@ class Evaluator:
         result = Evaluation(0.0, None, 0, 0)
         if self._cv_config.minibatch_source is not None:
             result = self._validate(self._cv_config, self._cv_config.minibatch_source)
-        index = self._run.actions["validation"].done(self._run)
+        index = self._run.done("validation")
         if self._cv_config.callback is None:
             return False
         error = result.loss if result.metric is None else result.metric
@@ -127,7 +120,7 @@ class Evaluator:
         run.trainer.tell("test", result.figures())
         return True
 
-    def _validate(self, config: CrossValidationConfig, source: Source) -> Evaluation:
+    def _validate(self, config: CrossValidationConfig, source: MinibatchSource) -> Evaluation:
         run, size = self._run, config.minibatch_size
         result = evaluate(run.feed, run.trainer, source, size, config.max_samples)
         run.validated = run.count("minibatch"), result.loss

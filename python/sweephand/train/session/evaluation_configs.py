@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from sweephand.checks import check_function, check_int
+from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_source
 from sweephand.train.session.frequency import Frequency, FrequencySpec
-from sweephand.train.session.source_protocol import Source
 
 # Called with the index of the validation, its average error, label samples and minibatches.
 ValidationCallback: TypeAlias = Callable[[int, float, int, int], bool | None]
@@ -39,7 +39,7 @@ class CrossValidationConfig:
         If the source is infinite and there is no ``max_samples``, or a number is out of range.
     """
 
-    minibatch_source: Source | None = None
+    minibatch_source: MinibatchSource | None = None
     frequency: FrequencySpec = None
     minibatch_size: int = 32
     callback: ValidationCallback | None = None
@@ -82,7 +82,7 @@ class TestConfig:
 
     __test__ = False  # pytest collects what is called Test...
 
-    minibatch_source: Source
+    minibatch_source: MinibatchSource
     minibatch_size: int = 32
 
     def __post_init__(self) -> None:

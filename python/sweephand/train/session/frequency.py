@@ -1,20 +1,16 @@
 """How often something is done: every n samples, minibatches, sweeps, epochs or seconds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self, TypeAlias, get_args
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 from sweephand.checks import check_int
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 
 FrequencyUnit: TypeAlias = Literal["sample", "minibatch", "sweep", "epoch", "seconds"]
+# How far training has come: label samples, minibatches, ... since its start.
+Count: TypeAlias = Callable[[FrequencyUnit], int]
 FrequencySpec: TypeAlias = int | tuple[int, FrequencyUnit] | None
-
-
-class Counts(Protocol):
-    """How far training has come, in each unit."""
-
-    def count(self, unit: FrequencyUnit) -> int:
-        """Return the label samples, minibatches, ... since the start of training."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +32,8 @@ class Frequency:
     def parse(cls, name: str, spec: object) -> Self:
         """Parse a frequency: a number of samples, ``(n, unit)``, 0 or None.
 
-        ``FULL_DATA_SWEEP`` is every sweep, ``INFINITELY_REPEAT`` once at the end.
-
-        Raises
-        ------
-        ArgumentTypeError, ValueError
-            If it is none of these.
+        ``FULL_DATA_SWEEP`` is every sweep, ``INFINITELY_REPEAT`` once at the end. Anything else
+        is an ArgumentTypeError or ValueError.
         """
         if spec is None or spec == INFINITELY_REPEAT:
             return cls(None)
@@ -67,12 +59,7 @@ class Action:
 
     It is due when progress has passed one or several multiples of the frequency since it was
     done, once for all of them; and at the end, unless it was just done. Minibatches are not cut
-    at the multiples.
-
-    Attributes
-    ----------
-    index : int
-        Multiples that were passed when it was last done.
+    at the multiples. Its index is how many multiples were passed when it was last done.
     """
 
     def __init__(self, frequency: Frequency) -> None:
@@ -80,18 +67,18 @@ class Action:
         self.index = 0
         self._done_at = 0  # in minibatches
 
-    def is_due(self, progress: Counts) -> bool:
+    def is_due(self, count: Count) -> bool:
         """Whether it is due after a minibatch."""
-        return self._passed(progress) != self.index
+        return self._passed(count) != self.index
 
-    def is_due_at_end(self, progress: Counts) -> bool:
+    def is_due_at_end(self, count: Count) -> bool:
         """Whether it is due at the end of training."""
-        return not self.frequency.is_never and progress.count("minibatch") != self._done_at
+        return not self.frequency.is_never and count("minibatch") != self._done_at
 
-    def done(self, progress: Counts) -> int:
+    def done(self, count: Count) -> int:
         """Mark it as done, and return the index before."""
-        before, self.index = self.index, self._passed(progress)
-        self._done_at = progress.count("minibatch")
+        before, self.index = self.index, self._passed(count)
+        self._done_at = count("minibatch")
         return before
 
     def state_dict(self) -> dict[str, Any]:
@@ -102,14 +89,14 @@ class Action:
             "done_at": self._done_at,
         }
 
-    def load_state_dict(self, state: dict[str, Any], progress: Counts) -> None:
+    def load_state_dict(self, state: dict[str, Any], count: Count) -> None:
         """Continue from a state, or from the present progress if the frequency was another."""
         is_same = state["every"] == [self.frequency.count, self.frequency.unit]
         index, done_at = (check_int(name, state[name], 0) for name in ("index", "done_at"))
-        self.index = index if is_same else self._passed(progress)
+        self.index = index if is_same else self._passed(count)
         self._done_at = done_at
 
-    def _passed(self, progress: Counts) -> int:
+    def _passed(self, count: Count) -> int:
         if not self.frequency.count:
             return 0
-        return progress.count(self.frequency.unit) // self.frequency.count
+        return count(self.frequency.unit) // self.frequency.count

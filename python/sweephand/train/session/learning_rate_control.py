@@ -126,13 +126,7 @@ class RateController:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state.
-
-        Raises
-        ------
-        StateError
-            If it is none.
-        """
+        """Continue from a state, or raise StateError."""
         with reading("learning-rate control"):
             previous = check_number("previous", state["previous"])
             factor = check_number("factor", state["factor"])

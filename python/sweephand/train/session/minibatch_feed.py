@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable
 
+from sweephand.source.source import MinibatchSource
 from sweephand.train.session.preemption import Preempted, Preemption
-from sweephand.train.session.source_protocol import Source
 from sweephand.train.trainer.trained_model import Data
 from sweephand.train.trainer.trainer import Trainer
 
@@ -12,12 +12,7 @@ from sweephand.train.trainer.trainer import Trainer
 class MinibatchFeed:
     """Reads minibatches, and shares in one exchange what all workers must know.
 
-    Parameters
-    ----------
-    trainer : Trainer
-    preemption : Preemption
-    watch : callable
-        Called before each exchange, on every worker; what it raises ends training on all.
+    `watch` is called before each exchange on every worker; what it raises ends training on all.
     """
 
     def __init__(
@@ -37,13 +32,10 @@ class MinibatchFeed:
         self.seconds = seconds
         self._started = time.monotonic() - seconds
 
-    def next(self, source: Source, size: int) -> tuple[Data, int]:
+    def next(self, source: MinibatchSource, size: int) -> tuple[Data, int]:
         """Return this worker's share of the next minibatch, and the label samples of all.
 
-        Raises
-        ------
-        RuntimeError
-            If another worker could not read its share; that one raises the reason.
+        RuntimeError is raised if another worker could not read its share; that one raises why.
         """
         minibatch: Data = {}
         num_samples = 0

@@ -69,12 +69,8 @@ class MinibatchScaling:
     def trial_sizes(self, scheduled: int, present: int, rate_ratio: float) -> Iterator[int]:
         """Yield the sizes to be tried, in ascending order.
 
-        Parameters
-        ----------
-        scheduled, present : int
-            The last size of the schedule, and that of the last epoch.
-        rate_ratio : float
-            The learning rate relative to that of the first epoch.
+        They depend on the last size of the schedule, on that of the last epoch, and on the rate
+        relative to that of the first epoch.
         """
         limit = min(self.max_size, 2 * present)
         first = scheduled / math.sqrt(min(rate_ratio, 1.0)) if rate_ratio > 0 else limit
@@ -92,14 +88,8 @@ class MinibatchScaling:
     ) -> int:
         """Return the largest size that converges as well as the first.
 
-        Parameters
-        ----------
-        sizes : iterator of int
-            As `trial_sizes` yields them.
-        present : int
-            What is returned if not even the first size converges.
-        loss_of : callable
-            Makes a trial with a size and returns its loss.
+        `loss_of` makes a trial with a size and returns its loss. If not even the first size
+        converges, the present one is returned.
         """
         best, base = present, math.nan
         for size in sizes:

@@ -15,14 +15,8 @@ from sweephand.train.session.training_run import TrainingRun
 class SizeRequest:
     """The number of samples to request next, and where training ends.
 
-    Attributes
-    ----------
-    sizes : Schedule
-        Samples, at the label samples seen.
-    max_samples : int
-        Label samples in all; ``FULL_DATA_SWEEP``: those of the first sweep.
-    cut : int or None
-        Minibatches end at multiples of so many label samples.
+    Sizes are looked up at the label samples seen; `max_samples` are label samples in all, or
+    ``FULL_DATA_SWEEP``; minibatches end at multiples of so many label samples as `cut` says.
     """
 
     sizes: Schedule[int]
@@ -58,10 +52,7 @@ class SizeRequest:
 def session_sizes(mb_size: Spec[int] | Schedule[int], epoch_size: int) -> Schedule[int]:
     """Return a schedule of minibatch sizes; lists and texts count the session's epochs.
 
-    Raises
-    ------
-    ValueError
-        If there are several sizes, and one epoch is all.
+    ValueError is raised if there are several sizes, and one epoch is all.
     """
     if isinstance(mb_size, Schedule):
         return mb_size

@@ -18,12 +18,9 @@ class Preempted(Exception):
 
 
 class Preemption:
-    """A context in which SIGTERM and SIGUSR1 only set a flag.
+    """A context in which SIGTERM and SIGUSR1 only set a flag, if that is wanted.
 
-    Parameters
-    ----------
-    is_wanted : bool
-        Whether it does so at all. It cannot outside of the main thread, which is logged.
+    Outside of the main thread it cannot, which is logged.
     """
 
     def __init__(self, *, is_wanted: bool) -> None:

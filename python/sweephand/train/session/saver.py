@@ -22,13 +22,7 @@ logger = logging.getLogger("sweephand")
 class Saver:
     """Saves snapshots as a `CheckpointConfig` says; worker 0 writes them.
 
-    Parameters
-    ----------
-    config : CheckpointConfig
-        With a filename.
-    workers : Workers
-    tell : callable
-        Called with each checkpoint once it is durable.
+    `tell` is called with each checkpoint once it is durable.
     """
 
     def __init__(
@@ -52,18 +46,8 @@ class Saver:
         """Return the checkpoint to begin with, or None to begin afresh.
 
         The folder is ours from here to `close`. What goes on from its newest checkpoint is the
-        same run, whose older ones are removed; anything else is a new one.
-
-        Raises
-        ------
-        FolderInUseError
-            If another run saves there.
-        FileNotFoundError
-            If one is required, and there is none.
-        StateError
-            If all are damaged.
-        NotADirectoryError
-            If what is to be the folder of checkpoints is a file.
+        same run, whose older ones are removed; anything else is a new one. It raises if another
+        run saves there, if one is required and there is none, or if all are damaged.
         """
         refuse_file(self.store.folder)
         on_first(self._workers, self._lock.acquire)
@@ -87,14 +71,9 @@ class Saver:
         return self._workers.sum([number])[0]
 
     def save(self, number: int, snapshot: Snapshot, pinned: int | None) -> None:
-        """Begin to save a snapshot; REQUIRES that the one before was waited for.
+        """Begin to save a snapshot, and pin a checkpoint that must stay.
 
-        Parameters
-        ----------
-        number : int
-            As `next_number` returned it.
-        pinned : int or None
-            A checkpoint that must stay.
+        REQUIRES that the one before was waited for, and a number as `next_number` returned it.
         """
         if self._workers.index == 0:
             contents = snapshot.contents()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from sweephand.checks import check_flag
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
+from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source
 from sweephand.train.checkpoint.checkpoint import Checkpoint
 from sweephand.train.checkpoint.read_state import read_count, read_optional, read_text, reading
@@ -25,7 +26,6 @@ from sweephand.train.session.minibatch_scaling import MinibatchScaling
 from sweephand.train.session.preemption import PREEMPTED_EXIT_CODE, Preempted, Preemption
 from sweephand.train.session.saver import Saver
 from sweephand.train.session.session_settings import SessionSettings
-from sweephand.train.session.source_protocol import Source
 from sweephand.train.session.steering import Steering
 from sweephand.train.session.training_run import TrainingRun
 from sweephand.train.trainer.trainer import Trainer
@@ -86,7 +86,7 @@ class TrainingSession:
     def __init__(
         self,
         trainer: Trainer,
-        mb_source: Source,
+        mb_source: MinibatchSource,
         mb_size: Spec[int] | Schedule[int],
         *,
         max_samples: int = INFINITELY_REPEAT,
@@ -203,9 +203,8 @@ class TrainingSession:
 
     def _step(self) -> bool:
         """Train one minibatch; return False at the end of data."""
-        minibatch, num_samples = self._run.feed.next(
-            self._source, self._request.size(self._run)
-        )
+        size = self._request.size(self._run)
+        minibatch, num_samples = self._run.feed.next(self._source, size)
         if not minibatch:
             return False
         self._run.has_label_per_sequence = num_samples == self._run.feed.num_sequences
@@ -220,9 +219,9 @@ class TrainingSession:
         """Do what is due between two minibatches."""
         for name, action in self._due.items():
             self._run.feed.raise_if_preempted()
-            if self._run.actions[name].is_due(self._run):
+            if self._run.is_due(name):
                 self._do(action)
-        if self._steering.is_to_accept or self._run.actions["checkpoint"].is_due(self._run):
+        if self._steering.is_to_accept or self._run.is_due("checkpoint"):
             self._do(self._save)
         self._run.feed.raise_if_preempted()
 
@@ -241,11 +240,11 @@ class TrainingSession:
                 "source has more, and without max_samples all of it is trained on"
             )
         for name in ("summary", "validation"):
-            if self._run.actions[name].is_due_at_end(self._run):
+            if self._run.actions[name].is_due_at_end(self._run.count):
                 self._do(self._due[name])
         checkpoint = self._run.actions["checkpoint"]
         changed = self._evaluator.test() and not checkpoint.frequency.is_never
-        if changed or checkpoint.is_due_at_end(self._run):
+        if changed or checkpoint.is_due_at_end(self._run.count):
             self._save()
         self._wait_for_saver()
 
@@ -259,12 +258,12 @@ class TrainingSession:
         sys.exit(PREEMPTED_EXIT_CODE)
 
     def _summarize(self) -> None:
-        self._run.actions["summary"].done(self._run)
+        self._run.done("summary")
         self._trainer.tell("summary", self._run.averages.summary.figures())
         self._run.averages.summary = Averages()
 
     def _begin_epoch(self) -> None:
-        self._run.actions["epoch"].done(self._run)
+        self._run.done("epoch")
         self._run.averages.epoch = Averages()
 
     def _validate(self) -> None:
@@ -274,12 +273,12 @@ class TrainingSession:
     def _control(self) -> None:
         """Judge the epoch that has ended."""
         value = self._evaluator.epoch_loss()
-        self._run.actions["control"].done(self._run)
+        self._run.done("control")
         self._steering.judge(value)
 
     def _scale(self) -> None:
         self._steering.choose_size()
-        self._run.actions["scaling"].done(self._run)
+        self._run.done("scaling")
 
     def _save(self) -> None:
         """Save the present moment, in memory if there are no checkpoints."""
@@ -289,7 +288,7 @@ class TrainingSession:
         self._wait_for_saver()
         number = self._saver.next_number()
         self._steering.accept(number)
-        self._run.actions["checkpoint"].done(self._run)
+        self._run.done("checkpoint")
         self._write(self._saver, number)
 
     def _write(self, saver: Saver, number: int) -> None:

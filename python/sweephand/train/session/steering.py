@@ -20,18 +20,8 @@ from sweephand.train.trainer.trainer import Trainer
 class Steering:
     """Judges epochs, goes back to the last accepted one, and chooses sizes.
 
-    Parameters
-    ----------
-    run : TrainingRun
-        What is steered.
-    lr_control : LearningRateControl or None
-    mb_scaling : MinibatchScaling or None
-    mb_size : Schedule
-        The sizes that come before those that are chosen.
-    read : callable
-        Returns the snapshot of a checkpoint by its number.
-    say : callable
-        Is told what must not go unheard.
+    `read` returns the snapshot of a checkpoint by its number, `say` is told what must be heard.
+    ValueError is raised if rates are set by others, or would change with the minibatch size.
 
     Attributes
     ----------
@@ -42,11 +32,6 @@ class Steering:
         Whether that is the present moment, once it is saved.
     ended : str or None
         Why training is to end.
-
-    Raises
-    ------
-    ValueError
-        If rates are set by others, or would change with the minibatch size that is chosen.
     """
 
     def __init__(
@@ -132,13 +117,7 @@ class Steering:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state.
-
-        Raises
-        ------
-        StateError
-            If it is none.
-        """
+        """Continue from a state, or raise StateError."""
         with reading("a session"):
             accepted = read_optional(read_count, "accepted", state["accepted"])
             is_to_accept = check_flag("is_to_accept", state["is_to_accept"])

@@ -9,6 +9,7 @@ from typing import Any
 
 from sweephand.checks import check_flag, check_int, check_number
 from sweephand.errors import StateError
+from sweephand.source.source import MinibatchSource
 from sweephand.train.checkpoint.read_state import (
     read_count,
     read_counts,
@@ -20,7 +21,6 @@ from sweephand.train.progress.averages import Averages
 from sweephand.train.progress.record import Record, Step
 from sweephand.train.session.frequency import Action, Frequency, FrequencyUnit
 from sweephand.train.session.minibatch_feed import MinibatchFeed
-from sweephand.train.session.source_protocol import Source
 from sweephand.train.trainer.trainer import Trainer
 
 
@@ -42,7 +42,7 @@ class TrainingRun:
     def __init__(
         self,
         trainer: Trainer,
-        source: Source,
+        source: MinibatchSource,
         feed: MinibatchFeed,
         epoch: Frequency,
         actions: dict[str, Action],
@@ -72,6 +72,14 @@ class TrainingRun:
             case "epoch":
                 epoch = self._epoch
                 return self.count(epoch.unit) // epoch.count if epoch.count else 0
+
+    def is_due(self, name: str) -> bool:
+        """Whether an action is due after a minibatch."""
+        return self.actions[name].is_due(self.count)
+
+    def done(self, name: str) -> int:
+        """Mark an action as done, and return the index before."""
+        return self.actions[name].done(self.count)
 
     @property
     def rate(self) -> float:
@@ -104,10 +112,7 @@ class TrainingRun:
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to the moment of a snapshot.
 
-        Raises
-        ------
-        StateError
-            If it is of another model, corpus or order, or of no run.
+        StateError is raised if it is of another model, corpus or order, or of no run.
         """
         state = snapshot.state
         if "run" not in state:
@@ -121,7 +126,7 @@ class TrainingRun:
             validated = _read_validated(run["validated"])
             self._restore_source_and_trainer(snapshot)
             for name, action in self.actions.items():
-                action.load_state_dict(run["actions"][name], self)
+                action.load_state_dict(run["actions"][name], self.count)
             self.averages.load_state_dict(run["figures"])
         self.size, self.has_label_per_sequence, self.validated = size, has_label, validated
 

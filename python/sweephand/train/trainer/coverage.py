@@ -9,7 +9,7 @@ def check_coverage(
     learned: Sequence[Hashable],
     frozen: Collection[Hashable] = (),
 ) -> None:
-    """Raise unless learners cover a model.
+    """Raise ValueError unless learners cover a model, and name the parameters at fault.
 
     Parameters
     ----------
@@ -19,12 +19,6 @@ def check_coverage(
         The parameters of all learners.
     frozen : collection of identities
         Further parameters of the model, which may have a learner.
-
-    Raises
-    ------
-    ValueError
-        Naming parameters that have no learner or several, or saying that a learner has some
-        that are not the model's.
     """
     times = Counter(learned)
     uncovered = [name for name, identity in parameters.items() if not times[identity]]

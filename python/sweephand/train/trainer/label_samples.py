@@ -10,11 +10,7 @@ def count_label_samples(minibatch: Data, label_stream: str | StreamInfo) -> int:
     """Return the label samples of a minibatch, or of this worker's share of it.
 
     Without a stream "labels", the default, they are the samples of the size-defining stream.
-
-    Raises
-    ------
-    ValueError
-        If there is no such stream.
+    ValueError is raised if there is no such stream.
     """
     labels = minibatch.get(label_stream)
     if labels is None:  # a plain dict does not know what an info stands for

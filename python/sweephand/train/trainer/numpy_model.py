@@ -19,7 +19,7 @@ from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.wrap_optimizers import listed
 from sweephand.train.trainer.coverage import check_coverage
 from sweephand.train.trainer.trained_model import Data, Outcome, SavedFiles
-from sweephand.train.trainer.workers import OneWorker, Workers
+from sweephand.train.trainer.workers import Workers
 
 NumpyLearner: TypeAlias = ArrayLearner | LossScaleOptimizer[Any]
 
@@ -28,25 +28,13 @@ LEARNERS = "learners.safetensors"
 
 
 class NumpyModel:
-    """A `TrainedModel` for NumPy learners; there is one worker.
+    """A `TrainedModel` for NumPy learners, which may be in loss scales; there is one worker.
 
-    Parameters
-    ----------
-    model : object
-        Its parameters are those of a mapping from name to array, or of its ``parameters``, a
-        mapping or what returns one; else those of the learners.
-    criterion : callable
-        ``criterion(model, minibatch)`` returns the sum of the loss, perhaps that of a metric,
-        and the list of gradient sums in the order of the learners' parameters.
-    learners : sequence of Learner or LossScaleOptimizer
-        Under a loss scale the gradients carry it.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If a learner is none.
-    ValueError
-        If a parameter has no learner or several, or a learner has others.
+    The parameters of a model are those of a mapping from name to array, or of its
+    ``parameters``, a mapping or what returns one; else those of the learners. Its criterion
+    returns the sum of the loss, perhaps that of a metric, and the list of gradient sums in the
+    order of the learners' parameters. ArgumentTypeError is raised for what is no learner,
+    ValueError if a parameter has no learner or several, or a learner has others.
     """
 
     def __init__(
@@ -55,7 +43,7 @@ class NumpyModel:
         criterion: Callable[[Any, Any], Any],
         learners: Sequence[NumpyLearner],
     ) -> None:
-        self.workers: Workers = OneWorker()
+        self.workers = Workers()
         self.device: object = None
         self.loss_scales = [one for one in learners if isinstance(one, LossScaleOptimizer)]
         self.learners = [inner for one in learners for inner in _inner(one)]

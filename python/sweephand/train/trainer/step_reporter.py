@@ -17,11 +17,6 @@ from sweephand.train.trainer.workers import Workers
 class StepReporter:
     """Reports steps, once their results are known, and values that change between them.
 
-    Parameters
-    ----------
-    writers : sequence of ProgressWriter
-    model : TrainedModel
-
     Attributes
     ----------
     writers : list of ProgressWriter
@@ -55,11 +50,7 @@ class StepReporter:
     def add(self, outcome: Outcome, step: Step) -> None:
         """Report a step, or the one before if the results of this one are on their way.
 
-        Parameters
-        ----------
-        outcome : Outcome
-        step : Step
-            Its loss and metric are filled in from the outcome.
+        The loss and metric of the step are filled in from the outcome.
         """
         if isinstance(outcome.loss, float):
             self._report(outcome, step)

@@ -63,20 +63,10 @@ class TrainedModel(Protocol):
     def train(self, parts: Sequence[Data], num_samples: int, sweeps_ended: int) -> Outcome:
         """Take one step with the gradients of all parts together.
 
-        Parameters
-        ----------
-        parts : sequence of minibatches
-            This worker's share of the minibatch, cut into sub-minibatches.
-        num_samples : int
-            Label samples of all parts of all workers; at least 1.
-        sweeps_ended : int
-            Sweeps that ended in the minibatch.
-
-        Raises
-        ------
-        FloatingPointError
-            If the loss is not finite and there is no loss scale; nothing is changed then. On an
-            accelerator the loss is not known so early, and nothing is raised.
+        The parts are this worker's share of the minibatch, cut into sub-minibatches; the label
+        samples, at least 1, are those of all parts of all workers. If the loss is not finite
+        and there is no loss scale, FloatingPointError is raised and nothing is changed; on an
+        accelerator the loss is not known so early, and nothing is raised.
         """
 
     def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
@@ -87,36 +77,18 @@ class TrainedModel(Protocol):
     ) -> tuple[list[float], float]:
         """Return the squared norms of mean gradients over all workers.
 
-        Parameters
-        ----------
-        minibatches : iterable of (minibatch, label samples over all workers)
-
-        Returns
-        -------
-        list of float, float
-            Of each minibatch, and of all of them together.
+        Minibatches come with their label samples over all workers. The first norms are those of
+        each minibatch, the last one is that of all of them together.
         """
 
     def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return copies of all that is learned: `SavedFile` by name, and what JSON holds."""
 
     def read(self, folder: Path) -> dict[str, Any]:
-        """Return the files of a checkpoint, as `capture` made them.
-
-        Raises
-        ------
-        StateError
-            If one is missing or cannot be read.
-        """
+        """Return the files of a checkpoint, as `capture` made them, or raise StateError."""
 
     def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
-        """Raise if a checkpoint is of another model or other learners.
-
-        Raises
-        ------
-        StateError
-            Naming what differs.
-        """
+        """Raise StateError if a checkpoint is of another model or other learners."""
 
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from what was captured, which stays unchanged."""

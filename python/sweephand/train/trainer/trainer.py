@@ -225,13 +225,7 @@ class Trainer:
         return self._model.workers.sum([self.count_local_label_samples(minibatch)])[0]
 
     def count_local_label_samples(self, minibatch: Data) -> int:
-        """Return the label samples of this worker's share.
-
-        Raises
-        ------
-        ValueError
-            If there is no such stream.
-        """
+        """Return the label samples of this worker's share."""
         return count_label_samples(minibatch, self._label_stream)
 
     def save_checkpoint(
@@ -298,13 +292,7 @@ class Trainer:
         return self._state.capture(self.writers)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot.
-
-        Raises
-        ------
-        StateError
-            If it is of another model or other learners, with what differs.
-        """
+        """Go on from a snapshot, or raise StateError if it is of another model or learners."""
         self._reporter.drop_pending()
         self._state.restore(snapshot, self.writers)
         self._stopwatch.forget()

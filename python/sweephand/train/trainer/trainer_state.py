@@ -29,10 +29,6 @@ class TrainerState:
     model : TrainedModel
     stateful : mapping from name to object
         What the user wants to be saved as well.
-
-    Attributes
-    ----------
-    clocks : Clocks
     """
 
     def __init__(self, model: TrainedModel, stateful: Mapping[str, Stateful]) -> None:

@@ -1,56 +1,35 @@
 """The workers that train together."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 
-class Workers(Protocol):
-    """The workers that train together; every one of them makes the same calls in turn."""
+class Workers:
+    """The workers that train together; every one of them makes the same calls in turn.
 
-    @property
-    def count(self) -> int:
-        """How many there are."""
-
-    @property
-    def index(self) -> int:
-        """Which of them this is, in ``[0, count)``."""
-
-    def sum(self, values: Sequence[int]) -> list[int]:
-        """Return the sum over all workers of each value."""
-
-    def sum_floats(self, values: Sequence[float]) -> list[float]:
-        """Return the sum over all workers of each value."""
-
-    def gather(self, state: Any) -> list[Any]:
-        """Return the object of each worker, worker 0 first."""
-
-
-class OneWorker:
-    """The only worker there is."""
+    This is the only worker there is; torch has a subclass for several.
+    """
 
     count = 1
     index = 0
 
     def sum(self, values: Sequence[int]) -> list[int]:
-        """Return the values."""
+        """Return the sum over all workers of each value."""
         return list(values)
 
     def sum_floats(self, values: Sequence[float]) -> list[float]:
-        """Return the values."""
+        """Return the sum over all workers of each value."""
         return list(values)
 
     def gather(self, state: Any) -> list[Any]:
-        """Return a list of the only object."""
+        """Return the object of each worker, worker 0 first."""
         return [state]
 
 
 def on_first(workers: Workers, action: Callable[[], object]) -> None:
     """Run an action on worker 0 while the others wait; if it fails, all of them raise.
 
-    Raises
-    ------
-    RuntimeError
-        On the others: what failed on worker 0, which raises the error itself.
+    The others raise RuntimeError, which says what failed on worker 0.
     """
     error = None
     if workers.index == 0:

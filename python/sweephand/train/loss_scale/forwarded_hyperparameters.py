@@ -1,0 +1,40 @@
+"""Hyperparameters of the optimizers inside a loss scale, as its own attributes."""
+
+from difflib import get_close_matches
+from typing import Any
+
+from sweephand.train.loss_scale.optimizers import Optimizers
+
+
+class ForwardsHyperparameters:
+    """A wrapper whose attributes include the hyperparameters of what it wraps.
+
+    A subclass sets ``_inner`` before all else.
+    """
+
+    _inner: Optimizers
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a hyperparameter: its value, or a tuple of them where the groups differ."""
+        if name.startswith("_") or name not in self._inner.hyperparameters():
+            raise AttributeError(self._unknown(name))
+        values = self._inner.read(name)
+        return values[0] if all(value == values[0] for value in values) else tuple(values)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a hyperparameter in every group."""
+        if name.startswith("_") or hasattr(type(self), name):
+            super().__setattr__(name, value)
+        elif name in self._inner.hyperparameters():
+            self._inner.write(name, value)
+        else:
+            raise AttributeError(self._unknown(name))
+
+    def _unknown(self, name: str) -> str:
+        known = [] if name.startswith("_") else sorted(self._inner.hyperparameters())
+        close = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        return (
+            f"{type(self).__name__} has no attribute or hyperparameter {name!r}{hint} "
+            f"The inner optimizer has {', '.join(known)}"
+        )
