@@ -1,7 +1,14 @@
 // The Python extension: a submodule for each room, after those that it names.
+//
+// It needs no GIL. Nothing global changes without a lock or an atomic: the pool of columns, the
+// count of forks, and choices of instructions that are made once. Corpora, timelines, files,
+// chunks and batches do not change, but for what they guard themselves; an engine, an
+// assembler and a deserializer serve any number of threads. What changes without a lock (a
+// digest, a ledger, an index or reader of CTF, a finder of frames, a planner) belongs to the
+// one thread that made it, as the package uses it.
 #include "bind/bind.hpp"
 
-PYBIND11_MODULE(_core, module) {
+PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   const auto add = [&](const char* name, void (*bind)(sweephand::py::module_&)) {
     sweephand::py::module_ room = module.def_submodule(name);
     bind(room);

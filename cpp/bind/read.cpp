@@ -79,7 +79,7 @@ class FetchingDeserializer final : public Deserializer {
   std::shared_ptr<const Chunk> fetch(std::span<const std::uint64_t> sequences) override {
     const py::gil_scoped_acquire gil;
     const auto numbers = to_numpy(std::vector(sequences.begin(), sequences.end()));
-    return (*fetch_)(numbers).cast<std::shared_ptr<Chunk>>();
+    return call(*fetch_, numbers).cast<std::shared_ptr<Chunk>>();
   }
 
  private:
