@@ -1,25 +1,19 @@
-// What this processor can do, where compilers have no test of their own for it.
+// What this processor can do beyond the platform's baseline.
 #pragma once
-
-#ifdef __x86_64__
-#include <cpuid.h>
-#endif
 
 namespace sweephand {
 
-// Halves to floats and back in eights. What the system lets programs use is in the compilers'
-// test for avx; their names for this one differ.
-inline bool has_f16c() noexcept {
-#ifdef __x86_64__
-  unsigned eax = 0;
-  unsigned ebx = 0;
-  unsigned ecx = 0;
-  unsigned edx = 0;
-  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return false;
-  return __builtin_cpu_supports("avx") && (ecx & bit_F16C) != 0;
-#else
-  return false;
-#endif
-}
+// Sets of instructions that some functions are made for besides being portable. Each such
+// function asks where it is called, `if (cpu().avx2) return move_avx2(...)`, and ends with the
+// portable one, which gives the same bits.
+struct Cpu {
+  bool crc32c = false;  // SSE4.2 and carry-less products
+  bool f16c = false;    // halves to floats and back
+  bool avx2 = false;    // with FMA and F16C
+  bool bmi2 = false;    // but where the processor has it as slow programs
+  bool avx512 = false;  // F, BW and VBMI2, with BMI2
+};
+
+const Cpu& cpu() noexcept;
 
 }  // namespace sweephand

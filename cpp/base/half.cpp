@@ -38,29 +38,23 @@ namespace {
   return i;
 }
 
-#else
-
-std::size_t widen_eights(std::span<const std::uint16_t> /*halves*/,
-                         float* /*floats*/) noexcept {
-  return 0;
-}
-
-std::size_t round_eights(std::span<const float> /*floats*/,
-                         std::uint16_t* /*halves*/) noexcept {
-  return 0;
-}
-
 #endif
 
 }  // namespace
 
 void widen_float16(std::span<const std::uint16_t> halves, std::span<float> floats) noexcept {
-  const std::size_t done = has_f16c() ? widen_eights(halves, floats.data()) : 0;
+  std::size_t done = 0;
+#ifdef __x86_64__
+  if (cpu().f16c) done = widen_eights(halves, floats.data());
+#endif
   std::ranges::transform(halves.subspan(done), floats.subspan(done).begin(), float16_to_float);
 }
 
 void round_to_float16(std::span<const float> floats, std::span<std::uint16_t> halves) noexcept {
-  const std::size_t done = has_f16c() ? round_eights(floats, halves.data()) : 0;
+  std::size_t done = 0;
+#ifdef __x86_64__
+  if (cpu().f16c) done = round_eights(floats, halves.data());
+#endif
   std::ranges::transform(floats.subspan(done), halves.subspan(done).begin(), float_to_float16);
 }
 

@@ -17,16 +17,16 @@ namespace {
 using Arrays = std::vector<py::array>;
 
 // NumPy has no bfloat16 of its own: its bits come as uint16.
-FloatType float_type(const py::dtype& dtype) {
+ElementType float_type(const py::dtype& dtype) {
   switch (dtype.char_()) {
     case 'e':
-      return FloatType::kFloat16;
+      return ElementType::kFloat16;
     case 'H':
-      return FloatType::kBfloat16;
+      return ElementType::kBFloat16;
     case 'f':
-      return FloatType::kFloat32;
+      return ElementType::kFloat32;
     case 'd':
-      return FloatType::kFloat64;
+      return ElementType::kFloat64;
     default:
       throw std::invalid_argument("no such element type: " + std::string(1, dtype.char_()));
   }

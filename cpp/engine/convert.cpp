@@ -1,6 +1,6 @@
 #include "engine/convert.hpp"
 
-#include "base/half.hpp"
+#include "base/element.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -15,16 +15,6 @@
 namespace sweephand {
 namespace {
 
-// How elements lie in memory, and the number that each of them is.
-template <class T>
-struct Plain {
-  using Stored = T;
-  using Number = T;
-  static constexpr int kDigits = std::numeric_limits<T>::digits;  // to base 2
-  static constexpr Number load(Stored stored) noexcept { return stored; }
-  static constexpr Stored store(Number number) noexcept { return number; }
-};
-
 // A double as a float for one more rounding: a value between two floats gets the one whose last
 // bit is set, which is never halfway between two narrower numbers, so that rounding twice is
 // rounding once.
@@ -35,67 +25,6 @@ float round_to_odd(double number) noexcept {
   auto bits = std::bit_cast<std::uint32_t>(nearest);
   if (std::abs(static_cast<double>(nearest)) > std::abs(number)) --bits;  // towards zero
   return std::bit_cast<float>(bits | 1U);
-}
-
-struct Float16 {
-  using Stored = std::uint16_t;
-  using Number = float;
-  static constexpr int kDigits = 11;
-  static Number load(Stored stored) noexcept { return float16_to_float(stored); }
-  static Stored store(Number number) noexcept { return float_to_float16(number); }
-};
-
-struct BFloat16 {
-  using Stored = std::uint16_t;
-  using Number = float;
-  static constexpr int kDigits = 8;
-  static Number load(Stored stored) noexcept { return bfloat16_to_float(stored); }
-  static Stored store(Number number) noexcept { return float_to_bfloat16(number); }
-};
-
-struct Bool {
-  using Stored = std::uint8_t;
-  using Number = std::uint8_t;
-  static constexpr int kDigits = 1;
-  static constexpr Number load(Stored stored) noexcept { return stored != 0 ? 1 : 0; }
-  static constexpr Stored store(Number number) noexcept { return number; }
-};
-
-// Calls `visit` with the way of storing that `type` names; `otherwise` is what it gives for
-// opaque elements.
-template <class Visit, class Result>
-Result visit_type(ElementType type, Result otherwise, Visit&& visit) {
-  switch (type) {
-    case ElementType::kOpaque:
-      return otherwise;
-    case ElementType::kBool:
-      return visit(Bool{});
-    case ElementType::kInt8:
-      return visit(Plain<std::int8_t>{});
-    case ElementType::kInt16:
-      return visit(Plain<std::int16_t>{});
-    case ElementType::kInt32:
-      return visit(Plain<std::int32_t>{});
-    case ElementType::kInt64:
-      return visit(Plain<std::int64_t>{});
-    case ElementType::kUInt8:
-      return visit(Plain<std::uint8_t>{});
-    case ElementType::kUInt16:
-      return visit(Plain<std::uint16_t>{});
-    case ElementType::kUInt32:
-      return visit(Plain<std::uint32_t>{});
-    case ElementType::kUInt64:
-      return visit(Plain<std::uint64_t>{});
-    case ElementType::kFloat16:
-      return visit(Float16{});
-    case ElementType::kBFloat16:
-      return visit(BFloat16{});
-    case ElementType::kFloat32:
-      return visit(Plain<float>{});
-    case ElementType::kFloat64:
-      return visit(Plain<double>{});
-  }
-  return otherwise;
 }
 
 // Whether the digits of an integer, from its first to its last that is set, are no more than a
@@ -111,19 +40,19 @@ constexpr bool has_digits(From number, int digits) noexcept {
 
 // What `number` becomes before it is stored.
 template <class To, class From>
-typename To::Number as_number(From number) noexcept {
+typename To::Value as_number(From number) noexcept {
   if constexpr (sizeof(typename To::Stored) == 2 && std::same_as<From, double> &&
-                std::floating_point<typename To::Number>) {
+                std::floating_point<typename To::Value>) {
     return round_to_odd(number);
   } else {
-    return static_cast<typename To::Number>(number);
+    return static_cast<typename To::Value>(number);
   }
 }
 
-// Whether `number` is the same as To::Number, or near enough: docs of convert.
+// Whether `number` is the same as To::Value, or near enough: docs of convert.
 template <class To, class From>
 bool representable(From number) noexcept {
-  using Target = typename To::Number;
+  using Target = typename To::Value;
   if constexpr (std::same_as<To, Bool>) {
     return number == From{0} || number == From{1};
   } else if constexpr (std::integral<Target> && std::integral<From>) {
@@ -150,8 +79,8 @@ bool representable(From number) noexcept {
 // Nothing can be lost: no element needs to be looked at.
 template <class From, class To>
 constexpr bool kAlwaysFits = [] {
-  using Source = typename From::Number;
-  using Target = typename To::Number;
+  using Source = typename From::Value;
+  using Target = typename To::Value;
   if constexpr (std::same_as<From, To> || std::same_as<From, Bool>) {
     return true;
   } else if constexpr (std::same_as<To, Bool> ||
@@ -169,7 +98,7 @@ constexpr bool kAlwaysFits = [] {
 }();
 
 template <class Way>
-typename Way::Number load(const std::byte* from, std::size_t i) noexcept {
+typename Way::Value load(const std::byte* from, std::size_t i) noexcept {
   typename Way::Stored stored;
   std::memcpy(&stored, from + i * sizeof stored, sizeof stored);
   return Way::load(stored);
@@ -186,8 +115,8 @@ void store(Number number, std::byte* to, std::size_t i) noexcept {
 template <class From>
 bool are_small(const std::byte* from, std::size_t begin, std::size_t end,
                unsigned digits) noexcept {
-  using Bits = std::make_unsigned_t<typename From::Number>;
-  const Bits half = std::signed_integral<typename From::Number> ? Bits{1} << (digits - 1) : 0;
+  using Bits = std::make_unsigned_t<typename From::Value>;
+  const Bits half = std::signed_integral<typename From::Value> ? Bits{1} << (digits - 1) : 0;
   Bits all = 0;
   for (std::size_t i = begin; i < end; ++i) {
     const auto bits = static_cast<Bits>(load<From>(from, i));
@@ -212,8 +141,8 @@ std::optional<std::size_t> convert_run(const std::byte* from, std::byte* to, std
 template <class From, class To>
 std::optional<std::size_t> convert_all(const std::byte* from, std::byte* to,
                                        std::size_t count) {
-  constexpr bool kMayBeSmall = !kAlwaysFits<From, To> && std::integral<typename From::Number> &&
-                               std::floating_point<typename To::Number>;
+  constexpr bool kMayBeSmall = !kAlwaysFits<From, To> && std::integral<typename From::Value> &&
+                               std::floating_point<typename To::Value>;
   if constexpr (kMayBeSmall) {
     constexpr std::size_t kRun = 512;  // is looked at while it is in the nearest cache
     for (std::size_t begin = 0; begin < count; begin += kRun) {
@@ -239,8 +168,8 @@ bool convertible(ElementType from, ElementType to) noexcept {
 std::optional<std::size_t> convert(ElementType from_type, const std::byte* from,
                                    ElementType to_type, std::byte* to, std::size_t count) {
   using Result = std::optional<std::size_t>;
-  return visit_type(from_type, Result{0}, [&](auto from_way) {
-    return visit_type(to_type, Result{0}, [&](auto to_way) {
+  return visit_element(from_type, Result{0}, [&](auto from_way) {
+    return visit_element(to_type, Result{0}, [&](auto to_way) {
       return convert_all<decltype(from_way), decltype(to_way)>(from, to, count);
     });
   });

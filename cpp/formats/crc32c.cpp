@@ -5,6 +5,7 @@
 //   crc = a * x^(128 w) + b * x^(64 w) + c     (polynomials over GF(2), modulo the CRC's)
 #include "formats/crc32c.hpp"
 
+#include "base/cpu.hpp"
 #include "base/little_endian.hpp"
 
 #include <algorithm>
@@ -13,7 +14,6 @@
 #ifdef __x86_64__
 #include <nmmintrin.h>
 #include <wmmintrin.h>
-#define SWEEPHAND_HAS_CRC32C 1
 #endif
 
 namespace sweephand {
@@ -45,7 +45,7 @@ constexpr std::array<std::array<std::uint32_t, 256>, 8> make_tables() noexcept {
 
 constexpr auto kTables = make_tables();
 
-#ifdef SWEEPHAND_HAS_CRC32C
+#ifdef __x86_64__
 
 constexpr std::size_t kMaxLaneWords = 128;
 constexpr std::size_t kMinLaneWords = 4;  // below that joining costs more than it gains
@@ -102,10 +102,6 @@ constexpr auto kFactors = make_factors();
   return ~rest;
 }
 
-bool has_instruction() noexcept {
-  return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
-}
-
 #endif
 
 }  // namespace
@@ -123,8 +119,8 @@ std::uint32_t crc32c_portable(std::span<const std::byte> bytes) noexcept {
 }
 
 std::uint32_t crc32c(std::span<const std::byte> bytes) noexcept {
-#ifdef SWEEPHAND_HAS_CRC32C
-  if (has_instruction()) return crc32c_hardware(bytes);
+#ifdef __x86_64__
+  if (cpu().crc32c) return crc32c_hardware(bytes);
 #endif
   return crc32c_portable(bytes);
 }

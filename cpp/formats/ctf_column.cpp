@@ -324,31 +324,17 @@ void CtfColumn::reserve(double times) {
 }
 
 std::unique_ptr<CtfColumn> make_column(const CtfStream& stream, bool allow_nonfinite) {
-  switch (stream.type) {
-    case ElementType::kFloat32:
-      return make<float>(stream, allow_nonfinite);
-    case ElementType::kFloat64:
-      return make<double>(stream, allow_nonfinite);
-    case ElementType::kInt8:
-      return make<std::int8_t>(stream, allow_nonfinite);
-    case ElementType::kInt16:
-      return make<std::int16_t>(stream, allow_nonfinite);
-    case ElementType::kInt32:
-      return make<std::int32_t>(stream, allow_nonfinite);
-    case ElementType::kInt64:
-      return make<std::int64_t>(stream, allow_nonfinite);
-    case ElementType::kUInt8:
-      return make<std::uint8_t>(stream, allow_nonfinite);
-    case ElementType::kUInt16:
-      return make<std::uint16_t>(stream, allow_nonfinite);
-    case ElementType::kUInt32:
-      return make<std::uint32_t>(stream, allow_nonfinite);
-    case ElementType::kUInt64:
-      return make<std::uint64_t>(stream, allow_nonfinite);
-    default:
-      throw std::invalid_argument("field '" + stream.field +
-                                  "': text is read into float32, float64 or an integer type");
-  }
+  using Made = std::unique_ptr<CtfColumn>;
+  Made made = visit_element(stream.type, Made(), [&]<class Element>(Element) -> Made {
+    if constexpr (StoredAsItIs<Element>) {
+      return make<typename Element::Stored>(stream, allow_nonfinite);
+    } else {
+      return nullptr;
+    }
+  });
+  if (made) return made;
+  throw std::invalid_argument("field '" + stream.field +
+                              "': text is read into float32, float64 or an integer type");
 }
 
 }  // namespace sweephand

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <concepts>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -159,16 +160,13 @@ struct Precision {
 };
 
 Precision precision_of(ElementType wanted) noexcept {
-  switch (wanted) {
-    case ElementType::kFloat32:
-      return {.digits = 24, .least_normal = 0x1p-126};
-    case ElementType::kFloat16:
-      return {.digits = 11, .least_normal = 0x1p-14};
-    case ElementType::kBFloat16:
-      return {.digits = 8, .least_normal = 0x1p-126};
-    default:
+  return visit_element(wanted, Precision(), []<class Element>(Element) -> Precision {
+    if constexpr (std::same_as<typename Element::Value, float>) {
+      return {.digits = Element::kDigits, .least_normal = Element::kLeastNormal};
+    } else {
       return {};
-  }
+    }
+  });
 }
 
 // Whether a double lies halfway between two of the narrower floats, so that it does not tell

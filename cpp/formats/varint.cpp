@@ -1,5 +1,6 @@
 #include "formats/varint.hpp"
 
+#include "base/cpu.hpp"
 #include "base/little_endian.hpp"
 
 #include <algorithm>
@@ -50,9 +51,10 @@ template <class Join>
                                                                  std::size_t count,
                                                                  std::int64_t* out, Join join) {
   const std::byte* varint = bytes;
+  const std::int64_t* const out_end = out + count;
   for (;; bytes += 64) {
     for (std::uint64_t ends = find_ends(bytes); ends != 0; ends &= ends - 1) {
-      if (count-- == 0) return varint;
+      if (out == out_end) return varint;
       const std::byte* const next = bytes + std::countr_zero(ends) + 1;
       const auto length = static_cast<std::size_t>(next - varint);
       if (length <= 8) {
@@ -66,7 +68,7 @@ template <class Join>
       }
       varint = next;
     }
-    if (count == 0) return varint;
+    if (out == out_end) return varint;
   }
 }
 
@@ -80,15 +82,17 @@ const std::byte* decode_portable(const std::byte* bytes, std::size_t count, std:
   return _pext_u64(word, 0x7f7f7f7f7f7f7f7f);
 }
 
-[[gnu::target("bmi,bmi2")]] const std::byte* decode_by_bmi2(const std::byte* bytes,
-                                                            std::size_t count,
-                                                            std::int64_t* out) {
-  return decode_one_by_one(bytes, count, out, join_by_bmi2);
-}
-
 #endif
 
 }  // namespace
+
+#ifdef __x86_64__
+[[gnu::target("bmi,bmi2")]] const std::byte* decode_varints_bmi2(const std::byte* bytes,
+                                                                 std::size_t count,
+                                                                 std::int64_t* out) {
+  return decode_one_by_one(bytes, count, out, join_by_bmi2);
+}
+#endif
 
 Varint read_varint(std::span<const std::byte> bytes) noexcept {
   constexpr std::size_t kMaxSize = 10;
@@ -117,20 +121,11 @@ bool append_varints(std::span<const std::byte> bytes, ColumnVector<std::int64_t>
 
 std::vector<DecodeVarints> ways_to_decode_varints() {
   std::vector<DecodeVarints> ways = {decode_portable};
-  for (const DecodeVarints decode : {find_bmi2_varints(), find_avx512_varints()}) {
-    if (decode != nullptr) ways.push_back(decode);
-  }
-  return ways;
-}
-
-DecodeVarints find_bmi2_varints() noexcept {
 #ifdef __x86_64__
-  // The first two generations of Zen have the instruction as a program.
-  const bool is_slow = __builtin_cpu_is("znver1") || __builtin_cpu_is("znver2");
-  return __builtin_cpu_supports("bmi2") && !is_slow ? decode_by_bmi2 : nullptr;
-#else
-  return nullptr;
+  if (cpu().bmi2) ways.push_back(decode_varints_bmi2);
+  if (cpu().avx512) ways.push_back(decode_varints_avx512);
 #endif
+  return ways;
 }
 
 }  // namespace sweephand

@@ -37,8 +37,10 @@ using DecodeVarints = const std::byte* (*)(const std::byte* bytes, std::size_t c
 // The ways to do so on this processor: the portable one first, the fastest last.
 std::vector<DecodeVarints> ways_to_decode_varints();
 
-// Null when the processor lacks the instructions, or has them as slow programs.
-DecodeVarints find_bmi2_varints() noexcept;
-DecodeVarints find_avx512_varints() noexcept;
+// REQUIRES: cpu().bmi2, cpu().avx512
+const std::byte* decode_varints_bmi2(const std::byte* bytes, std::size_t count,
+                                     std::int64_t* out);
+const std::byte* decode_varints_avx512(const std::byte* bytes, std::size_t count,
+                                       std::int64_t* out);
 
 }  // namespace sweephand

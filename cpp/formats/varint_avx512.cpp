@@ -47,8 +47,10 @@ void store(std::int64_t* out, __m512i words, unsigned number) {
   _mm512_mask_storeu_epi64(out + 8, second, _mm512_maskz_cvtepu32_epi64(second, high));
 }
 
-const std::byte* decode(const std::byte* bytes, std::size_t count, std::int64_t* out) {
-  static const DecodeVarints decode_longer = find_bmi2_varints();
+}  // namespace
+
+const std::byte* decode_varints_avx512(const std::byte* bytes, std::size_t count,
+                                       std::int64_t* out) {
   constexpr std::uint64_t kFirsts = 0x1111111111111111;  // of four bytes
   while (count > 0) {
     const auto number = static_cast<unsigned>(std::min<std::size_t>(count, 16));
@@ -71,21 +73,13 @@ const std::byte* decode(const std::byte* bytes, std::size_t count, std::int64_t*
       store(out, join_sevens(_mm512_maskz_expand_epi8(places, text)), number);
       bytes += std::countr_zero(end) + 1;
     } else {
-      bytes = decode_longer(bytes, number, out);
+      bytes = decode_varints_bmi2(bytes, number, out);
       if (bytes == nullptr) return nullptr;
     }
     out += number;
     count -= number;
   }
   return bytes;
-}
-
-}  // namespace
-
-DecodeVarints find_avx512_varints() noexcept {
-  const bool has_it = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512vbmi2");
-  return has_it && find_bmi2_varints() != nullptr ? decode : nullptr;
 }
 
 }  // namespace sweephand
@@ -96,13 +90,5 @@ DecodeVarints find_avx512_varints() noexcept {
 #else
 #pragma GCC pop_options
 #endif
-
-#else
-
-namespace sweephand {
-
-DecodeVarints find_avx512_varints() noexcept { return nullptr; }
-
-}  // namespace sweephand
 
 #endif

@@ -1,6 +1,7 @@
 #include "train/scan.hpp"
 
-#include "train/element.hpp"
+#include "base/cpu.hpp"
+#include "base/element.hpp"
 #include "train/tensor.hpp"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ typename Element::Stored changed(typename Element::Stored stored, const ScanRule
 }
 
 template <class Element>
-Scanned scan(typename Element::Stored* data, std::size_t size, const ScanRule& rule) {
+Scanned scan_all(typename Element::Stored* data, std::size_t size, const ScanRule& rule) {
   using Rows = Layout<Element>;
   std::array<double, Rows::kLanes> sums{};
   Scanned scanned;
@@ -40,9 +41,16 @@ Scanned scan(typename Element::Stored* data, std::size_t size, const ScanRule& r
 
 }  // namespace
 
+Scanned scan(const Tensor& run, const ScanRule& rule) {
+#ifdef __x86_64__
+  if (cpu().avx2) return scan_avx2(run, rule);
+#endif
+  return scan_portable(run, rule);
+}
+
 Scanned scan_portable(const Tensor& run, const ScanRule& rule) {
-  return with_element(run.type, [&]<class Element>(Element) {
-    return scan<Element>(run.as<typename Element::Stored>(), run.size, rule);
+  return visit_float(run.type, [&]<class Element>(Element) {
+    return scan_all<Element>(run.as<typename Element::Stored>(), run.size, rule);
   });
 }
 

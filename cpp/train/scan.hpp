@@ -8,10 +8,11 @@
 // and at the end the lanes in a fixed tree.
 #pragma once
 
-#include "train/element.hpp"
+#include "base/element.hpp"
 #include "train/tensor.hpp"
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -32,12 +33,9 @@ struct Scanned {
 };
 
 // REQUIRES: run.size <= kPieceElements
-using Scan = Scanned (*)(const Tensor& run, const ScanRule& rule);
-
+Scanned scan(const Tensor& run, const ScanRule& rule);
 Scanned scan_portable(const Tensor& run, const ScanRule& rule);
-
-// The fastest scan this machine has the instructions for.
-Scan fastest_scan() noexcept;
+Scanned scan_avx2(const Tensor& run, const ScanRule& rule);  // REQUIRES: cpu().avx2
 
 // How squares are added up. The square of a float16 is exact in float (22 bits, between 2^-48
 // and 2^32), so eight of them may be added before they are widened; all others are squared in
@@ -55,6 +53,14 @@ struct Layout<Float16> {
   static constexpr std::size_t kLanes = 8;
   static constexpr std::size_t kRow = 64;
 };
+
+// The bits of an element without its sign: their order is that of the magnitudes.
+template <class Element>
+typename Element::Bits magnitude(typename Element::Stored stored) noexcept {
+  using Bits = typename Element::Bits;
+  constexpr auto kAllButSign = static_cast<Bits>(static_cast<Bits>(~Bits{0}) >> 1);
+  return static_cast<Bits>(std::bit_cast<Bits>(stored) & kAllButSign);
+}
 
 template <std::size_t Count>
 double add_lanes(std::array<double, Count> lanes) noexcept {

@@ -1,7 +1,6 @@
 // The scan by AVX2, FMA and F16C. FMA changes no bit here: it is used only where the product
 // is exact.
-#include "base/cpu.hpp"
-#include "train/element.hpp"
+#include "base/element.hpp"
 #include "train/scan.hpp"
 #include "train/tensor.hpp"
 
@@ -44,12 +43,12 @@ void store(Float16 /*element*/, std::uint16_t* to, __m256 values) {
   store_halves(to, _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
 }
 
-__m256 load(Bfloat16 /*element*/, const std::uint16_t* from) {
+__m256 load(BFloat16 /*element*/, const std::uint16_t* from) {
   const __m256i bits = _mm256_cvtepu16_epi32(load_halves(from));
   return _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
 }
 
-void store(Bfloat16 /*element*/, std::uint16_t* to, __m256 values) {
+void store(BFloat16 /*element*/, std::uint16_t* to, __m256 values) {
   const __m256i bits = _mm256_castps_si256(values);
   const __m256i upper = _mm256_srli_epi32(bits, 16);
   const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
@@ -182,7 +181,7 @@ class Rows {
 };
 
 template <class Element, Change How>
-Scanned scan(typename Element::Stored* data, std::size_t size, const ScanRule& rule) {
+Scanned scan_run(typename Element::Stored* data, std::size_t size, const ScanRule& rule) {
   Rows<Element, How> rows(rule);
   constexpr std::size_t kRow = Layout<Element>::kRow;
   std::size_t begin = 0;
@@ -199,34 +198,26 @@ Scanned scan(typename Element::Stored* data, std::size_t size, const ScanRule& r
 }
 
 template <class Element>
-Scanned scan(const Tensor& run, const ScanRule& rule) {
+Scanned scan_run(const Tensor& run, const ScanRule& rule) {
   auto* const data = run.as<typename Element::Stored>();
   switch (rule.change) {
     case Change::kNone:
-      return scan<Element, Change::kNone>(data, run.size, rule);
+      return scan_run<Element, Change::kNone>(data, run.size, rule);
     case Change::kMultiply:
-      return scan<Element, Change::kMultiply>(data, run.size, rule);
+      return scan_run<Element, Change::kMultiply>(data, run.size, rule);
     case Change::kDivide:
       break;
   }
-  return scan<Element, Change::kDivide>(data, run.size, rule);
-}
-
-Scanned scan_avx2(const Tensor& run, const ScanRule& rule) {
-  switch (run.type) {
-    case FloatType::kFloat16:
-      return scan<Float16>(run, rule);
-    case FloatType::kBfloat16:
-      return scan<Bfloat16>(run, rule);
-    case FloatType::kFloat32:
-      return scan<Float32>(run, rule);
-    case FloatType::kFloat64:
-      break;
-  }
-  return scan<Float64>(run, rule);
+  return scan_run<Element, Change::kDivide>(data, run.size, rule);
 }
 
 }  // namespace
+
+Scanned scan_avx2(const Tensor& run, const ScanRule& rule) {
+  return visit_float(run.type,
+                     [&]<class Element>(Element) { return scan_run<Element>(run, rule); });
+}
+
 }  // namespace sweephand
 // NOLINTEND(portability-simd-intrinsics)
 
@@ -237,16 +228,3 @@ Scanned scan_avx2(const Tensor& run, const ScanRule& rule) {
 #endif
 
 #endif
-
-namespace sweephand {
-
-Scan fastest_scan() noexcept {
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) {
-    return scan_avx2;
-  }
-#endif
-  return scan_portable;
-}
-
-}  // namespace sweephand

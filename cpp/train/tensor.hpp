@@ -1,6 +1,8 @@
 // Arrays of numbers in memory, and their elements cut into pieces that threads share.
 #pragma once
 
+#include "base/element.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -12,26 +14,11 @@
 
 namespace sweephand {
 
-enum class FloatType : std::uint8_t { kFloat16, kBfloat16, kFloat32, kFloat64 };
-
-constexpr std::size_t element_bytes(FloatType type) noexcept {
-  switch (type) {
-    case FloatType::kFloat16:
-    case FloatType::kBfloat16:
-      return 2;
-    case FloatType::kFloat32:
-      return 4;
-    case FloatType::kFloat64:
-      return 8;
-  }
-  return 0;
-}
-
 // `size` numbers that lie one behind the other and belong to the caller.
 struct Tensor {
   void* data;
   std::size_t size;
-  FloatType type;
+  ElementType type;  // a float
 
   // The elements as T. REQUIRES: T is what `type` says; uint16_t for the types of 16 bits
   template <class T>

@@ -1,6 +1,5 @@
 #include "train/unscale.hpp"
 
-#include "train/element.hpp"
 #include "train/scan.hpp"
 #include "train/tensor.hpp"
 
@@ -14,8 +13,6 @@
 
 namespace sweephand {
 namespace {
-
-constexpr double kSmallestNormalFloat16 = 0x1p-14;
 
 // Division by `scale`: by its reciprocal where that is exact, also as a float.
 ScanRule division_by(double scale) {
@@ -42,7 +39,7 @@ std::uint64_t first_large(const ScanRule& division, bool in_place) {
   using Stored = typename Element::Stored;
   const auto is_small = [&](std::uint64_t bits) {
     const auto stored = std::bit_cast<Stored>(static_cast<Bits>(bits));
-    if (Element::load(stored) < kSmallestNormalFloat16) return true;
+    if (Element::load(stored) < Float16::kLeastNormal) return true;
     return in_place &&
            magnitude<Element>(Element::store(quotient<Element>(stored, division))) == 0;
   };
@@ -94,17 +91,17 @@ Findings gather(std::span<const Tensor> gradients, std::span<const TensorPiece> 
 
 Findings look(std::span<const Tensor> gradients, const UnscaleOptions& options, bool in_place) {
   const ScanRule division = division_by(options.scale);
-  const Scan scan = options.portable ? scan_portable : fastest_scan();
+  const auto scan_run = options.portable ? scan_portable : scan;
   const std::vector<TensorPiece> pieces = cut(gradients);
   std::vector<PieceFindings> by_piece(pieces.size());
   share_out(pieces.size(), options.num_threads, [&](std::size_t i) {
     const TensorPiece& piece = pieces[i];
     const Tensor run = gradients[piece.tensor].part(piece.begin, piece.size);
-    with_element(run.type, [&]<class Element>(Element /*element*/) {
+    visit_float(run.type, [&]<class Element>(Element /*element*/) {
       const ScanRule rule{.change = in_place ? division.change : Change::kNone,
                           .operand = division.operand,
                           .limit = first_large<Element>(division, in_place)};
-      by_piece[i].scanned = scan(run, rule);
+      by_piece[i].scanned = scan_run(run, rule);
       const bool may_overflow = options.scale < 1.0;
       if (may_overflow || !std::isfinite(by_piece[i].scanned.sum_of_squares)) {
         count_nonfinite<Element>(run, division, in_place, by_piece[i]);

@@ -1,7 +1,8 @@
 #include "train/update.hpp"
 
+#include "base/cpu.hpp"
+#include "base/element.hpp"
 #include "base/half.hpp"
-#include "train/element.hpp"
 #include "train/tensor.hpp"
 
 #include <algorithm>
@@ -62,7 +63,7 @@ template <class T, class Formula>
 template <class T, class Formula>
 void move(const Run<T>& run, const UpdateOptions& options, const Formula& formula) {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2")) return move_avx2(run, options, formula);
+  if (cpu().avx2) return move_avx2(run, options, formula);
 #endif
   move_portable(run, options, formula);
 }
@@ -70,7 +71,7 @@ void move(const Run<T>& run, const UpdateOptions& options, const Formula& formul
 // The elements of `run` as T: themselves if they are, else converted into `buffer`.
 template <class T>
 const T* read(const Tensor& run, std::span<T> buffer) {
-  return with_element(run.type, [&]<class Element>(Element /*element*/) -> const T* {
+  return visit_float(run.type, [&]<class Element>(Element /*element*/) -> const T* {
     using Stored = typename Element::Stored;
     const std::span<const Stored> elements(run.as<Stored>(), run.size);
     if constexpr (std::is_same_v<Stored, T>) return elements.data();
@@ -91,7 +92,7 @@ void take_over(const Tensor& run, std::span<float> weights) {
   const std::span<const std::uint16_t> held(run.as<std::uint16_t>(), run.size);
   std::array<std::uint16_t, kChunk> buffer;
   const std::span<std::uint16_t> image = std::span(buffer).first(run.size);
-  const bool is_float16 = run.type == FloatType::kFloat16;
+  const bool is_float16 = run.type == ElementType::kFloat16;
   if (is_float16) {
     round_to_float16(weights, image);
   } else {
@@ -105,7 +106,7 @@ void take_over(const Tensor& run, std::span<float> weights) {
 }
 
 void write(std::span<const float> values, const Tensor& run) {
-  if (run.type == FloatType::kFloat16) {
+  if (run.type == ElementType::kFloat16) {
     round_to_float16(values, {run.as<std::uint16_t>(), run.size});
   } else {
     std::ranges::transform(values, run.as<std::uint16_t>(), float_to_bfloat16);
@@ -147,7 +148,7 @@ void update_all(std::span<const Slot> slots, const UpdateOptions& options,
   const std::vector<TensorPiece> pieces = cut(weights);
   share_out(pieces.size(), options.num_threads, [&](std::size_t i) {
     const Slot& slot = slots[pieces[i].tensor];
-    if (slot.weights.type == FloatType::kFloat64) {
+    if (slot.weights.type == ElementType::kFloat64) {
       update_piece<double>(slot, pieces[i], options, rule.template on<double>());
     } else {
       update_piece<float>(slot, pieces[i], options, rule.template on<float>());

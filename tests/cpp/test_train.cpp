@@ -18,8 +18,8 @@
 namespace sweephand {
 namespace {
 
-constexpr std::array kTypes{FloatType::kFloat16, FloatType::kBfloat16, FloatType::kFloat32,
-                            FloatType::kFloat64};
+constexpr std::array kTypes{ElementType::kFloat16, ElementType::kBFloat16,
+                            ElementType::kFloat32, ElementType::kFloat64};
 constexpr std::array<std::size_t, 8> kSizes{0, 1, 15, 16, 64, 1000, 65'536, 65'537};
 
 using Bytes = std::vector<std::uint64_t>;
@@ -31,14 +31,14 @@ Bytes random_bytes(std::size_t bytes, std::uint64_t seed) {
 }
 
 // Any bits: zeros, subnormals, infinities and NaN among them.
-Bytes any_values(FloatType type, std::size_t size) {
+Bytes any_values(ElementType type, std::size_t size) {
   Bytes words = random_bytes(size * element_bytes(type), size);
   if (words.size() > 8) words[5] = 0;
   return words;
 }
 
 // The upper bit of every exponent cleared: ordinary numbers below 2.
-Bytes finite_values(FloatType type, std::size_t size) {
+Bytes finite_values(ElementType type, std::size_t size) {
   Bytes words = any_values(type, size);
   std::uint64_t upper_exponent_bits = 0x4000'0000'0000'0000;
   if (element_bytes(type) == 4) upper_exponent_bits = 0x4000'0000'4000'0000;
@@ -47,7 +47,7 @@ Bytes finite_values(FloatType type, std::size_t size) {
   return words;
 }
 
-Tensor tensor(Bytes& bytes, std::size_t size, FloatType type) {
+Tensor tensor(Bytes& bytes, std::size_t size, ElementType type) {
   return {.data = bytes.data(), .size = size, .type = type};
 }
 
@@ -65,7 +65,7 @@ bool same(const Findings& a, const Findings& b) {
          same_bits(a.sum_of_squares, b.sum_of_squares);
 }
 
-void check_every_way(const Bytes& values, std::size_t size, FloatType type, double scale) {
+void check_every_way(const Bytes& values, std::size_t size, ElementType type, double scale) {
   Bytes plain = values;
   Bytes fast = values;
   const std::array of_plain{tensor(plain, size, type)};
@@ -79,7 +79,7 @@ void check_every_way(const Bytes& values, std::size_t size, FloatType type, doub
 }
 
 void every_way_of_unscaling_gives_the_same_bits() {
-  for (const FloatType type : kTypes) {
+  for (const ElementType type : kTypes) {
     for (const std::size_t size : kSizes) {
       for (const double scale : {1.0, 1024.0, 3.0, 0.25, 0x1p-140, 0x1p127}) {
         check_every_way(any_values(type, size), size, type, scale);
@@ -110,16 +110,16 @@ void arrays_of_halves_convert_as_each_half_does() {
 }
 
 std::vector<float> updated(std::size_t size, std::size_t num_threads) {
-  Bytes gradient = finite_values(FloatType::kFloat16, size);
+  Bytes gradient = finite_values(ElementType::kFloat16, size);
   std::vector<float> weights(size, 1.0F);
   std::vector<float> first(size, 0.5F);
   std::vector<float> second(size, 0.25F);
   const auto floats = [size](std::vector<float>& values) {
-    return Tensor{.data = values.data(), .size = size, .type = FloatType::kFloat32};
+    return Tensor{.data = values.data(), .size = size, .type = ElementType::kFloat32};
   };
   const std::array slots{Slot{.weights = floats(weights),
                               .parameter = floats(weights),
-                              .gradient = tensor(gradient, size, FloatType::kFloat16),
+                              .gradient = tensor(gradient, size, ElementType::kFloat16),
                               .first_moment = floats(first),
                               .second_moment = floats(second)}};
   const UpdateOptions options{
