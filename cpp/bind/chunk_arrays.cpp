@@ -17,8 +17,8 @@ py::dtype to_dtype(const Column& column) {
 }
 
 // A read-only array over `size` entries at `data` that keeps the chunk, or None without data.
-py::object view(const py::dtype& dtype, std::int64_t size, const void* data,
-                const std::shared_ptr<const Chunk>& chunk) {
+py::object borrow(const py::dtype& dtype, std::int64_t size, const void* data,
+                  const std::shared_ptr<const Chunk>& chunk) {
   if (data == nullptr && size > 0) return py::none();
   py::array array(dtype, {size}, {dtype.itemsize()}, data, keep(chunk));
   array.attr("setflags")("write"_a = false);
@@ -36,10 +36,10 @@ py::tuple to_arrays(const Column& column, const std::shared_ptr<const Chunk>& ch
           : num_samples * static_cast<std::int64_t>(column.sample_elements);
   const auto int64 = py::dtype::of<std::int64_t>();
   return py::make_tuple(
-      view(to_dtype(column), num_elements, column.values, chunk),
-      view(int64, num_sequences + 1, column.sample_offsets, chunk),
-      view(int64, num_samples + 1, column.element_offsets, chunk),
-      view(py::dtype::of<std::int32_t>(), num_elements, column.indices, chunk));
+      borrow(to_dtype(column), num_elements, column.values, chunk),
+      borrow(int64, num_sequences + 1, column.sample_offsets, chunk),
+      borrow(int64, num_samples + 1, column.element_offsets, chunk),
+      borrow(py::dtype::of<std::int32_t>(), num_elements, column.indices, chunk));
 }
 
 }  // namespace
