@@ -17,7 +17,9 @@ bool Retention::wants(const Demand& demand, std::uint64_t chunk) const {
 // need if they lie in that of the first.
 std::uint64_t Retention::most_recent(const Demand& demand) const {
   if (is_first) return open_chunks + demand.num_making * demand.num_used;
-  const std::uint64_t open = demand.chunks.size();
+  const std::uint64_t open = demand.in_given_order
+                                 ? open_chunks + demand.num_making * demand.num_used
+                                 : demand.chunks.size();
   return 2 * (open * num_chunks / first_chunks + open);
 }
 

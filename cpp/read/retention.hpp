@@ -29,7 +29,7 @@ struct HeldChunk {
 // The rule for the chunks of one member.
 struct Retention {
   bool is_first = true;
-  std::uint64_t open_chunks = 1;  // of the first member at a time, in a given order
+  std::uint64_t open_chunks = 1;  // of the first member, in a given order
   std::uint64_t num_chunks = 1;
   std::uint64_t first_chunks = 1;  // the chunks of the first member
 

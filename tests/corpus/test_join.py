@@ -116,6 +116,21 @@ def test_data_with_an_order_of_their_own_keep_it_when_joined(
         assert delivered(source) == found[13:]
 
 
+def test_chunks_that_are_joined_to_an_order_of_the_data_stay_while_they_are_wanted(
+    tmp_path: Path,
+) -> None:
+    folder = write_folder(tmp_path, {"train": numbered(60, 60)}, NUMBERED)
+    config = sh.tfds.ReadConfig(interleave_cycle_length=2, interleave_block_length=2)
+    chunks = Chunks(ModelCorpus.of([[1] * 10] * 12), told=True)
+    streams = sh.StreamDefs(z=sh.StreamDef(field="x"))
+    dataset = sh.tfds.load(folder, "train", read_config=config, streams=streams)
+    corpora = [dataset, chunks]
+    with sh.MinibatchSource(corpora, randomize=False, max_sweeps=1, num_threads=0) as source:
+        before = len(chunks.loads)
+        assert sum(batch.num_samples for batch in source.minibatches(4)) == 120
+    assert len(chunks.loads) - before <= 24
+
+
 def test_a_block_has_no_more_chunks_than_the_corpus() -> None:
     corpus = sh.ArrayDeserializer({"x": np.arange(1000)}, chunk_size=10)
     for window in (

@@ -96,12 +96,12 @@ class Reader:
         """Chunks that are held as they are stored, at a time, while they are loaded."""
         return self.load_threads if self.holds_stored else 0
 
-    def member(self) -> _core.engine.Member:
-        """Return what the engine loads."""
+    def member(self, open_chunks: int) -> _core.engine.Member:
+        """Return what the engine loads; `open_chunks` are those of an unshuffled sweep."""
         return _core.engine.Member(
             deserializer=self.core,
             chunk_sequences=self.chunk_sequences,
             joined=np.empty(0, np.uint64) if self.numbers is None else self.numbers,
             load_threads=self.load_threads,
-            open_chunks=self.open_chunks,
+            open_chunks=open_chunks,
         )

@@ -138,7 +138,7 @@ def make_engine(
     """Return what makes minibatches ahead, standing at the start of the timeline."""
     has_size_stream = corpus.size_stream is not None
     assembler = _core.engine.Assembler(
-        [reader.member() for reader in corpus.readers],
+        [reader.member(corpus.open_chunks) for reader in corpus.readers],
         [
             _stream_spec(info, member, column, reader, layout, has_size_stream)
             for member, reader in enumerate(corpus.readers)
