@@ -32,10 +32,9 @@ void bind_order(py::module_& room) {
 
   py::class_<Timeline, std::shared_ptr<Timeline>>(room, "Timeline")
       .def(py::init<std::shared_ptr<const Corpus>, OrderSettings>(), "corpus"_a, "settings"_a)
-      .def_property_readonly("block_chunks",
-                             [](const Timeline& self) {
-                               return block_chunks(self.corpus(), self.settings());
-                             })
+      .def_property_readonly(
+          "block_chunks",
+          [](const Timeline& self) { return block_chunks(self.corpus(), self.settings()); })
       .def("find", &Timeline::find, "sequence"_a, "sweep"_a,
            py::call_guard<py::gil_scoped_release>())
       .def(
