@@ -75,9 +75,9 @@ void bind_assembler(py::module_& room) {
            "members"_a, "streams"_a, "options"_a, "load_ahead"_a, "report"_a);
 }
 
-template <auto member>
+template <auto Field>
 auto of_assembled(const EngineStats& stats) {
-  return stats.assembled.*member;
+  return stats.assembled.*Field;
 }
 
 void bind_stats(py::module_& room) {

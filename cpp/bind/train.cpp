@@ -102,7 +102,7 @@ void bind_train(py::module_& room) {
   py::class_<UpdateOptions>(room, "UpdateOptions")
       .def(py::init<double, double, double, std::size_t>(), "factor"_a, "decay"_a, "rate"_a,
            "num_threads"_a);
-  py::class_<Rule>(room, "Rule");
+  const py::class_<Rule> rule(room, "Rule");
   bind_rules(room, static_cast<AnyRule*>(nullptr));
   room.def("update", &update_arrays, "rule"_a, "options"_a, "weights"_a, "parameters"_a,
            "gradients"_a, "first_moments"_a, "second_moments"_a);

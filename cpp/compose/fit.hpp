@@ -16,7 +16,8 @@ struct Fitting {};
 class FitPlanner final : public Planner {
  public:
   // The timeline ends at `limit`.
-  FitPlanner(std::shared_ptr<const Timeline> timeline, Fitting, std::uint64_t limit = kNoLimit);
+  FitPlanner(std::shared_ptr<const Timeline> timeline, Fitting /*choices*/,
+             std::uint64_t limit = kNoLimit);
 
   void seek(std::uint64_t time) override;
   std::uint64_t time() const override { return cursor_ ? cursor_->time() : 0; }
