@@ -173,12 +173,14 @@ class ArrayLearner(Learner):
         self, gradient_sums: Sequence[Array | None], scale: float, norm: float | None
     ) -> None:
         """Keep the sums of gradients, as `update` takes them, for the next step."""
-        self._held = HeldGradients(gradient_sums, scale, norm)
+        # Past __setattr__, which looks at every name: this happens in every step.
+        self.__dict__["_held"] = HeldGradients(gradient_sums, scale, norm)
 
     def take(self, num_samples: int, sweeps_ended: int) -> None:
         """Take a step with the gradients that were given to `hold`, and count it."""
         assert self._held is not None
-        held, self._held = self._held, None
+        held = self._held
+        self.__dict__["_held"] = None
         check_counts(num_samples, sweeps_ended)
         gradients = self._arrays.collect(held.sums)
         factor = self._clip_factor(gradients, num_samples, held) / (num_samples * held.scale)
@@ -280,9 +282,11 @@ class ArrayLearner(Learner):
 
     def _constants(self, num_samples: int) -> dict[str, float]:
         """Return the constants of the rule for a minibatch, by name."""
-        values = self._hyperparameters()
-        del values["weight_decay"]
-        return {name: self.pace.decay(value, num_samples) for name, value in values.items()}
+        return {
+            name: self.pace.decay(getattr(self, name), num_samples)
+            for name in _names_of(type(self))
+            if name != "weight_decay"
+        }
 
     def _rules(
         self, members: list[int], num_samples: int

@@ -217,11 +217,12 @@ class TrainingSession:
 
     def _act(self) -> None:
         """Do what is due between two minibatches."""
+        actions, count = self._run.actions, self._run.count
         for name, action in self._due.items():
             self._run.feed.raise_if_preempted()
-            if self._run.is_due(name):
+            if actions[name].is_due(count):
                 self._do(action)
-        if self._steering.is_to_accept or self._run.is_due("checkpoint"):
+        if self._steering.is_to_accept or actions["checkpoint"].is_due(count):
             self._do(self._save)
         self._run.feed.raise_if_preempted()
 

