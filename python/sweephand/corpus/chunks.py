@@ -11,6 +11,11 @@ CHUNK_BYTES = 8 << 20
 """About what a chunk holds, unless the user says otherwise."""
 
 
+def sequences_per_chunk(num_sequences: int, num_bytes: int) -> int:
+    """Return how many sequences fill a chunk, if so many have so many bytes."""
+    return max(1, CHUNK_BYTES // max(1, num_bytes // num_sequences))
+
+
 def make_chunk(
     columns: Sequence[ColumnData], *, owned: bool = True, skipped: Sequence[int] = ()
 ) -> _core.read.Chunk:

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sweephand import _core
 from sweephand.casts import unmasked
-from sweephand.corpus import chunks
-from sweephand.corpus.chunks import make_chunk
+from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import describe_stream
@@ -92,7 +91,7 @@ class MapDeserializer(Deserializer):
         first = items.to_columns([items.first])
         sizes = self._sizes(ledger)
         num_bytes = max(1, sum(column.num_bytes for column in first.values()))
-        starts = chunk_starts(items.count, max(1, chunks.CHUNK_BYTES // num_bytes))
+        starts = chunk_starts(items.count, sequences_per_chunk(1, num_bytes))
         fetcher = _Fetcher(items, sizes, ledger)
         counts = np.diff(starts).astype(np.uint64)
         reader = Reader(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.casts import check_dtype
 from sweephand.checks import check_int
-from sweephand.corpus import chunks
+from sweephand.corpus.chunks import sequences_per_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import delivered_bytes, describe_stream
@@ -126,9 +126,8 @@ class NpyDeserializer(Deserializer):
         num_bytes = sum(column.num_samples * column.sample_bytes for column in columns.values())
         delivered = sum(map(delivered_bytes, columns.values(), self._infos))
         num_samples = max(column.num_samples for column in columns.values())
-        mean_bytes = max(1, num_bytes // num_sequences)
         starts = chunk_starts(
-            num_sequences, self._chunk_size or max(1, chunks.CHUNK_BYTES // mean_bytes)
+            num_sequences, self._chunk_size or sequences_per_chunk(num_sequences, num_bytes)
         )
         reader = read_columns(
             [self._in_file(stream) for stream in columns],

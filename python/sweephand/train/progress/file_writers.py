@@ -15,7 +15,16 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-class JSONLProgressWriter(PeriodicWriter):
+class _FileWriter(PeriodicWriter):
+    """A writer that appends to a file."""
+
+    def __init__(self, path: str | Path, freq: int | None = 100, first: int = 0) -> None:
+        super().__init__(freq, first)
+        check_path("path", path)
+        self._path = Path(path)
+
+
+class JSONLProgressWriter(_FileWriter):
     """Append every record to a file, as one line of JSON.
 
     Parameters
@@ -25,11 +34,6 @@ class JSONLProgressWriter(PeriodicWriter):
         As for `PeriodicWriter`.
     """
 
-    def __init__(self, path: str | Path, freq: int | None = 100, first: int = 0) -> None:
-        super().__init__(freq, first)
-        check_path("path", path)
-        self._path = Path(path)
-
     def write(self, record: Record) -> None:
         """Append a record."""
         line = {"kind": record.kind, "step": record.step, "samples": record.samples}
@@ -37,7 +41,7 @@ class JSONLProgressWriter(PeriodicWriter):
             file.write(json.dumps(line | dict(record.figures)) + "\n")
 
 
-class CSVProgressWriter(PeriodicWriter):
+class CSVProgressWriter(_FileWriter):
     """Append every record of averages to a CSV table.
 
     Its columns are kind, step, samples, loss, metric, num_samples, num_steps, num_skipped,
@@ -51,11 +55,6 @@ class CSVProgressWriter(PeriodicWriter):
     freq, first : int
         As for `PeriodicWriter`.
     """
-
-    def __init__(self, path: str | Path, freq: int | None = 100, first: int = 0) -> None:
-        super().__init__(freq, first)
-        check_path("path", path)
-        self._path = Path(path)
 
     def write(self, record: Record) -> None:
         """Append a record."""
