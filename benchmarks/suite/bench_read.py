@@ -290,7 +290,7 @@ class Parquet:
 class TokenFile:
     """Shuffled sequences of a file of tokens, beside the same in arrays."""
 
-    params = ([1024, 128], ["arrays", "one by one", "in a window of 4 chunks", "mapped"])
+    params = ([1024, 128], ["arrays", "in files", "in a window of 4 chunks"])
     param_names = ("length", "way")
     timer = time.process_time
 
@@ -300,9 +300,7 @@ class TokenFile:
         tokens.tofile("x.bin")
 
     def setup(self, length: int, way: str) -> None:
-        corpus: sh.Deserializer = sh.RawTokensDeserializer(
-            "x.bin", "uint16", length, mapped=way == "mapped"
-        )
+        corpus: sh.Deserializer = sh.RawTokensDeserializer("x.bin", "uint16", length)
         if way == "arrays":
             tokens = np.fromfile("x.bin", np.uint16)
             bounds = np.arange(0, len(tokens) + 1, length)

@@ -40,7 +40,9 @@ Column make_column(const std::optional<py::array>& values, const Integers& sampl
                    const std::optional<std::shared_ptr<Extents>>& extents,
                    std::uint64_t num_samples) {
   const auto held = static_cast<std::uint64_t>(values ? values->nbytes() : 0);
-  return bounded({.values = values ? static_cast<const std::byte*>(values->data()) : nullptr,
+  const std::byte* in_memory = extents ? (*extents)->in_memory() : nullptr;
+  if (values) in_memory = static_cast<const std::byte*>(values->data());
+  return bounded({.values = in_memory,
                   .sample_offsets = data_or_null(sample_offsets),
                   .element_offsets = data_or_null(element_offsets),
                   .indices = data_or_null(indices),
@@ -147,12 +149,11 @@ void bind_extents(py::module_& room) {
            "path"_a, "tag"_a);
   py::class_<Extents, std::shared_ptr<Extents>>(room, "Extents")
       .def(py::init([](std::vector<ListedFile> files, const Array<std::uint64_t>& numbers,
-                       const Array<std::uint64_t>& offsets, const Array<std::uint64_t>& bytes,
-                       bool mapped) {
+                       const Array<std::uint64_t>& offsets, const Array<std::uint64_t>& bytes) {
              return std::make_shared<Extents>(std::move(files), view(numbers), view(offsets),
-                                              view(bytes), mapped);
+                                              view(bytes));
            }),
-           "files"_a, "numbers"_a, "offsets"_a, "bytes"_a, "mapped"_a)
+           "files"_a, "numbers"_a, "offsets"_a, "bytes"_a)
       .def(
           "gather",
           [](const Extents& self, const Array<std::uint64_t>& offsets,

@@ -25,7 +25,7 @@ class Counted {
 };
 
 bool is_table(const Column& column, const StreamSpec& stream, const AssembleOptions& options) {
-  return options.form == Form::kRagged && column.extents == nullptr &&
+  return options.form == Form::kRagged && column.values != nullptr &&
          column.sample_offsets == nullptr && column.type == stream.type && !stream.variable &&
          !stream.broadcast;
 }

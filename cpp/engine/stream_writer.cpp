@@ -47,7 +47,8 @@ class ElementCopier {
 
   void operator()(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
     const Column& column = *run.column;
-    if (column.extents != nullptr) {
+    if (column.extents != extents_) enter(column);
+    if (column.values == nullptr && column.extents != nullptr) {
       read(run, first, count, to);
     } else if (column.type == stream_.type) {
       copy(column.values + first * column.element_bytes, to, count * column.element_bytes);
@@ -62,15 +63,18 @@ class ElementCopier {
   }
 
  private:
+  void enter(const Column& column) {
+    extents_ = column.extents;
+    if (extents_ == nullptr) return;
+    reader_ = &readers_.try_emplace(extents_, *extents_).first->second;
+    if (column.values != nullptr) reader_->read_in_memory();
+  }
+
   void read(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
     const Column& column = *run.column;
     const std::uint64_t bytes = count * column.element_bytes;
     const bool direct = column.type == stream_.type;
     if (!direct) buffer_.resize(bytes);
-    if (column.extents != extents_) {
-      extents_ = column.extents;
-      reader_ = &readers_.try_emplace(extents_, *extents_).first->second;
-    }
     reader_->read(first * column.element_bytes, {direct ? to : buffer_.data(), bytes});
     if (!direct) convert_from(buffer_.data(), run, count, to);
   }
@@ -146,7 +150,7 @@ void write_run(ElementCopier& copy_elements, const Run& run, std::uint64_t eleme
 
 [[gnu::always_inline]] inline void prefetch_run(const Run& run, std::uint64_t elements) {
   const Column& column = *run.column;
-  if (column.extents != nullptr) return;
+  if (column.values == nullptr) return;
   const std::uint64_t bytes = elements * column.element_bytes;
   prefetch(column.values + run.begin * bytes, run.samples * bytes, 8);
 }
@@ -310,6 +314,11 @@ StreamBatch write_rows(const Column& table, std::span<const PlannedSequence> sha
     if (j + kRowsAhead < share.size()) prefetch(row(j + kRowsAhead), row_bytes, 2);
     copy(row(j), to, row_bytes);
     to += row_bytes;
+  }
+  if (table.extents != nullptr) {
+    Extents::Reader reader(*table.extents);
+    reader.read_in_memory();
+    reader.check_unchanged();
   }
   return batch;
 }

@@ -18,7 +18,7 @@ class Extents;
 //                (null: one sample per sequence)
 //   sample i   = elements [element_offsets[i], element_offsets[i + 1])
 //                (null: a fixed number per sample)
-//   element    = element_bytes at `values`, or in `extents`
+//   element    = element_bytes at `values`, or, if it is null, in `extents`
 //
 // Fixed samples have sample_elements elements each. Sparse samples also have one index per
 // element; `indices` is not null then, also where there are no elements.
@@ -30,8 +30,8 @@ struct Column {
   std::uint64_t element_bytes = 0;
   std::uint64_t sample_elements = 1;  // meaningful only without element_offsets
   ElementType type = ElementType::kOpaque;
-  const Extents* extents =
-      nullptr;  // the values lie in files and are read when they are delivered
+  const Extents* extents = nullptr;  // the files that the values lie in: they are read when
+                                     // they are delivered, and looked at for changes afterwards
   // What is there: whatever the offsets say, nothing beyond is read.
   std::uint64_t num_sequences = 0;
   std::uint64_t num_samples = 0;

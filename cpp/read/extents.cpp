@@ -9,22 +9,22 @@ namespace sweephand {
 std::shared_ptr<const File> FilePool::open(std::uint64_t number) {
   const std::scoped_lock lock(mutex_);
   std::shared_ptr<const File>& file = open_[number];
-  if (file) return file;
+  if (file && !file->torn()) return file;
+  const bool known = file != nullptr;
   const auto opened = std::make_shared<File>(files_[number].path, files_[number].tag);
-  if (mapped_) opened->map();
+  can_map_ = can_map_ && opened->map();
+  if (can_map_ && opened_.size() >= kMaxOpen) opened->close_descriptor();
   file = opened;
-  if (opened_.size() < kMaxOpen) {
-    opened_.push_back(number);
-  } else {
-    open_[std::exchange(opened_[oldest_], number)].reset();
-    oldest_ = (oldest_ + 1) % kMaxOpen;
+  if (!known) opened_.push_back(number);
+  while (opened_.size() > (can_map_ ? kMaxMapped : kMaxOpen)) {
+    open_[opened_.front()].reset();
+    opened_.pop_front();
   }
-  return file;
+  return opened;
 }
 
 Extents::Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> numbers,
-                 std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> bytes,
-                 bool mapped)
+                 std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> bytes)
     : numbers_(numbers.begin(), numbers.end()),
       offsets_(offsets.begin(), offsets.end()),
       starts_{0} {
@@ -35,7 +35,12 @@ Extents::Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> n
     if (numbers[i] >= files.size()) throw std::invalid_argument("an extent names no file");
     starts_.push_back(starts_.back() + bytes[i]);
   }
-  files_ = std::make_shared<FilePool>(std::move(files), mapped);
+  files_ = std::make_shared<FilePool>(std::move(files));
+  if (numbers_.size() != 1 || num_bytes() == 0) return;
+  whole_ = files_->open(numbers_[0]);
+  const std::span mapped = whole_->mapped();
+  if (offsets_[0] <= mapped.size() && num_bytes() <= mapped.size() - offsets_[0])
+    in_memory_ = mapped.data() + offsets_[0];
 }
 
 // Makes the extent that holds byte `offset` the current one.

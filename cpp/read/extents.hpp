@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sweephand {
@@ -18,37 +20,40 @@ struct ListedFile {
   FileTag tag;  // as it was when it was listed
 };
 
-// Opens files when they are wanted, and keeps a few of them open. Safe for several threads.
+// Opens files when they are wanted, and keeps some of them open. They are mapped where the
+// system can. Safe for several threads.
 class FilePool {
  public:
-  static constexpr std::size_t kMaxOpen = 256;  // far below the usual limit of 1024
+  static constexpr std::size_t kMaxOpen = 256;      // far below the usual limit of 1024
+  static constexpr std::size_t kMaxMapped = 16384;  // far below the usual limit of 65530
 
-  FilePool(std::vector<ListedFile> files, bool mapped)
-      : files_(std::move(files)), mapped_(mapped), open_(files_.size()) {}
+  explicit FilePool(std::vector<ListedFile> files)
+      : files_(std::move(files)), open_(files_.size()) {}
 
   // Throws StaleError when the file is not what it was.
   std::shared_ptr<const File> open(std::uint64_t number);
 
  private:
   std::vector<ListedFile> files_;
-  bool mapped_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const File>> open_;  // by number; null if it is not open
-  std::vector<std::uint64_t> opened_;              // a ring of the last kMaxOpen
-  std::size_t oldest_ = 0;
+  std::deque<std::uint64_t> opened_;               // those that are, the oldest first
+  bool can_map_ = true;
 };
 
 // Immutable but for the files it opens; several threads may read, each by its own reader.
 class Extents {
  public:
-  // Extent i is `bytes[i]` bytes of file `numbers[i]` from `offsets[i]` on; `mapped` says that
-  // files are mapped into memory, see File::map. Throws std::invalid_argument when there is no
-  // such file, or the spans differ in length.
+  // Extent i is `bytes[i]` bytes of file `numbers[i]` from `offsets[i]` on. Throws
+  // std::invalid_argument when there is no such file, or the spans differ in length.
   Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> numbers,
-          std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> bytes,
-          bool mapped);
+          std::span<const std::uint64_t> offsets, std::span<const std::uint64_t> bytes);
 
   std::uint64_t num_bytes() const noexcept { return starts_.back(); }
+
+  // The run in memory, if it is one extent of a file that is mapped; else null. Valid as long
+  // as this lives; what is read there counts only when Reader::check_unchanged has passed.
+  const std::byte* in_memory() const noexcept { return in_memory_; }
 
   // What one thread reads at one time.
   class Reader {
@@ -57,6 +62,9 @@ class Extents {
 
     // Fills `out` from `offset` of the run on. REQUIRES: it ends within the run
     void read(std::uint64_t offset, std::span<std::byte> out);
+
+    // To be called before the run is read in memory.
+    void read_in_memory() { enter(0); }
 
     // To be called when all is read: throws StaleError when a file changed meanwhile.
     void check_unchanged();
@@ -78,6 +86,8 @@ class Extents {
   std::vector<std::uint64_t> offsets_;
   std::vector<std::uint64_t> starts_;  // where each extent begins in the run, and the end
   std::shared_ptr<FilePool> files_;
+  std::shared_ptr<const File> whole_;  // keeps what is in memory
+  const std::byte* in_memory_ = nullptr;
 };
 
 // Fills `out` with runs of bytes, one behind the other: run i is `sizes[i]` bytes from

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -14,6 +13,10 @@
 
 namespace sweephand {
 namespace {
+
+// A piece of so many bytes is read by a call, which costs as much as entering its pages does,
+// and does not count as memory of the process.
+constexpr std::size_t kLarge = std::size_t{1} << 18;
 
 [[noreturn]] void fail(const std::string& action, const std::string& path) {
   throw std::filesystem::filesystem_error("cannot " + action, path,
@@ -27,9 +30,12 @@ int open_file(const std::string& path) {
   return descriptor;
 }
 
+// By its path if there is no descriptor.
 struct stat look_at(int descriptor, const std::string& path) {
   struct stat status{};
-  if (::fstat(descriptor, &status) != 0) fail("look at", path);
+  const int failed =
+      descriptor < 0 ? ::stat(path.c_str(), &status) : ::fstat(descriptor, &status);
+  if (failed != 0) fail("look at", path);
   return status;
 }
 
@@ -69,16 +75,21 @@ File::File(std::string path, const FileTag& tag) : File(std::move(path)) {
   expect(tag, tag_, path_);
 }
 
-File::~File() {
-  if (mapped_ != nullptr) ::munmap(const_cast<std::byte*>(mapped_), size());
-  ::close(descriptor_);
+File::~File() { close_descriptor(); }
+
+void File::close_descriptor() noexcept {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
-void File::map() {
-  if (mapped_ != nullptr || size() == 0) return;
-  void* const place = ::mmap(nullptr, size(), PROT_READ, MAP_SHARED, descriptor_, 0);
-  if (place == MAP_FAILED) fail("map", path_);
-  mapped_ = static_cast<const std::byte*>(place);
+bool File::map() {
+  if (!mapping_ && size() > 0) {
+    try {
+      mapping_ = std::make_unique<const Mapping>(descriptor_, size());
+    } catch (const std::system_error&) {
+      return false;  // some file systems, and a process that has too many: it is read then
+    }
+  }
+  return true;
 }
 
 void File::read(std::uint64_t offset, std::span<std::byte> out) const {
@@ -86,15 +97,21 @@ void File::read(std::uint64_t offset, std::span<std::byte> out) const {
   check_unchanged();
 }
 
-void File::check_unchanged() const { expect(tag_, to_tag(look_at(descriptor_, path_)), path_); }
+void File::check_unchanged() const {
+  expect(tag_, to_tag(look_at(descriptor_, path_)), path_);
+  if (torn()) {  // and yet the same: the disk failed, or the file was cut and is whole again
+    errno = EIO;
+    fail("read", path_);
+  }
+}
 
 void File::read_unchecked(std::uint64_t offset, std::span<std::byte> out) const {
   if (offset > size() || out.size() > size() - offset)
     throw DataError("the file ends at " + std::to_string(size()) + ", before " +
                         std::to_string(out.size()) + " bytes could be read",
                     {.file = path_, .offset = offset});
-  if (mapped_ != nullptr) {
-    std::memcpy(out.data(), mapped_ + offset, out.size());
+  if (mapping_ && (out.size() < kLarge || descriptor_ < 0)) {
+    std::memcpy(out.data(), mapping_->bytes().data() + offset, out.size());
     return;
   }
   while (!out.empty()) {

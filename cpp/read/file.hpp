@@ -2,9 +2,11 @@
 #pragma once
 
 #include "read/byte_source.hpp"
+#include "read/mapping.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -35,9 +37,20 @@ class File final : public ByteSource {
   const FileTag& tag() const noexcept { return tag_; }
   std::uint64_t size() const noexcept override { return tag_.size; }
 
-  // Maps the file into memory: reads are then copies. One that becomes shorter while it is read
-  // ends the process by SIGBUS. Throws filesystem_error when the system refuses.
-  void map();
+  // Maps the file into memory, if the system can: reads are then copies. Returns whether it is.
+  bool map();
+
+  // The whole file in memory; empty if it is not mapped. What is read there counts only when
+  // check_unchanged has passed afterwards.
+  std::span<const std::byte> mapped() const noexcept {
+    return mapping_ ? mapping_->bytes() : std::span<const std::byte>();
+  }
+
+  // Gives the descriptor back: a mapped file is then looked at by its path. REQUIRES: mapped
+  void close_descriptor() noexcept;
+
+  // Whether a mapped file can no longer be read where it is mapped.
+  bool torn() const noexcept { return mapping_ && mapping_->torn(); }
 
   // Fills `out` from `offset` on. Throws DataError when the file ends before, StaleError when
   // it changed since it was opened, filesystem_error when the system fails.
@@ -51,7 +64,7 @@ class File final : public ByteSource {
  private:
   std::string path_;
   int descriptor_ = -1;
-  const std::byte* mapped_ = nullptr;
+  std::unique_ptr<const Mapping> mapping_;
   FileTag tag_;
 };
 

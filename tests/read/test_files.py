@@ -134,7 +134,9 @@ def test_a_file_that_changes_stops_the_run_with_its_name(tmp_path: Path, threads
 def test_a_file_that_was_replaced_before_it_was_opened_is_stale(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     np.arange(1000, dtype=np.uint16).tofile(path)
-    source = sh.MinibatchSource(sh.RawTokensDeserializer(path, "uint16", 10))
+    np.arange(1000, dtype=np.uint16).tofile(tmp_path / "b.bin")  # of two, none is open yet
+    both = [path, tmp_path / "b.bin"]
+    source = sh.MinibatchSource(sh.RawTokensDeserializer(both, "uint16", 10))
     np.arange(1000, dtype=np.uint16).tofile(tmp_path / "new.bin")
     (tmp_path / "new.bin").replace(path)
     with pytest.raises(sh.StaleError, match=r"a\.bin"):

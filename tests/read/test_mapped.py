@@ -1,7 +1,15 @@
-"""Files that are mapped into memory give what files that are read give."""
+"""Local files of bare numbers are mapped into memory, and may be cut under it at any time."""
 
 from __future__ import annotations
 
+import collections
+import faulthandler
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,40 +18,205 @@ from tests.read.format_corpora import TOKENS, varied, write_megatron
 
 import sweephand as sh
 
+PAGE = 4096
+NUMBERS = 20_000
 
-def tokens(deserializer: sh.Deserializer) -> list[list[int]]:
-    with sh.MinibatchSource(deserializer, max_sweeps=2, num_lanes=3) as source:
-        return [
-            one.tolist()
+
+def tokens(deserializer: sh.Deserializer) -> dict[str, list[int]]:
+    with sh.MinibatchSource(deserializer, max_sweeps=1, num_lanes=3) as source:
+        return {
+            name: one.tolist()
             for batch in source.minibatches(20)
-            for one in batch["tokens"].as_sequences()
-        ]
+            for name, one in zip(batch.ids, batch["tokens"].as_sequences(), strict=True)
+        }
+
+
+def raw_tokens(folder: Path) -> sh.Deserializer:
+    np.arange(NUMBERS, dtype=np.uint16).tofile(folder / "a.bin")
+    return sh.RawTokensDeserializer(folder / "a.bin", "uint16", 10, sh.StreamDefs(x=FIELD))
+
+
+def raw_tokens_of_two_files(folder: Path) -> sh.Deserializer:
+    np.arange(NUMBERS, dtype=np.uint16).tofile(folder / "a.bin")
+    np.arange(NUMBERS, dtype=np.uint16).tofile(folder / "b.bin")
+    return sh.RawTokensDeserializer(folder / "?.bin", "uint16", 10, sh.StreamDefs(x=FIELD))
+
+
+def array_of_rows(folder: Path) -> sh.Deserializer:
+    np.save(folder / "a.bin.npy", np.arange(NUMBERS, dtype=np.uint16).reshape(-1, 10))
+    (folder / "a.bin.npy").rename(folder / "a.bin")
+    return sh.NpyDeserializer({"x": folder / "a.bin"})
+
+
+def array_of_sequences(folder: Path) -> sh.Deserializer:
+    np.save(folder / "offsets.npy", np.arange(0, NUMBERS + 1, 10))
+    np.save(folder / "a.bin.npy", np.arange(NUMBERS, dtype=np.uint16))
+    (folder / "a.bin.npy").rename(folder / "a.bin")
+    definitions = sh.StreamDefs(x=sh.StreamDef(dtype="int64"))  # converted, not copied
+    return sh.NpyDeserializer({"x": (folder / "a.bin", folder / "offsets.npy")}, definitions)
+
+
+FIELD = sh.StreamDef(field="tokens")
+KINDS = [raw_tokens, raw_tokens_of_two_files, array_of_rows, array_of_sequences]
+each_kind = pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "int64"])
-def test_mapped_files_are_read_as_others(tmp_path: Path, dtype: str) -> None:
-    for number, part in enumerate(varied().parts(3)):
+def test_what_is_mapped_is_what_was_written(tmp_path: Path, dtype: str) -> None:
+    parts = varied().parts(3)
+    for number, part in enumerate(parts):
         write_megatron(tmp_path / f"part-{number}", part.tokens)
-    pairs = [str(tmp_path / "part-*"), TOKENS]
-    np.arange(40_003).astype(dtype).tofile(tmp_path / "raw.bin")
+    assert tokens(sh.MegatronDeserializer(str(tmp_path / "part-*"), TOKENS)) == {
+        f"part-{number}.bin__{i}": list(sequence)
+        for number, part in enumerate(parts)
+        for i, sequence in enumerate(part.tokens)
+    }
+    np.arange(4003).astype(dtype).tofile(tmp_path / "raw.bin")
     (tmp_path / "empty.bin").touch()
-    raw = [[tmp_path / "raw.bin", tmp_path / "empty.bin"], dtype, 7]
-    for make, arguments in ((sh.MegatronDeserializer, pairs), (sh.RawTokensDeserializer, raw)):
-        assert tokens(make(*arguments, mapped=True)) == tokens(make(*arguments))
+    raw = sh.RawTokensDeserializer([tmp_path / "raw.bin", tmp_path / "empty.bin"], dtype, 7)
+    assert tokens(raw) == {
+        f"raw.bin__{i}": list(range(7 * i, min(4003, 7 * i + 7))) for i in range(572)
+    }
 
 
-def test_a_mapped_file_that_was_replaced_is_stale(tmp_path: Path) -> None:
-    path = tmp_path / "a.bin"
-    np.arange(1000, dtype=np.uint16).tofile(path)
-    corpus = sh.RawTokensDeserializer(path, "uint16", 10, mapped=True)
+def test_a_file_that_was_replaced_is_stale(tmp_path: Path) -> None:
+    corpus = raw_tokens(tmp_path)
     np.arange(1000, dtype=np.uint16).tofile(tmp_path / "new.bin")
-    (tmp_path / "new.bin").replace(path)
+    (tmp_path / "new.bin").replace(tmp_path / "a.bin")
     with pytest.raises(sh.StaleError, match=r"a\.bin"):
         sh.MinibatchSource(corpus).next_minibatch(10)
 
 
-def test_more_mapped_files_than_may_be_open_are_read(tmp_path: Path) -> None:
+def test_more_files_than_may_be_open_are_read(tmp_path: Path) -> None:
     for number in range(300):
         np.full(4, number, np.uint16).tofile(tmp_path / f"{number:03}.bin")
-    corpus = sh.RawTokensDeserializer(str(tmp_path / "*.bin"), "uint16", 4, mapped=True)
-    assert sorted(tokens(corpus)) == sorted([[n] * 4 for n in range(300)] * 2)
+    corpus = sh.RawTokensDeserializer(str(tmp_path / "*.bin"), "uint16", 4)
+    assert sorted(tokens(corpus).values()) == [[n] * 4 for n in range(300)]
+    last = tmp_path / "299.bin"  # it was opened beyond those that keep a descriptor
+    with sh.MinibatchSource(corpus, randomize=False, num_threads=0) as source:
+        source.next_minibatch(1200)
+        os.truncate(last, 2)
+        with pytest.raises(sh.StaleError, match=r"299\.bin"):
+            source.next_minibatch(1200)
+
+
+@each_kind
+@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded()], ids=repr)
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_file_may_be_cut_at_any_time(
+    tmp_path: Path, make: Callable[[Path], sh.Deserializer], layout: sh.Layout, threads: int
+) -> None:
+    for served in (0, 1, 3):
+        for size in (0, 1, PAGE - 1, PAGE, 3 * PAGE + 7, 2 * NUMBERS - 1):
+            corpus = make(tmp_path)
+            with sh.MinibatchSource(corpus, layout=layout, num_threads=threads) as source:
+                for _ in range(served):
+                    source.next_minibatch(50)
+                os.truncate(tmp_path / "a.bin", size)
+                for _ in range(2):  # it stays usable, and does not come right by asking again
+                    with pytest.raises(sh.StaleError, match=r"a\.bin"):
+                        collections.deque(source.minibatches(2000), 0)
+
+
+@each_kind
+def test_nothing_but_what_was_written_comes_while_a_file_is_cut_and_written_again(
+    tmp_path: Path, make: Callable[[Path], sh.Deserializer]
+) -> None:
+    whole, done = make(tmp_path), threading.Event()
+    content = (tmp_path / "a.bin").read_bytes()
+    status = (tmp_path / "a.bin").stat()
+
+    def cut_and_write() -> None:
+        while not done.is_set():
+            os.truncate(tmp_path / "a.bin", PAGE)
+            (tmp_path / "a.bin").write_bytes(content)
+            os.utime(tmp_path / "a.bin", ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    thread = threading.Thread(target=cut_and_write)
+    thread.start()
+    try:
+        for _ in range(300):
+            try:
+                with sh.MinibatchSource(whole, max_sweeps=1, num_threads=0) as source:
+                    for batch in source.minibatches(2000):
+                        for row in batch["x"].as_sequences():
+                            first, *rest = np.ravel(row).tolist()
+                            assert first % 10 == 0
+                            assert rest == list(range(first + 1, first + 10))
+            except (sh.DataError, OSError):
+                continue
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("make", [raw_tokens, raw_tokens_of_two_files])
+def test_a_file_that_failed_and_is_whole_again_is_read_by_a_new_source(
+    tmp_path: Path, make: Callable[[Path], sh.Deserializer]
+) -> None:
+    corpus = make(tmp_path)
+    content, status = (tmp_path / "a.bin").read_bytes(), (tmp_path / "a.bin").stat()
+    source = sh.MinibatchSource(corpus, randomize=False, num_threads=0)
+    source.next_minibatch(10)
+    os.truncate(tmp_path / "a.bin", PAGE)
+    with pytest.raises(sh.StaleError):
+        source.next_minibatch(NUMBERS)
+    (tmp_path / "a.bin").write_bytes(content)
+    os.utime(tmp_path / "a.bin", ns=(status.st_atime_ns, status.st_mtime_ns))
+    new = sh.MinibatchSource(corpus, randomize=False, num_threads=0)
+    rows = new.next_minibatch(NUMBERS)["x"].values.reshape(-1, 10)
+    assert rows.tolist() == np.arange(NUMBERS, dtype=np.uint16).reshape(-1, 10).tolist()
+
+
+OTHER_MAPPING = """
+import faulthandler, mmap, os, sys
+import numpy as np
+import sweephand as sh
+{before}
+sh.MinibatchSource(sh.RawTokensDeserializer("a.bin", "uint16", 10)).next_minibatch(10)
+with open("b.bin", "r+b") as file:
+    other = mmap.mmap(file.fileno(), 0)
+    os.truncate("b.bin", 0)
+    other[0]
+"""
+
+
+@pytest.mark.parametrize("before", ["", "faulthandler.enable()"])
+def test_a_bus_error_elsewhere_ends_the_process_as_before(tmp_path: Path, before: str) -> None:
+    for name in ("a.bin", "b.bin"):
+        np.arange(1000, dtype=np.uint16).tofile(tmp_path / name)
+    ended = subprocess.run(
+        [sys.executable, "-c", OTHER_MAPPING.format(before=before)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGBUS
+    assert ("Bus error" in ended.stderr) == bool(before), ended.stderr
+
+
+def test_a_signal_that_was_sent_still_ends_the_process(tmp_path: Path) -> None:
+    raw_tokens(tmp_path)
+    program = (
+        "import os, signal, sweephand as sh\n"
+        "corpus = sh.RawTokensDeserializer('a.bin', 'uint16', 10)\n"
+        "sh.MinibatchSource(corpus).next_minibatch(9)\n"
+        "os.kill(os.getpid(), signal.SIGBUS)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, timeout=60, check=False
+    )
+    assert ended.returncode == -signal.SIGBUS
+
+
+def test_the_handler_of_faults_that_python_installed_is_not_called_for_a_cut_file(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert faulthandler.is_enabled()  # by the runner of the tests
+    source = sh.MinibatchSource(raw_tokens(tmp_path), num_threads=0)
+    os.truncate(tmp_path / "a.bin", 0)
+    with pytest.raises(sh.StaleError):
+        source.next_minibatch(100)
+    assert "Bus error" not in capfd.readouterr().err

@@ -24,10 +24,11 @@ from sweephand.files.urls import swap_suffix
 
 
 class MegatronDeserializer(Deserializer):
-    """Serve tokens that Megatron's tools prepared, without converting or mapping them.
+    """Serve tokens that Megatron's tools prepared, without converting them.
 
-    Local files are read sequence by sequence, where they lie, in any order; or, where the
+    Local files are mapped into memory and read where they lie, in any order; or, where the
     source is given a window, in chunks of about 8 MiB that are held, as remote ones always are.
+    One that is cut or changed meanwhile is an error, not a crash.
     Where sequences begin is kept in memory: 8 bytes for each.
 
     Parameters
@@ -42,11 +43,6 @@ class MegatronDeserializer(Deserializer):
     any_order : bool
         Accept entries that do not lie in ascending order in ``.bin``, as in merged sets. They
         must not overlap in any case.
-    mapped : bool
-        Map local files into memory, which is as fast as arrays once they are cached: without
-        it and without a window, every sequence costs a call of the system. But a file that is
-        cut while it is read then
-        ends the process, without an error.
 
     Raises
     ------
@@ -68,14 +64,12 @@ class MegatronDeserializer(Deserializer):
         *,
         unit: Literal["sequence", "document"] = "sequence",
         any_order: bool = False,
-        mapped: bool = False,
     ) -> None:
         if unit not in ("sequence", "document"):
             raise ValueError(f"unit must be 'sequence' or 'document', got {unit!r}")
         self._streams = streams
         self._unit = unit
         self._any_order = any_order
-        self._mapped = mapped
         given = (
             [prefix_or_prefixes]
             if isinstance(prefix_or_prefixes, str | os.PathLike)
@@ -113,7 +107,6 @@ class MegatronDeserializer(Deserializer):
             offsets_of(lengths),
             indexes[0].dtype,
             skipped=np.flatnonzero(~is_served),
-            mapped=self._mapped,
         )
 
 

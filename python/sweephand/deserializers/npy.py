@@ -1,4 +1,4 @@
-"""``.npy`` files as a corpus, read by place and never mapped."""
+"""``.npy`` files as a corpus, read where they lie."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ Member = TypeVar("Member")
 class NpyDeserializer(Deserializer):
     """Serve ``.npy`` files, reading each sequence where it lies.
 
-    A file is opened once and read by ``pread``: one that is cut or changed meanwhile is an
-    error, not a crash. Where the source is given a window, and from stores always, whole chunks
-    are read and held.
+    A local file is mapped into memory, behind a guard: one that is cut or changed meanwhile is
+    an error, not a crash. Where the source is given a window, and from stores always, whole
+    chunks are read and held.
 
     Parameters
     ----------

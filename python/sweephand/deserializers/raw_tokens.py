@@ -25,8 +25,9 @@ _NPY_MAGIC = b"\x93NUMPY"
 class RawTokensDeserializer(Deserializer):
     """Serve files of bare numbers, cut into sequences of equal length.
 
-    Local files are read sequence by sequence, where they lie, in any order; or, where the
+    Local files are mapped into memory and read where they lie, in any order; or, where the
     source is given a window, in chunks of about 8 MiB that are held, as remote ones always are.
+    One that is cut or changed meanwhile is an error, not a crash.
 
     Parameters
     ----------
@@ -39,10 +40,6 @@ class RawTokensDeserializer(Deserializer):
         Numbers in a sequence.
     streams : StreamDefs, optional
         One stream with the field "tokens"; by default it has that name too.
-    mapped : bool
-        Map local files into memory, which is as fast as arrays once they are cached: without
-        it and without a window, every sequence costs a call of the system. But a file that is
-        cut while it is read then ends the process, without an error.
 
     Raises
     ------
@@ -69,10 +66,7 @@ class RawTokensDeserializer(Deserializer):
         dtype: DTypeLike,
         sequence_length: int,
         streams: StreamDefs | None = None,
-        *,
-        mapped: bool = False,
     ) -> None:
-        self._mapped = mapped
         self._dtype = np.dtype(dtype)
         if self._dtype.kind not in "iuf" or not self._dtype.isnative:
             raise ValueError(f"dtype must be a native integer or float type, got {dtype!r}")
@@ -103,7 +97,6 @@ class RawTokensDeserializer(Deserializer):
             np.array(pieces, np.uint64),
             np.concatenate([*parts, starts[-1:]]),
             self._dtype,
-            mapped=self._mapped,
         )
 
     def _check(self, file: SourceFile) -> None:

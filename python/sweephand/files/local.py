@@ -124,10 +124,8 @@ def _describe_local(path: str, status: os.stat_result) -> LocalFile:
     )
 
 
-def join_pieces(
-    files: Sequence[LocalFile], pieces: NDArray[np.uint64], *, mapped: bool = False
-) -> _core.read.Extents:
-    """Return pieces of files as one run of bytes that the core reads, or maps into memory.
+def join_pieces(files: Sequence[LocalFile], pieces: NDArray[np.uint64]) -> _core.read.Extents:
+    """Return pieces of files as one run of bytes, which the core maps into memory.
 
     Parameters
     ----------
@@ -135,6 +133,4 @@ def join_pieces(
         File number, byte where it begins, and size in bytes.
     """
     numbers, offsets, sizes = np.ascontiguousarray(pieces.T)
-    return _core.read.Extents(
-        [file.listed() for file in files], numbers, offsets, sizes, mapped
-    )
+    return _core.read.Extents([file.listed() for file in files], numbers, offsets, sizes)

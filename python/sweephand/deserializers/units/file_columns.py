@@ -39,9 +39,9 @@ class FileColumn:
     files: Sequence[SourceFile]
     pieces: NDArray[np.uint64]
 
-    def in_place(self, *, mapped: bool) -> ColumnData:
+    def in_place(self) -> ColumnData:
         """Return the column as the core reads it in local files."""
-        extents = join_pieces(access_to(self.files).local or [], self.pieces, mapped=mapped)
+        extents = join_pieces(access_to(self.files).local or [], self.pieces)
         return replace(self.column, extents=extents)
 
     def load(self, first: int, end: int) -> ColumnData:
@@ -79,7 +79,6 @@ def read_columns(
     sample_bytes: float,
     *,
     skipped: NDArray[np.int64] | None = None,
-    mapped: bool = False,
 ) -> Reader:
     """Return what reads columns: of local files sequence by sequence, else chunk by chunk.
 
@@ -93,8 +92,6 @@ def read_columns(
         See `Reader`.
     skipped : ndarray of int64, optional
         Sequences that are damaged and to be left out of minibatches, ascending.
-    mapped : bool
-        Local files are mapped into memory.
     """
     access = access_to([file for column in columns for file in column.files])
     known = {info.name: one.column for info, one in zip(infos, columns, strict=True)}
@@ -108,11 +105,10 @@ def read_columns(
     core: _core.read.Deserializer = _core.read.CallbackDeserializer(load)
     chunked: _core.read.Deserializer | None = None
     if access.is_local:
-        in_place = [one.in_place(mapped=mapped) for one in columns]
+        in_place = [one.in_place() for one in columns]
         whole = make_chunk(in_place, owned=False, skipped=damaged.tolist())
         core = _core.read.ResidentDeserializer(whole)
-        if not mapped:  # a window has nothing to gain of what is in memory
-            chunked = _core.read.ExtentChunks(whole, starts.astype(np.uint64))
+        chunked = _core.read.ExtentChunks(whole, starts.astype(np.uint64))
     return Reader(
         core=core,
         streams=infos,

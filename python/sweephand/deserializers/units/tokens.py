@@ -27,7 +27,6 @@ def open_tokens(
     dtype: np.dtype[np.generic],
     *,
     skipped: NDArray[np.int64] | None = None,
-    mapped: bool = False,
 ) -> Corpus:
     """Return the corpus of a stream of numbers.
 
@@ -44,8 +43,6 @@ def open_tokens(
     skipped : ndarray of int64, optional
         Sequences that are damaged, ascending: without elements, they keep their places as one
         sample each.
-    mapped : bool
-        Local files are mapped into memory.
     """
     if len(offsets) == 1 + (0 if skipped is None else len(skipped)):
         raise DataError("the corpus is empty: no sequences", files[0].path)
@@ -59,7 +56,6 @@ def open_tokens(
         starts,
         dtype.itemsize,
         skipped=skipped,
-        mapped=mapped,
     )
     return Corpus([reader], ids, [file.name for file in files])
 

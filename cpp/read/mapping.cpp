@@ -1,0 +1,125 @@
+#include "read/mapping.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <mutex>
+#include <sys/mman.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace sweephand {
+namespace {
+
+// A signal has no owner that could hand its handler the mappings: they are found from here. The
+// handler may run at any moment, so that slots are taken and left without a lock, and stay.
+struct Slab {
+  std::array<Mapping::Slot, 64> slots;
+  std::atomic<Slab*> next = nullptr;
+};
+
+Slab first_slab;
+struct sigaction before{};  // the handler of the process, as it was
+
+Mapping::Slot& take_slot() {
+  for (Slab* slab = &first_slab;;) {
+    for (Mapping::Slot& slot : slab->slots) {
+      if (!slot.taken.load(std::memory_order_relaxed) && !slot.taken.exchange(true))
+        return slot;
+    }
+    Slab* next = slab->next.load();
+    if (next == nullptr) {
+      auto* const added = new Slab;
+      if (slab->next.compare_exchange_strong(next, added)) {
+        next = added;
+      } else {
+        delete added;  // another thread was first: `next` is its
+      }
+    }
+    slab = next;
+  }
+}
+
+Mapping::Slot* find_slot(std::uintptr_t address) {
+  for (Slab* slab = &first_slab; slab != nullptr; slab = slab->next.load()) {
+    for (Mapping::Slot& slot : slab->slots) {
+      if (slot.begin.load() <= address && address < slot.end.load()) return &slot;
+    }
+  }
+  return nullptr;
+}
+
+std::uintptr_t page_size() {
+  static const auto size = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+std::uintptr_t page_of(std::uintptr_t address) { return address & ~(page_size() - 1); }
+
+// Puts zeros in the place of the page at `address` and of those behind it.
+bool tear(Mapping::Slot& slot, std::uintptr_t address) {
+  slot.torn = true;  // before there are zeros: who has read one finds it set
+  const std::uintptr_t begin = page_of(address);
+  const std::size_t size = page_of(slot.end - 1) + page_size() - begin;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the system gives an address
+  return ::mmap(reinterpret_cast<void*>(begin), size, PROT_READ,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+void pass_on(int signal, siginfo_t* info, void* context) {
+  if ((before.sa_flags & SA_SIGINFO) != 0) {
+    before.sa_sigaction(signal, info, context);
+  } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+    before.sa_handler(signal);
+  } else {
+    // A read that failed fails again when this returns, a signal that was sent is sent again.
+    ::sigaction(signal, &before, nullptr);
+    if (info->si_code <= 0) std::raise(signal);
+  }
+}
+
+void on_bus_error(int signal, siginfo_t* info, void* context) {
+  const int error = errno;
+  Mapping::Slot* const slot =
+      info->si_code > 0 ? find_slot(reinterpret_cast<std::uintptr_t>(info->si_addr)) : nullptr;
+  if (slot == nullptr || !tear(*slot, reinterpret_cast<std::uintptr_t>(info->si_addr)))
+    pass_on(signal, info, context);
+  errno = error;
+}
+
+void install_handler() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    page_size();  // asked for here, as the handler must not be the first
+    struct sigaction action{};
+    action.sa_sigaction = on_bus_error;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+    ::sigemptyset(&action.sa_mask);
+    ::sigaction(SIGBUS, &action, &before);
+  });
+}
+
+}  // namespace
+
+Mapping::Mapping(int descriptor, std::uint64_t size) {
+  install_handler();
+  void* const place = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
+  if (place == MAP_FAILED)
+    throw std::system_error(errno, std::generic_category(), "cannot map a file");
+  bytes_ = {static_cast<const std::byte*>(place), size};
+  slot_ = &take_slot();
+  slot_->torn = false;
+  slot_->begin = reinterpret_cast<std::uintptr_t>(place);
+  slot_->end = reinterpret_cast<std::uintptr_t>(place) + size;
+}
+
+Mapping::~Mapping() {
+  slot_->end = 0;
+  slot_->begin = 0;
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  slot_->taken = false;
+}
+
+bool Mapping::torn() const noexcept { return slot_->torn; }
+
+}  // namespace sweephand
