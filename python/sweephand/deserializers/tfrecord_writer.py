@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.casts import as_array, cast
+from sweephand.files.source_file import spec_of
 
 Feature = bool | int | float | bytes | str | Sequence[object] | NDArray[np.generic]
 """What one key of an example holds: numbers, bytes or text, one or a list of them."""
@@ -166,7 +167,7 @@ def write(
     """
     if compression not in (None, "gzip", "zlib"):
         raise ValueError(f"compression must be None, 'gzip' or 'zlib', got {compression!r}")
-    path = Path(path)
+    path = Path(spec_of(path))
     unfinished = path.with_name(path.name + ".tmp")
     count = 0
     try:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from sweephand.files.local import find_local
-from sweephand.files.source_file import FileList, Files, SourceFile
+from sweephand.files.source_file import FileList, Files, PathLike, SourceFile, spec_of
 from sweephand.files.urls import is_url
+
+_SEVERAL: tuple[type, ...] = (Sequence, set, frozenset, Iterator)
+_PATH_TYPES: tuple[type, ...] = (str, os.PathLike)
 
 
 def find_files(files: Files, *, as_given: bool = False) -> FileList:
@@ -34,13 +37,12 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
         If there is none of a name or a pattern.
     DataError
         If it is a folder, a pipe or a device.
+    TypeError
+        If it is no path.
     ValueError
         If a file is there twice, or none is given.
     """
-    given = [files] if isinstance(files, str | os.PathLike) else list(files)
-    if not given:
-        raise ValueError("give at least one file")
-    specs = [os.fspath(one) for one in given]
+    specs = [spec_of(one) for one in list_paths(files)]
     urls = [spec for spec in specs if is_url(spec)]
     remote: dict[str, FileList] = {}
     if urls:
@@ -58,6 +60,26 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
     if not as_given:
         named.sort(key=lambda file: os.fsencode(file.name))
     return FileList(named, leftovers)
+
+
+def list_paths(paths: Files) -> list[PathLike]:
+    """Return one path or several as a list, or say what was given instead."""
+    if isinstance(paths, str | os.PathLike):
+        return [paths]
+    # Not any iterable: the columns of a table are no paths.
+    # Not an open file either, whose lines are none.
+    is_several = not hasattr(paths, "read") and isinstance(paths, _SEVERAL)
+    given: list[PathLike] = list(paths) if is_several else []
+    wrong: list[object] = [one for one in given if not isinstance(one, _PATH_TYPES)]
+    if wrong or not is_several:
+        found = type(wrong[0] if wrong else paths).__name__
+        raise TypeError(
+            f"files are paths, globs or URLs, got {found}; data in memory are served by "
+            "ArrayDeserializer or ArrowDeserializer"
+        )
+    if not given:
+        raise ValueError("give at least one file")
+    return given
 
 
 def _refuse_twice(files: Sequence[SourceFile]) -> None:

@@ -7,8 +7,10 @@ import glob
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BufferedReader
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,8 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.errors import DataError
 from sweephand.files.source_file import FileList, PathLike, SourceFile, is_leftover, no_match
+
+_MOST_NAMES = 10_000  # of a folder, that a misspelt one is compared with
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,28 @@ def stat_file(path: PathLike) -> LocalFile:
     DataError
         If it is no regular file.
     """
-    return _describe_local(os.fspath(path), os.stat(path))  # noqa: PTH116 - thousands of them
+    try:
+        status = os.stat(path)  # noqa: PTH116 - thousands of them
+    except FileNotFoundError:
+        raise not_found(path) from None
+    return _describe_local(os.fspath(path), status)
+
+
+def not_found(path: PathLike) -> FileNotFoundError:
+    """Return the error for a path where nothing is: where it was looked for, what is near."""
+    from difflib import get_close_matches  # only here, as it takes its time to import
+
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        reason = f"there is no folder {str(folder)!r}"
+    else:
+        reason = f"there is no file or folder of this name in {str(folder)!r}"
+        names: list[str] = []
+        with suppress(OSError), os.scandir(folder) as entries:
+            names += [entry.name for entry in islice(entries, _MOST_NAMES)]
+        if near := get_close_matches(Path(path).name, names, 3):
+            reason += f"; similar names there: {', '.join(map(repr, near))}"
+    return FileNotFoundError(errno.ENOENT, reason, os.fspath(path))
 
 
 def open_regular(path: PathLike, *, follow_links: bool = True) -> BufferedReader:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
+from glob import has_magic
 from io import BufferedReader, RawIOBase
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,8 +21,8 @@ from sweephand.files.remote import (
     list_folder,
     read_object,
 )
-from sweephand.files.source_file import SourceFile, is_leftover
-from sweephand.files.urls import is_url, shown
+from sweephand.files.source_file import SourceFile, is_leftover, spec_of
+from sweephand.files.urls import is_pattern, is_url, shown
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,11 @@ class RemotePath:
         listing = list_folder(self.url) if self._base == self.url else {}
         return (RemotePath(url, "file") for url in listing)
 
+    def folders(self) -> list[RemotePath]:
+        """Return the folders of a folder."""
+        listing = list_folder(self.url, "directory") if self._base == self.url else {}
+        return [RemotePath(url, "directory") for url in listing]
+
     def glob(self, pattern: str) -> Iterator[RemotePath]:
         """Iterate over those objects of a folder whose names match."""
         return (path for path in self.iterdir() if fnmatchcase(path.name, pattern))
@@ -115,12 +121,20 @@ AnyPath = Path | RemotePath
 
 
 def as_path(spec: str | PathLike[str]) -> AnyPath:
-    """Return a path, or a remote one of a URL."""
-    text = fspath(spec)
+    """Return a path, with the user's folder for ``~``, or a remote one of a URL."""
+    text = spec_of(spec)
     if not is_url(text):
         return Path(text)
     text = canonical(text)
     return RemotePath(text.rstrip("/")) if "://" in text else Path(text)
+
+
+def is_glob(spec: str | PathLike[str]) -> bool:
+    """Return whether a path or URL stands for all that match; what exists is no pattern."""
+    text = spec_of(spec)
+    if is_url(text):
+        return is_pattern(text)
+    return has_magic(text) and not Path(text).exists()
 
 
 def open_file(path: AnyPath) -> RawIOBase | BufferedReader:
@@ -184,3 +198,13 @@ def files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:
     found: Iterable[AnyPath] = path.glob(pattern)
     files = [one for one in found if one.is_file() and not is_leftover(one.name)]
     return sorted(files, key=lambda one: one.name)
+
+
+def folders_at(path: AnyPath) -> list[AnyPath]:
+    """Return the folders in a folder, by name, without hidden ones."""
+    found: list[AnyPath] = []
+    if isinstance(path, RemotePath):
+        found += path.folders()
+    else:
+        found += [one for one in path.iterdir() if one.is_dir()]
+    return sorted((one for one in found if one.name[:1] != "."), key=lambda one: one.name)

@@ -176,8 +176,8 @@ def _at_once(ask: Callable[[str], Result], urls: Sequence[str]) -> list[Result]:
         return list(threads.map(ask, urls))
 
 
-def list_folder(url: str) -> dict[str, Mapping[str, Any]]:
-    """Return what a store says of the objects in a folder, by URL.
+def list_folder(url: str, kind: str = "file") -> dict[str, Mapping[str, Any]]:
+    """Return what a store says of the objects in a folder, or of its folders, by URL.
 
     There is none where a store has no such folder, or makes no lists, as many web servers.
     """
@@ -196,7 +196,7 @@ def list_folder(url: str) -> dict[str, Mapping[str, Any]]:
         if is_web or isinstance(error, FileNotFoundError):
             return {}
         raise
-    files = [info for info in found if info["type"] == "file"]
+    files = [info for info in found if info["type"] == kind]
     return {store.unstrip_protocol(info["name"]): info for info in files}
 
 

@@ -104,6 +104,13 @@ class FileList:
     leftovers: list[str]
 
 
+def spec_of(path: PathLike) -> str:
+    """Return a path or URL as text, with the user's folder for ``~``; what exists stays."""
+    text = os.fspath(path)
+    is_home = text.startswith("~") and not os.path.exists(text)  # noqa: PTH110 - as is_url
+    return os.path.expanduser(text) if is_home else text  # noqa: PTH111
+
+
 def is_leftover(name: str, *, hidden: bool = False) -> bool:
     """Return whether a file that was met in a folder holds no data.
 

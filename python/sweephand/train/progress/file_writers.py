@@ -21,7 +21,7 @@ class _FileWriter(PeriodicWriter):
     def __init__(self, path: str | Path, freq: int | None = 100, first: int = 0) -> None:
         super().__init__(freq, first)
         check_path("path", path)
-        self._path = Path(path)
+        self._path = Path(path).expanduser()
 
 
 class JSONLProgressWriter(_FileWriter):

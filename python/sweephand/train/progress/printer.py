@@ -45,7 +45,7 @@ class ProgressPrinter(PeriodicWriter):
         super().__init__(freq, first)
         self.every_worker = rank is not None
         self._tag = f"{tag}: " if tag else ""
-        self._file = None if log_to_file is None else Path(log_to_file)
+        self._file = None if log_to_file is None else Path(log_to_file).expanduser()
         if self._file is not None and rank is not None:
             self._file = self._file.with_name(f"{self._file.name}rank{rank}")
         self._num_epochs = num_epochs

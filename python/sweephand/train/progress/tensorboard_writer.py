@@ -30,7 +30,7 @@ class TensorBoardProgressWriter(PeriodicWriter):
     ) -> None:
         super().__init__(freq)
         self.every_worker = rank is not None
-        self._writer = _event_file_writer(Path(log_dir), rank)
+        self._writer = _event_file_writer(Path(log_dir).expanduser(), rank)
 
     def write(self, record: Record) -> None:
         """Write the figures of a record."""

@@ -30,7 +30,9 @@ class Saver:
     ) -> None:
         assert config.filename is not None
         keep_last = None if config.preserve_all else config.keep_last or 1
-        self.store = CheckpointStore(Path(config.filename), keep_last, config.keep_every)
+        self.store = CheckpointStore(
+            Path(config.filename).expanduser(), keep_last, config.keep_every
+        )
         self._config = config
         self._workers = workers
         self._tell = tell
@@ -54,7 +56,9 @@ class Saver:
         restore = self._config.restore
         if restore is False:
             return None
-        path = self.store.folder if restore in (True, "auto") else Path(str(restore))
+        path = (
+            self.store.folder if restore in (True, "auto") else Path(str(restore)).expanduser()
+        )
         found = find(path)
         if found is None and restore != "auto":
             raise FileNotFoundError(

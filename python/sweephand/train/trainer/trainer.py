@@ -253,7 +253,7 @@ class Trainer:
         check_json("external_state", external_state)
         snapshot = self.capture()
         snapshot.state["external"] = external_state
-        store = CheckpointStore(Path(path), run=self._run_id)
+        store = CheckpointStore(Path(path).expanduser(), run=self._run_id)
 
         def write() -> None:
             with FolderLock(store.folder):
@@ -277,12 +277,12 @@ class Trainer:
             If all are damaged, or it is of another model or other learners.
         """
         check_path("path", path)
-        checkpoint = find(Path(path))
+        checkpoint = find(Path(path).expanduser())
         if checkpoint is None:
             raise FileNotFoundError(f"there is no checkpoint in {path}")
         snapshot = Snapshot.read(checkpoint, self._model)
         self.restore(snapshot)
-        if checkpoint.run is not None and checkpoint.folder != Path(path):
+        if checkpoint.run is not None and checkpoint.folder != Path(path).expanduser():
             self._run_id = checkpoint.run  # which goes on
         return snapshot.state.get("external")
 
