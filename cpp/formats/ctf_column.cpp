@@ -237,6 +237,8 @@ class SparseColumn final : public TypedColumn<T> {
     }
     if (!ends_sample(text, text_end)) return this->lose(Kind::kDelimiter, text);
     const auto indices = std::span(indices_).subspan(num_values_, next - num_values_);
+    if (!ascending) least = static_cast<std::uint64_t>(std::ranges::max(indices)) + 1;
+    num_indices_ = std::max(num_indices_, least);
     num_values_ = next;
     ++num_samples_;
     element_offsets_.push_back(static_cast<std::int64_t>(next));
@@ -275,6 +277,7 @@ class SparseColumn final : public TypedColumn<T> {
  private:
   using TypedColumn<T>::dimension_;
   using TypedColumn<T>::fault_;
+  using TypedColumn<T>::num_indices_;
   using TypedColumn<T>::num_samples_;
   using TypedColumn<T>::num_values_;
   using TypedColumn<T>::values_;

@@ -76,6 +76,8 @@ class CtfColumn {
 
   std::uint64_t num_samples() const noexcept { return num_samples_; }
   std::uint64_t num_values() const noexcept { return num_values_; }
+  // The least dimension that all indices met so far fit into; 0 of a dense stream.
+  std::uint64_t num_indices() const noexcept { return num_indices_; }
   std::uint64_t num_new_samples() const noexcept {  // since the last sequence
     return num_samples_ - static_cast<std::uint64_t>(sample_offsets_.back());
   }
@@ -88,6 +90,7 @@ class CtfColumn {
   std::vector<std::int64_t> sample_offsets_{0};
   std::uint64_t num_samples_ = 0;
   std::uint64_t num_values_ = 0;
+  std::uint64_t num_indices_ = 0;
   CtfFault fault_;
 
  private:

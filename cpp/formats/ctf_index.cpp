@@ -64,6 +64,8 @@ CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfSt
   index.num_lines = scanner.num_lines();
   index.num_samples = scanner.num_samples();
   index.num_met = scanner.num_met();
+  for (const auto& column : scanner.columns())
+    index.num_indices.push_back(column->num_indices());
   index.undeclared = {scanner.undeclared().begin(), scanner.undeclared().end()};
   return index;
 }
@@ -83,7 +85,11 @@ void CtfIndex::append(const CtfIndex& part, const CtfStart& start) {
   num_lines += part.num_lines;
   num_samples += part.num_samples;
   num_met.resize(part.num_met.size());
-  for (std::size_t i = 0; i < num_met.size(); ++i) num_met[i] += part.num_met[i];
+  num_indices.resize(part.num_indices.size());
+  for (std::size_t i = 0; i < num_met.size(); ++i) {
+    num_met[i] += part.num_met[i];
+    num_indices[i] = std::max(num_indices[i], part.num_indices[i]);
+  }
   for (const auto& [name, count] : part.undeclared) undeclared[name] += count;
 }
 

@@ -37,6 +37,8 @@ struct CtfIndex {
   std::uint64_t num_lines = 0;
   std::uint64_t num_samples = 0;       // of all streams
   std::vector<std::uint64_t> num_met;  // how often each stream was met
+  std::vector<std::uint64_t>
+      num_indices;  // per stream: the least dimension that its indices fit into; 0 if dense
   std::map<std::string, std::uint64_t>
       undeclared;  // streams that are passed over, and how often
 

@@ -73,6 +73,9 @@ class CtfIndex:
     def lines(self) -> numpy.typing.NDArray[numpy.uint64]:
         ...
     @property
+    def num_indices(self) -> list[int]:
+        ...
+    @property
     def num_lines(self) -> int:
         ...
     @property
