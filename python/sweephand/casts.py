@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.errors import ArgumentTypeError
 
 _ELEMENT_TYPES: dict[str, _core.base.ElementType] = {
     "bool": _core.base.ElementType.bool_,
@@ -36,6 +37,38 @@ _KIND_NAMES = {"b": "booleans", "i": "integers", "f": "floats", "U": "text", "S"
 def element_type(dtype: np.dtype[Any]) -> _core.base.ElementType:
     """Return how the core reads elements of a dtype; it copies the unknown ones as they are."""
     return _ELEMENT_TYPES.get(dtype.name, _core.base.ElementType.opaque)
+
+
+def as_dtype(wanted: object) -> np.dtype[Any]:
+    """Return the element type that a user names: NumPy's, or the one torch calls the same.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it is none, or one of text, which is delivered as it is.
+
+    Examples
+    --------
+    >>> as_dtype("uint16"), as_dtype(float)
+    (dtype('uint16'), dtype('float64'))
+    """
+    name: Any = str(wanted).removeprefix("torch.") if _is_torch(wanted) else wanted
+    name = getattr(name, "as_numpy_dtype", name)  # TensorFlow's
+    if name == "bfloat16":
+        import ml_dtypes  # NumPy has no bfloat16 of its own
+
+        name = ml_dtypes.bfloat16
+    try:
+        found: np.dtype[Any] = np.dtype(name)
+    except (TypeError, ValueError):
+        raise ArgumentTypeError(
+            f"dtype must be a type of numbers such as 'float32' or 'int64', got {wanted!r:.60}"
+        ) from None
+    if found.itemsize == 0:
+        raise ArgumentTypeError(
+            f"dtype={wanted!r:.60}: text is delivered as bytes; leave dtype out"
+        )
+    return found
 
 
 def as_array(what: str, data: object) -> NDArray[Any]:

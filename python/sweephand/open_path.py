@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from sweephand.corpus.streams import StreamDefs
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers import FORMATS as FILE_FORMATS
+from sweephand.deserializers import megatron
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.foreign import advice_for_file, is_document
 from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.given import advice_for
+from sweephand.files.find import find_files, list_paths
 from sweephand.files.index_file import Keep
-from sweephand.files.paths import AnyPath, as_path, files_at
-from sweephand.files.source_file import PathLike
+from sweephand.files.local import not_found
+from sweephand.files.paths import AnyPath, as_path, files_at, folders_at, is_glob
+from sweephand.files.source_file import Files, PathLike
 from sweephand.tfds.builder import FORMAT as TFDS
+
+_MOST_NAMES = 6  # in a message
 
 
 def open(
-    place: PathLike,
-    streams: StreamDefs | None = None,
+    place: Files,
+    streams: StreamsLike | None = None,
     *,
     size_stream: str | None = None,
     chunk_size: int | None = None,
@@ -26,11 +38,13 @@ def open(
 
     Parameters
     ----------
-    place : path or URL
-        A file of any format that is read here, a folder of such files, or a TFDS or Hugging
-        Face folder. Of ``.npy`` files in a folder each is a stream, and ``NAME_offsets`` says
-        where the sequences of ``NAME`` begin.
-    streams : StreamDefs, optional
+    place : path or URL, or sequence of them
+        A file of any format that is read here, a pattern such as ``"*.parquet"``, a folder of
+        such files or of folders ``key=value`` of them, the prefix of Megatron's pairs, or a
+        TFDS or Hugging Face folder; of a TFDS data set without a version the newest. Several
+        are one corpus. Each ``.npy`` file is a stream, and ``NAME_offsets`` says where the
+        sequences of ``NAME`` begin.
+    streams : StreamDefs, dict of StreamDef or list of str, optional
         The streams that are wanted; by default all that the first file tells.
     size_stream : str, optional
         The stream whose samples are a sequence's size; by default the longest.
@@ -44,9 +58,11 @@ def open(
     Raises
     ------
     FileNotFoundError
-        If nothing is there.
+        If nothing is there, naming what is called similarly.
+    TypeError
+        If it is no path, or the streams are no streams, saying what to write.
     ValueError
-        If it is of no known format, or its streams do not fit each other.
+        If it is of no known format or of several, or its streams do not fit each other.
     DataError
         If its bytes are wrong.
 
@@ -59,47 +75,141 @@ def open(
     array([0, 1])
     """
     wanted = Wanted(streams, size_stream, chunk_size, dtype, sequence_length, index)
-    return format_of(place).open(as_path(place), wanted)
+    found = look_at(place)
+    return found.format.open(found.paths, wanted)
 
 
-def format_of(place: PathLike) -> Format:
-    """Return the format of what lies at a path or URL.
+@dataclass(frozen=True)
+class Found:
+    """What lies at a path or several: files of one format, or folders that are a corpus."""
+
+    format: Format
+    paths: Sequence[AnyPath]
+
+
+def look_at(place: Files) -> Found:
+    """Return what lies at a path or URL, or at several, told by names and first bytes.
 
     Raises
     ------
     FileNotFoundError
         If nothing is there.
+    TypeError
+        If it is no path.
     ValueError
-        If it is of no format that is known here.
+        If it is of no format that is known here, or of several.
     """
-    path = as_path(place)
+    try:
+        given = list_paths(place)
+    except TypeError as error:
+        raise TypeError(f"sh.open takes paths: {advice_for(place)}") from error
+    paths = [path for one in given for path in _expand(one)]
+    return _one_format([_look_at_path(path) for path in paths], paths)
+
+
+def _expand(place: PathLike) -> list[AnyPath]:
+    """Return the path, or what a pattern stands for."""
+    if not is_glob(place):
+        return [as_path(place)]
+    return [as_path(file.spec) for file in find_files(place).files]
+
+
+def _look_at_path(path: AnyPath) -> Found:
     if not path.exists():
-        raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
+        if megatron.FORMAT.is_at(path):
+            return Found(megatron.FORMAT, [path])
+        if isinstance(path, Path):
+            raise not_found(path)
+        raise FileNotFoundError(f"there is no object or folder {str(path)!r}")
     for known in FORMATS:
         if known.is_at(path):
-            return known
+            return Found(known, [path])
+    if path.is_dir():
+        return _look_into(path)
+    if advice := advice_for_file(path):
+        raise ValueError(f"{str(path)!r} holds {advice}")
     names = ", ".join(known.name for known in FORMATS)
     raise ValueError(f"{str(path)!r} is of no format that is known here: {names}")
 
 
-def _format_in(path: AnyPath) -> Format | None:
-    """Return the format of the files in a folder, told by the first."""
-    first = files_at(path)[:1] if path.is_dir() else []
-    return next(
-        (
-            known
-            for known in FILE_FORMATS
-            if known.in_folders and any(known.is_at(file) for file in first)
-        ),
-        None,
+def _look_into(folder: AnyPath) -> Found:
+    """Return the files of a folder, which are of one format: that of the first of each kind."""
+    files = files_at(folder)
+    if not files:
+        return _look_into_folders(folder)
+    found = []
+    unknown = []
+    for kind in _by_kind(files):
+        known = next((one for one in FILE_FORMATS if one.is_at(kind[0])), None)
+        if known is not None:
+            found.append(Found(known, kind))
+        elif not is_document(kind[0]):
+            unknown += kind
+    if found and not unknown:
+        return _one_format(found, [folder])
+    first = (unknown or files)[0]
+    advice = advice_for_file(first) or "data of no format that is known here"
+    if not found:
+        raise ValueError(f"{str(folder)!r} holds {_count(files)} with {advice}")
+    raise ValueError(
+        f"{str(folder)!r} holds {_told(found)} and {_count(unknown)} with {advice}; "
+        f"{_by_pattern(found)}"
     )
 
 
-def _open_folder(path: AnyPath, wanted: Wanted) -> Deserializer:
-    found = _format_in(path)
-    if found is None:
-        raise ValueError(f"the files in {str(path)!r} are of no format that is known here")
-    return found.open(path, wanted)
+def _look_into_folders(folder: AnyPath) -> Found:
+    """Return the files below folders ``key=value``; of others one is to be opened."""
+    inner = folders_at(folder)
+    if not inner:
+        raise ValueError(f"the folder {str(folder)!r} is empty")
+    if all("=" in one.name for one in inner):
+        return _one_format([_look_into(one) for one in inner], [folder])
+    pictures = [file for one in inner[:_MOST_NAMES] for file in files_at(one)[:1]]
+    advice = next((told for file in pictures if (told := advice_for_file(file))), None)
+    names = ", ".join(one.name for one in inner[:_MOST_NAMES])
+    more = ", ..." if len(inner) > _MOST_NAMES else ""
+    told = f"{str(folder)!r} holds no file but the folders {names}{more}"
+    if advice and pictures:
+        raise ValueError(f"{told}, with {advice}")
+    raise ValueError(f"{told}: open one of them, such as {str(inner[0])!r}")
+
+
+def _one_format(found: Sequence[Found], places: Sequence[AnyPath]) -> Found:
+    formats = dict.fromkeys(one.format for one in found)
+    if len(formats) > 1:
+        where = ", ".join(repr(str(place)) for place in places[:2])
+        more = ", ..." if len(places) > 2 else ""
+        raise ValueError(
+            f"{where}{more} hold several formats, {_told(found)}; {_by_pattern(found)}"
+        )
+    return Found(next(iter(formats)), [path for one in found for path in one.paths])
+
+
+def _by_kind(files: Sequence[AnyPath]) -> list[list[AnyPath]]:
+    """Return files by what their names end with, the numbers of shards aside."""
+    kinds: dict[str, list[AnyPath]] = {}
+    for file in files:
+        kinds.setdefault(re.sub(r"\d+", "0", file.suffix), []).append(file)
+    return list(kinds.values())
+
+
+def _told(found: Sequence[Found]) -> str:
+    """Return how many files there are of which format."""
+    counts: dict[str, list[AnyPath]] = {}
+    for one in found:
+        counts.setdefault(one.format.name, []).extend(one.paths)
+    return ", ".join(f"{_count(paths)} of {name}" for name, paths in counts.items())
+
+
+def _count(files: Sequence[AnyPath]) -> str:
+    if len(files) == 1:
+        return f"1 file ({files[0].name})"
+    return f"{len(files)} files ({files[0].name}, ...)"
+
+
+def _by_pattern(found: Sequence[Found]) -> str:
+    suffix = next((path.suffix for one in found for path in one.paths if path.suffix), ".jsonl")
+    return f"open those of one by a pattern, such as '*{suffix}'"
 
 
 # The first that recognises a path: folders are looked at before the files in them.
@@ -107,5 +217,4 @@ FORMATS = (
     *(known for known in FILE_FORMATS if not known.in_folders),
     TFDS,
     *(known for known in FILE_FORMATS if known.in_folders),
-    Format("folder of files", lambda path: _format_in(path) is not None, _open_folder),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def npy(folder: Path) -> list[object]:
 
 
 WRITERS = {
-    "folder of .npy": npy,
+    ".npy": npy,
     "CNTK text": ctf,
     "TFDS folder": tfds,
     "bare numbers": raw,
@@ -60,7 +61,7 @@ WRITERS = {
     "Arrow": from_corpus(format_corpora.arrow_files),
     "Hugging Face folder": from_corpus(format_corpora.saved_dataset, "saved"),
 }
-NEED_NO_INDEX = ("folder of .npy", "bare numbers", "Megatron")
+NEED_NO_INDEX = (".npy", "bare numbers", "Megatron")
 LOCAL_ONLY = ("Hugging Face folder",)
 
 
@@ -77,15 +78,28 @@ def corpus(kind: str, tmp_path: Path) -> list[object]:
 
 def test_every_format_is_told_by_its_bytes(kind: str, corpus: list[object], call: Call) -> None:
     facts = call("info", *corpus, "--json").facts
-    is_folder = Path(str(corpus[0])).is_dir() and kind not in (
-        "folder of .npy",
-        "TFDS folder",
-        "Hugging Face folder",
-    )
-    assert facts["format"] == ("folder of files" if is_folder else kind)
+    assert facts["format"] == kind.partition(" in ")[0]
     assert facts["num_sequences"] in (40, 20)
     names = [stream["name"] for stream in facts["streams"]]
     assert names[0] in ("tokens", "words", "x", "label")
+
+
+def test_info_prints_the_streams_to_paste(corpus: list[object], call: Call) -> None:
+    code = call("info", *corpus, "--json").facts["stream_defs"]
+    definitions = eval(code, {"sh": sh})  # as a user's program does
+    words = [str(word).removeprefix("--").replace("-", "_") for word in corpus[1:]]
+    options: dict[str, Any] = dict(zip(words[::2], words[1::2], strict=True))
+    if "sequence_length" in options:
+        options["sequence_length"] = int(options["sequence_length"])
+    told, declared = (
+        sh.MinibatchSource(sh.open(Path(str(corpus[0])), streams, **options), randomize=False)
+        for streams in (None, definitions)
+    )
+    assert declared.streams == told.streams
+    first, second = (source.next_minibatch(30) for source in (told, declared))
+    assert first.ids == second.ids
+    for name in definitions:
+        assert str(first[name].as_sequences()) == str(second[name].as_sequences())
 
 
 def test_an_index_is_built_before_it_is_needed(

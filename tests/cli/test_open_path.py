@@ -63,10 +63,10 @@ def test_chunks_can_be_made_smaller(tokens: Path, rows: Path) -> None:
 def test_what_is_no_data_is_refused(tmp_path: Path, call: Call) -> None:
     (tmp_path / "text.npy").write_text("not an array")
     (tmp_path / "empty").mkdir()
-    for name in ("text.npy", "empty"):
+    for name, told in (("text.npy", "of no format that is known"), ("empty", "is empty")):
         answer = call("info", tmp_path / name)
         assert answer.code == 1
-        assert "is of no format that is known here: .npy, .npz, folder of .npy" in answer.err
+        assert told in answer.err
 
 
 def test_pickled_objects_are_never_loaded(tmp_path: Path, call: Call) -> None:

@@ -187,12 +187,49 @@ def test_ids_join_files(tmp_path: Path) -> None:
     assert (np.array(first) * 10 == minibatch["x"].values).all()
 
 
-def test_a_stream_without_field_or_shape_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "train.ctf", 2)
-    with pytest.raises(ValueError, match="needs its field"):
-        sh.CTFDeserializer(path, sh.StreamDefs(a=sh.StreamDef(shape=2)))
-    with pytest.raises(ValueError, match="needs its shape"):
-        sh.CTFDeserializer(path, sh.StreamDefs(a=sh.StreamDef(field="L")))
+def test_what_a_stream_does_not_say_is_told_by_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "train.ctf"
+    path.write_text("0 |A 1 2 |S 3:1\n0 |S 9:1 5:1\n1 |A 3 4 |S 2:1\n")
+    streams = sh.StreamDefs(
+        A=sh.StreamDef(dtype="float64"),
+        s=sh.StreamDef(field="S", is_sparse=True, defines_mb_size=True),
+    )
+    source = sh.MinibatchSource(sh.CTFDeserializer(path, streams), randomize=False)
+    assert (source.streams.A.shape, source.streams.A.dtype) == ((2,), np.float64)
+    assert source.streams.s.shape == (10,)
+    assert source.next_minibatch(2)["s"].as_sequences()[0].toarray()[1, [5, 9]].tolist() == [
+        1,
+        1,
+    ]
+    assert list(sh.MinibatchSource(sh.CTFDeserializer(path, ["S"])).streams) == ["S"]
+    with pytest.raises(sh.DataError, match="no field 'a', there are: A, S"):
+        sh.CTFDeserializer(path, sh.StreamDefs(a=sh.StreamDef()))
+    with pytest.raises(sh.DataError, match="have no field 'a', there are: A, S"):
+        sh.MinibatchSource(sh.CTFDeserializer(path, sh.StreamDefs(a=sh.StreamDef(shape=2))))
+
+
+def test_the_largest_index_of_all_files_is_the_dimension(tmp_path: Path) -> None:
+    for number, index in enumerate((7, 40, 3)):
+        (tmp_path / f"{number}.ctf").write_text(f"0 |S 1:1 |E\n1 |S {index}:1 0:1 |E\n")
+    streams = {name: sh.StreamDef(is_sparse=True) for name in "SE"}
+    for _ in range(2):  # without an index, and with one
+        source = sh.MinibatchSource(sh.CTFDeserializer(tmp_path / "*.ctf", streams))
+        assert source.streams.S.shape == (41,)
+        assert source.streams.E.shape == (1,)
+    declared = sh.StreamDefs(S=sh.StreamDef(shape=2**31 - 1, is_sparse=True))
+    source = sh.MinibatchSource(sh.CTFDeserializer(tmp_path / "0.ctf", declared))
+    assert source.streams.S.shape == (2**31 - 1,)
+
+
+def test_a_large_file_is_told_in_parts_as_in_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.ctf"
+    path.write_text("".join(f"{n} |S {n * 7 % 1013}:1\n" for n in range(3000)))
+    monkeypatch.setattr("sweephand.deserializers.ctf_index._PART_BYTES", 1000)
+    monkeypatch.setattr("os.cpu_count", lambda: 7)
+    source = sh.MinibatchSource(sh.CTFDeserializer(path))
+    assert source.streams.S.shape == (1013,)
 
 
 def test_absent_and_empty_files_are_told(tmp_path: Path) -> None:

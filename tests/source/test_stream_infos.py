@@ -181,7 +181,7 @@ def test_a_user_deserializer_may_list_its_streams() -> None:
 @pytest.mark.parametrize(
     ("infos", "kind", "message"),
     [
-        ([sh.StreamDef()], TypeError, "holds StreamInfo, got StreamDef"),
+        ([sh.StreamDef()], TypeError, "or StreamInfo, got StreamDef"),
         ([sh.StreamInfo("x", int, ())] * 2, ValueError, "'x' is listed twice"),
         ([], ValueError, "names no stream"),
     ],

@@ -10,7 +10,7 @@ import argparse
 
 from sweephand.cli.options import add_corpus, open_corpus
 from sweephand.corpus.ledger import Ledger
-from sweephand.open_path import format_of
+from sweephand.open_path import look_at
 from sweephand.terminal.screen import Screen
 
 _MOST_ERRORS = 10_000
@@ -23,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
-    name = format_of(arguments.path).name
+    name = look_at(arguments.paths).format.name
     ledger = Ledger(_MOST_ERRORS)
     corpus = open_corpus(arguments).open(ledger)
     if corpus.index is None:

@@ -8,6 +8,7 @@ for example:
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.cli.options import add_corpus, open_corpus
+from sweephand.corpus.streams import definitions_of
+from sweephand.corpus.wanted_streams import as_code
 from sweephand.files.paths import as_path, bytes_at
-from sweephand.open_path import format_of
+from sweephand.open_path import look_at
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal import pictures
 from sweephand.terminal.charts import bars, by_powers_of_two
@@ -41,9 +44,9 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         lengths = _lengths_of(source, screen)
         facts: dict[str, Any] = {
             "ok": True,
-            "path": str(as_path(arguments.path)),
-            "format": format_of(arguments.path).name,
-            "bytes": bytes_at(as_path(arguments.path)),
+            "path": " ".join(str(as_path(path)) for path in arguments.paths),
+            "format": look_at(arguments.paths).format.name,
+            "bytes": _bytes_at(arguments.paths),
             "num_sequences": source.num_sequences_per_sweep,
             "num_samples": source.num_samples_per_sweep,
             "num_chunks": len(source.chunk_sequences),
@@ -60,6 +63,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
                 }
                 for info in source.streams.values()
             ],
+            "stream_defs": as_code(definitions_of(source.streams.values())),
         }
     _show(facts, lengths, screen)
     if arguments.png:
@@ -67,6 +71,11 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         screen.text(f"\nfigure: {arguments.png}")
         facts["png"] = str(arguments.png)
     return facts
+
+
+def _bytes_at(paths: Sequence[str]) -> int | None:
+    sizes = [bytes_at(path) for path in look_at(paths).paths]
+    return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
 def _lengths_of(source: MinibatchSource, screen: Screen) -> NDArray[np.uint32]:
@@ -112,6 +121,8 @@ def _show(facts: dict[str, Any], lengths: NDArray[np.uint32], screen: Screen) ->
             for stream in facts["streams"]
         ],
     )
+    screen.text()
+    screen.lines(facts["stream_defs"].split("\n"))  # as they are, to be pasted
     screen.heading("How long sequences are, and how large chunks")
     screen.table(
         ["", "min", "median", "mean", "95 %", "max"],

@@ -52,11 +52,13 @@ def seconds(text: str) -> float:
 def add_corpus(parser: argparse.ArgumentParser) -> None:
     """Add PATH and what its files do not say."""
     parser.add_argument(
-        "path",
+        "paths",
         metavar="PATH",
-        help="a file of any format that is read here, a folder of such files, or a TFDS or "
-        "Hugging Face folder, or the URL of one; of .npy files in a folder each is a stream, "
-        "and NAME_offsets says where the sequences of NAME begin",
+        nargs="+",
+        help="a file of any format that is read here, a folder of such files, the prefix of "
+        "Megatron's pairs, or a TFDS or Hugging Face folder, or the URL of one; several are "
+        "one corpus; each .npy file is a stream, and NAME_offsets says where the sequences of "
+        "NAME begin",
     )
     parser.add_argument(
         "--size-stream",
@@ -119,7 +121,7 @@ def add_size(
 def open_corpus(arguments: argparse.Namespace) -> Deserializer:
     """Return the corpus that a command line describes."""
     return open_path.open(
-        arguments.path,
+        arguments.paths,
         size_stream=arguments.size_stream,
         chunk_size=arguments.chunk_size,
         dtype=arguments.dtype,

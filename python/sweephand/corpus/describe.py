@@ -22,7 +22,10 @@ def describe_stream(name: str, column: ColumnData, definition: StreamDef) -> Str
     """
     wanted = definition.sample_shape
     if wanted is not None and wanted != column.shape:
-        raise ValueError(f"stream {name!r} has samples of shape {column.shape}, not {wanted}")
+        raise ValueError(
+            f"stream {name!r} has samples of shape {column.shape}, not {wanted}: declare that, "
+            "or leave the shape out"
+        )
     if column.num_samples > _MOST_EMPTY and not column.is_bytes and column.sample_bytes == 0:
         raise ValueError(
             f"stream {name!r} has {column.num_samples} samples of shape {column.shape}: "

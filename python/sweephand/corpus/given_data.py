@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,10 +34,14 @@ def make_column(name: str, data: object) -> ColumnData:
     ValueError
         If sample shapes differ, or offsets do not fit the values.
     """
+    nulls: Any = getattr(data, "null_count", 0)  # of a column of Arrow or polars
+    if nulls() if callable(nulls) else nulls:
+        raise ValueError(f"stream {name!r} has nulls, which are no numbers: fill or drop them")
     if isinstance(data, tuple):
         if len(data) != 2:
             raise TypeError(
-                f"stream {name!r}: a tuple is (values, offsets), got {len(data)} items"
+                f"stream {name!r}: a tuple is (values, offsets), got {len(data)} items; give "
+                "a list"
             )
         return _from_offsets(name, data[0], data[1])
     if _is_csr(data):
@@ -81,6 +85,7 @@ def _from_offsets(name: str, data: object, offsets: object) -> ColumnData:
 
 
 def _from_list(name: str, data: list[object]) -> ColumnData:
+    _refuse_objects(name, data)
     if data and all(_is_csr(item) for item in data):
         return _from_csr_list(name, data)
     if data and isinstance(data[0], bytes | str):
@@ -115,6 +120,16 @@ def _from_list(name: str, data: list[object]) -> ColumnData:
     return ColumnData(
         values, values.dtype, values.shape[1:], len(values), _offsets_of(sequences)
     )
+
+
+def _refuse_objects(name: str, data: list[object]) -> None:
+    """Refuse, by name, what newcomers have in lists beside numbers."""
+    told = f"stream {name!r} holds Python objects (dtype object)"
+    if data and isinstance(data[0], Mapping):
+        raise TypeError(f"{told}: a list of dicts is for MapDeserializer(rows)")
+    absent = next((number for number, item in enumerate(data) if item is None), None)
+    if absent is not None:
+        raise TypeError(f"{told}: item {absent} is None; fill it, or leave its sequence out")
 
 
 def _offsets_of(sequences: Sequence[Any]) -> NDArray[np.int64]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from numbers import Integral
+from typing import Any, Never
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from sweephand.checks import check_int
+from sweephand.casts import as_dtype
+from sweephand.checks import check_flag, check_function, check_int
+from sweephand.corpus.stream_slips import instead_of_definition, unknown_argument
+from sweephand.errors import ArgumentTypeError
 
 Transform = Callable[[NDArray[Any]], NDArray[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class StreamDef:
     """What is wanted of one stream.
 
@@ -29,7 +33,7 @@ class StreamDef:
         Samples are given by the indices of their non-zero elements.
     dtype : dtype-like, optional
         Element type to deliver, in native byte order, by a cast that is exact or an error;
-        ``None`` keeps the stored one.
+        ``None`` keeps the stored one. ``torch.int64`` is ``"int64"``.
     defines_mb_size : bool
         The size of a sequence is its number of samples in this stream. At most one stream of a
         source says so; without one it is the longest stream's.
@@ -38,6 +42,11 @@ class StreamDef:
         shape); each returns an array with as many samples.
     broadcast : bool
         The stream's one sample per sequence is repeated for every sample of the sequence.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of a wrong type, or has another name, saying which one is meant.
     """
 
     field: str | None = None
@@ -48,16 +57,34 @@ class StreamDef:
     transforms: tuple[Transform, ...] = ()
     broadcast: bool = False
 
-    def __post_init__(self) -> None:
-        if self.dtype is not None:
-            # What is delivered lies as this machine has it.
-            object.__setattr__(self, "dtype", np.dtype(self.dtype).newbyteorder("="))
-        object.__setattr__(self, "transforms", tuple(self.transforms))
-        if self.shape is not None:
-            shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
-            for extent in shape:
-                check_int("every extent of shape", extent, 0, 2**63)
-            object.__setattr__(self, "shape", shape)
+    def __init__(
+        self,
+        field: str | None = None,
+        shape: int | Sequence[int] | None = None,
+        is_sparse: bool = False,
+        dtype: object = None,
+        defines_mb_size: bool = False,
+        transforms: Sequence[Transform] | None = (),
+        broadcast: bool = False,
+        **unknown: Never,
+    ) -> None:
+        if unknown:
+            raise unknown_argument(next(iter(unknown)))
+        if field is not None and not isinstance(field, str):
+            raise TypeError(f"field must be the stream's name in the data, got {field!r:.60}")
+        # What is delivered lies as this machine has it.
+        stored = None if dtype is None else as_dtype(dtype).newbyteorder("=")
+        values = {
+            "field": field,
+            "shape": None if shape is None else _shape_of(shape),
+            "is_sparse": check_flag("is_sparse", is_sparse),
+            "dtype": stored,
+            "defines_mb_size": check_flag("defines_mb_size", defines_mb_size),
+            "transforms": _transforms_of(transforms),
+            "broadcast": check_flag("broadcast", broadcast),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @property
     def sample_shape(self) -> tuple[int, ...] | None:
@@ -65,8 +92,37 @@ class StreamDef:
         return self.shape if isinstance(self.shape, tuple) else None
 
 
+def _shape_of(shape: int | Sequence[int]) -> tuple[int, ...]:
+    if isinstance(shape, Integral):
+        shape = (int(shape),)
+    if not isinstance(shape, Iterable) or isinstance(shape, str):
+        raise ArgumentTypeError(
+            f"every extent of shape must be an int, such as 784 or (28, 28), got {shape!r:.40}"
+        )
+    return tuple(check_int("every extent of shape", extent, 0) for extent in shape)
+
+
+def _transforms_of(transforms: object) -> tuple[Transform, ...]:
+    if callable(transforms) or not (transforms is None or isinstance(transforms, Iterable)):
+        raise TypeError("transforms must be a list of functions: write transforms=[function]")
+    found = tuple(transforms or ())
+    for one in found:
+        check_function("every one of transforms", one)
+    return found
+
+
 class StreamDefs(Mapping[str, StreamDef]):
     """The streams that are wanted, by the name that they get.
+
+    Parameters
+    ----------
+    streams : dict of StreamDef, optional
+        For names that are no words of Python; all others are keywords.
+
+    Raises
+    ------
+    TypeError
+        If one is no `StreamDef`, saying what to write.
 
     Examples
     --------
@@ -75,11 +131,24 @@ class StreamDefs(Mapping[str, StreamDef]):
     'L'
     """
 
-    def __init__(self, /, **streams: StreamDef) -> None:
-        for name, definition in streams.items():
+    def __init__(
+        self, streams: Mapping[str, StreamDef] | None = None, /, **more: StreamDef
+    ) -> None:
+        if not (streams is None or isinstance(streams, Mapping)):
+            raise TypeError(
+                "give the streams by name: StreamDefs(x=StreamDef()), or a dict of StreamDef; "
+                f"got {type(streams).__name__}"
+            )
+        given = {**(streams or {}), **more}
+        for name, definition in given.items():
+            if not isinstance(name, str):
+                raise TypeError(f"the name of a stream is text, got {name!r:.60}")
             if not isinstance(definition, StreamDef):
-                raise TypeError(f"stream {name!r} must be a StreamDef, got {definition!r}")
-        self._streams = streams
+                raise TypeError(
+                    f"stream {name!r} must be a StreamDef: write "
+                    f"{instead_of_definition(name, definition)}"
+                )
+        self._streams = given
 
     def __getitem__(self, name: str) -> StreamDef:
         return self._streams[name]
@@ -179,7 +248,7 @@ def definitions_of(infos: Iterable[object]) -> StreamDefs:
     definitions: dict[str, StreamDef] = {}
     for info in infos:
         if not isinstance(info, StreamInfo):
-            raise TypeError(f"a list of streams holds StreamInfo, got {info!r}")
+            raise TypeError(f"a list of streams holds StreamInfo, got {info!r:.80}")
         if info.name in definitions:
             raise ValueError(f"stream {info.name!r} is listed twice")
         definitions[info.name] = StreamDef(
@@ -190,7 +259,7 @@ def definitions_of(infos: Iterable[object]) -> StreamDefs:
             transforms=info.transforms,
             broadcast=info.broadcast,
         )
-    return StreamDefs(**definitions)
+    return StreamDefs(definitions)
 
 
 def name_of(key: Any) -> Any:

@@ -43,7 +43,6 @@ __all__ = [
 FORMATS = (
     npy.FORMAT,
     npz.FORMAT,
-    npy.FOLDER,
     arrow.SAVED_DATASET,
     parquet.FORMAT,
     arrow.FORMAT,

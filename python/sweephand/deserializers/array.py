@@ -20,8 +20,11 @@ from sweephand.corpus.ids import GivenIds, SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import chunk_starts, size_columns
-from sweephand.corpus.streams import StreamDef, StreamDefs, size_stream
+from sweephand.corpus.streams import size_stream
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.formats import stream_per_name
+from sweephand.deserializers.given import check_dict
 
 
 class ArrayDeserializer(Deserializer):
@@ -36,7 +39,7 @@ class ArrayDeserializer(Deserializer):
         matrix, one sparse sample per row; a list of CSR matrices; a torch tensor. Contiguous
         arrays of native byte order are not copied, so do not write to them while they are
         served.
-    definitions : StreamDefs, optional
+    definitions : StreamDefs, dict of StreamDef or list of str, optional
         What arrays cannot say: ``defines_mb_size``, ``dtype``, ``transforms``, ``broadcast``. A
         stream without one is taken as it is; with definitions only those streams are served,
         each from its ``field``.
@@ -70,14 +73,13 @@ class ArrayDeserializer(Deserializer):
     def __init__(
         self,
         streams: Mapping[str, object],
-        definitions: StreamDefs | None = None,
+        definitions: StreamsLike | None = None,
         ids: Sequence[str] | NDArray[np.generic] | None = None,
         chunk_size: int | None = None,
         name: str = "array",
     ) -> None:
-        if not streams:
-            raise ValueError("give at least one stream")
-        defined = definitions or StreamDefs(**{stream: StreamDef() for stream in streams})
+        check_dict("ArrayDeserializer takes a dict from stream name to array", streams)
+        defined = choose_streams(definitions, partial(stream_per_name, streams))
         self._columns: dict[str, ColumnData] = {}
         for stream, definition in defined.items():
             field = definition.field or stream

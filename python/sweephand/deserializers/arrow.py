@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,27 +14,27 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.arrow_files import ArrowFiles
 from sweephand.deserializers.arrow_table import ArrowTable
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
-from sweephand.deserializers.units.arrow_units import guess_streams
+from sweephand.deserializers.formats import Format, SelfDescribed, Wanted, the_only
+from sweephand.deserializers.given import is_table, wrong_data
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
 from sweephand.files.index_file import Keep, check_keep
 from sweephand.files.local import open_regular
-from sweephand.files.paths import AnyPath, begins_with, files_at
+from sweephand.files.paths import AnyPath, begins_with
+from sweephand.files.source_file import spec_of
 from sweephand.files.urls import is_url
 from sweephand.optional import OptionalModule
 
 pa = OptionalModule("pyarrow", extra="parquet")
-ipc = OptionalModule("pyarrow.ipc", extra="parquet")
 
 _ARROW = b"ARROW1\0\0"
 
 
-class ArrowDeserializer(Deserializer):
+class ArrowDeserializer(SelfDescribed):
     """Serve rows of Arrow data, each a sequence.
 
     Columns become streams as in `ParquetDeserializer`. Tables and datasets in memory are served
@@ -46,9 +46,10 @@ class ArrowDeserializer(Deserializer):
     source : table, Hugging Face dataset, stream, path, or sequence of paths
         A ``pyarrow.Table``; a ``datasets.Dataset``, with what select, shuffle and filter made
         of it, its columns as they are stored; anything else with ``__arrow_c_stream__``, such
-        as a record batch reader, which is read into memory at once; IPC files, of the stream or
-        the file format, as paths, globs or URLs; a folder that ``Dataset.save_to_disk`` wrote.
-    streams : StreamDefs
+        as a DataFrame of pandas or polars or a record batch reader, which is read into memory
+        at once; IPC files, of the stream or the file format, as paths, globs or URLs; a folder
+        that ``Dataset.save_to_disk`` wrote.
+    streams : StreamDefs, dict of StreamDef or list of str, optional
         As in `ParquetDeserializer`.
     index : {"auto", "cache", None}
         Where the index of files is kept; as in `ParquetDeserializer`.
@@ -72,8 +73,7 @@ class ArrowDeserializer(Deserializer):
     --------
     >>> import pyarrow as pa, sweephand as sh
     >>> table = pa.table({"tokens": [[1, 2, 3], [4, 5]], "text": ["a", "b"]})
-    >>> corpus = sh.ArrowDeserializer(table, sh.StreamDefs(
-    ...     tokens=sh.StreamDef(), text=sh.StreamDef()))
+    >>> corpus = sh.ArrowDeserializer(table)
     >>> source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
     >>> source.next_minibatch(3)["text"].values
     array([b'a'], dtype=object)
@@ -82,31 +82,30 @@ class ArrowDeserializer(Deserializer):
     def __init__(
         self,
         source: Any,
-        streams: StreamDefs,
+        streams: StreamsLike | None = None,
         *,
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
         pa()  # says what to install
         options: dict[str, Any] = {"index": check_keep(index), "ids": ids}
-        self._made_of = source, streams, options
-        self._inner: Deserializer
+        self._made_of = source, options
+        self._inner: ArrowFiles | ArrowTable
         if isinstance(source, str | os.PathLike):
-            self._inner = ArrowFiles(
-                _files_of(os.fspath(source)), streams, index=index, ids=ids
-            )
-        elif isinstance(source, Sequence):
+            self._inner = ArrowFiles(_files_of(spec_of(source)), streams, index=index, ids=ids)
+        elif isinstance(source, Sequence) and source and not isinstance(source[0], Mapping):
             self._inner = ArrowFiles(source, streams, index=index, ids=ids)
         else:
             if not isinstance(source, pa.Table) and not _is_dataset(source):
                 source = _read_stream(source)
-                self._made_of = source, streams, options  # a stream is read only once
+                self._made_of = source, options  # a stream is read only once
             self._inner = ArrowTable(_table_of(source), streams, _order_of(source), ids)
+        self.definitions = self._inner.definitions
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as what it was made of: a dataset knows its files."""
-        source, streams, options = self._made_of
-        return partial(type(self), **options), (source, streams)
+        source, options = self._made_of
+        return partial(type(self), **options), (source, self.definitions)
 
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
@@ -147,12 +146,16 @@ def _order_of(source: Any) -> NDArray[np.int64] | None:
 
 
 def _read_stream(source: Any) -> Any:
-    if not hasattr(source, "__arrow_c_stream__"):
-        raise TypeError(
-            "give a table, a Hugging Face Dataset, an Arrow stream or paths of IPC files, got "
-            f"{type(source).__name__}"
+    if not is_table(source):
+        raise wrong_data(
+            "give a table, a Hugging Face Dataset, an Arrow stream or paths of IPC files",
+            source,
         )
-    return pa.RecordBatchReader.from_stream(source).read_all()
+    try:
+        return pa.RecordBatchReader.from_stream(source).read_all()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        told = "; ".join(map(str, error.args))
+        raise ValueError(f"the {type(source).__name__} is no table of Arrow: {told}") from error
 
 
 def _files_of(path: str) -> str | list[str]:
@@ -164,7 +167,8 @@ def _files_of(path: str) -> str | list[str]:
     if splits.exists():
         names = json.loads(_read(splits))["splits"]
         raise ValueError(
-            f"{path} holds the splits {', '.join(names)}; give the folder of one of them"
+            f"{path!r} holds the splits {', '.join(names)}: give the folder of one of them, "
+            f"such as {str(folder / names[0])!r}"
         )
     state = folder / "state.json"
     if not state.exists():
@@ -199,7 +203,8 @@ def _names_in(state: Path) -> list[str]:
 
 
 def _is_saved_dataset(path: AnyPath) -> bool:
-    return (path / "state.json").exists()
+    told = ("state.json", "dataset_dict.json")  # of one data set, and of its splits
+    return path.is_dir() and any((path / name).exists() for name in told)
 
 
 def _is_arrow(path: AnyPath) -> bool:
@@ -207,17 +212,15 @@ def _is_arrow(path: AnyPath) -> bool:
     return is_stream or begins_with(path, _ARROW)
 
 
-def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
-    is_saved = _is_saved_dataset(path)
-    files = files_at(path, "*.arrow" if is_saved else "*")
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    return wanted.open_files(ArrowDeserializer, files)
 
-    def read_schema(file: Any) -> Any:
-        read = ipc.open_file if begins_with(files[0], _ARROW) else ipc.open_stream
-        return read(file).schema
 
-    streams = wanted.choose(lambda: guess_streams(read_schema, files[0]))
-    return ArrowDeserializer(path if is_saved else files, streams, index=wanted.index)
+def _open_saved(folders: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    return wanted.open_files(
+        lambda one, *a, **b: ArrowDeserializer(the_only(one), *a, **b), folders
+    )
 
 
 FORMAT = Format("Arrow", _is_arrow, _open)
-SAVED_DATASET = Format("Hugging Face folder", _is_saved_dataset, _open, in_folders=False)
+SAVED_DATASET = Format("Hugging Face folder", _is_saved_dataset, _open_saved, in_folders=False)

@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData
-from sweephand.deserializers.units.arrow_units import MAX_UNIT_BYTES, ArrowUnits, data_errors
+from sweephand.corpus.streams import StreamDefs
+from sweephand.deserializers.units.arrow_units import (
+    MAX_UNIT_BYTES,
+    ArrowUnits,
+    data_errors,
+    read_schema,
+    streams_of,
+)
 from sweephand.deserializers.units.kept_scans import check_runs, require
 from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.errors import DataError
@@ -51,6 +58,14 @@ class ArrowFiles(ArrowUnits):
     """Serve the rows of IPC files; see `ArrowDeserializer`."""
 
     format = "arrow 1"
+
+    def guess_streams(self) -> StreamDefs:
+        """Return the columns of the first file's schema that can be served."""
+        file = self.first_file
+        read = ipc.open_file if _find_stream(file) else ipc.open_stream
+        schema = read_schema(lambda source: read(source).schema, file)
+        streams, self.left_out = streams_of(schema, file.path)
+        return streams
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Read every record batch once."""

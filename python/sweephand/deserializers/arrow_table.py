@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.streams import StreamDefs
-from sweephand.deserializers.units.arrow_units import ArrowUnits
+from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.deserializers.units.arrow_units import ArrowUnits, streams_of
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.errors import DataError
@@ -25,7 +26,7 @@ class ArrowTable(ArrowUnits):
     Parameters
     ----------
     table : pyarrow.Table
-    streams : StreamDefs
+    streams : StreamDefs, dict of StreamDef, list of str, or None
     order : ndarray of int64, optional
         The row that each sequence is; by default the rows one after the other.
     """
@@ -35,14 +36,14 @@ class ArrowTable(ArrowUnits):
     def __init__(
         self,
         table: Any,
-        streams: StreamDefs,
+        streams: StreamsLike | None,
         order: NDArray[np.int64] | None = None,
         ids: RowIds | None = None,
     ) -> None:
         memory = _Memory("table", "table", table.nbytes, "")
-        super().__init__(FileList([memory], []), streams, ids=ids)
         self._batches = table.to_batches()
         self._schema = table.schema
+        super().__init__(FileList([memory], []), streams, ids=ids)
         reach = np.zeros(1, np.int64) if order is None or not order.size else order
         if reach.min() < 0 or reach.max() >= max(1, table.num_rows):
             raise DataError(
@@ -50,6 +51,11 @@ class ArrowTable(ArrowUnits):
             )
         self.order = order
         self.is_resident = True
+
+    def guess_streams(self) -> StreamDefs:
+        """Return the columns that can be served."""
+        streams, self.left_out = streams_of(self._schema, self.files[0].path)
+        return streams
 
     def load_index(self) -> Index:
         """Learn what there is; nothing is read from a file."""

@@ -18,6 +18,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamDef, StreamDefs, StreamInfo
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.ctf_index import (
     IndexedFile,
     check_scan,
@@ -26,32 +27,35 @@ from sweephand.deserializers.ctf_index import (
     scan_file,
 )
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.formats import Format, SelfDescribed, Wanted
+from sweephand.deserializers.units.unit_scan import told_fields
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
 from sweephand.files.find import find_files
 from sweephand.files.index_file import Index, Keep, check_keep, load_index
 from sweephand.files.local import LocalFile, stat_file
-from sweephand.files.paths import AnyPath, files_at, head_of
+from sweephand.files.paths import AnyPath, as_path, head_of
 from sweephand.files.source_file import Files, SourceFile
 
 _CHUNK_BYTES = 32 << 20
 _MAX_LINE_BYTES = 256 << 20
 _HEAD_BYTES = 1 << 20
-_FREE_DIMENSION = 2**31 - 1  # of sparse streams, whose text does not tell it
+_FREE = (2**31 - 1,)  # the shape of a sparse stream until all its indices are known
 
 
-class CTFDeserializer(Deserializer):
-    """Read files in CNTK's text format.
+class CTFDeserializer(SelfDescribed):
+    r"""Read files in CNTK's text format.
 
     Parameters
     ----------
     filename : path, glob, URL, or a list of them
         Files of one corpus, read one after the other in the order of their names; a list keeps
         its order.
-    streams : StreamDefs
+    streams : StreamDefs, dict of StreamDef or list of str, optional
         Stream name to `StreamDef` with ``field``, the name in the file, and ``shape``, the
-        dimension. Values are float32 unless ``dtype`` says float64 or an integer type.
+        dimension. Values are float32 unless ``dtype`` says float64 or an integer type. What is
+        not said is told by the first lines; the dimension of a sparse stream by all of them, as
+        the largest index and one more, so declare it if other files are to have the same.
     skip_sequence_ids : bool
         Every line is a sequence of one sample, whatever id it has.
     chunk_size_in_bytes : int
@@ -69,15 +73,23 @@ class CTFDeserializer(Deserializer):
         If there is no such file.
     DataError
         If the text is wrong and ``max_errors`` of the source does not allow it, with file,
-        line, offset, stream and sequence.
-    ValueError
-        If a stream has no field or no shape.
+        line, offset, stream and sequence; if a stream has no shape and the first lines do not
+        tell it.
+
+    Examples
+    --------
+    >>> import sweephand as sh, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.ctf"
+    >>> _ = path.write_text("0 |words 3:1 |label 0 1\n0 |words 9:1\n1 |words 4:1 |label 1 0")
+    >>> source = sh.MinibatchSource(sh.CTFDeserializer(path), randomize=False, max_sweeps=1)
+    >>> source.streams.words.shape, source.streams.label.shape
+    ((10,), (2,))
     """
 
     def __init__(
         self,
         filename: Files,
-        streams: StreamDefs,
+        streams: StreamsLike | None = None,
         skip_sequence_ids: bool = False,
         chunk_size_in_bytes: int = _CHUNK_BYTES,
         index: Keep = "auto",
@@ -89,33 +101,71 @@ class CTFDeserializer(Deserializer):
         self._keep = check_keep(index)
         self._files = find_files(filename, as_given=True).files
         self._chunk_bytes = chunk_size_in_bytes
-        self._infos = [_describe(name, streams) for name in streams]
-        self._streams = streams
+        self.definitions = self._complete(choose_streams(streams, self._guess))
+        self._infos = [_describe(name, one) for name, one in self.definitions.items()]
         self._flags = [skip_sequence_ids, allow_blank_lines, allow_nonfinite]
-        self._make_format()  # refuses what cannot be
+        self._make_format(self._infos)  # refuses what cannot be
         described = [
-            [streams[info.name].field, info.shape, info.is_sparse, info.dtype.name]
+            [self._field(info), info.shape, info.is_sparse, info.dtype.name]
             for info in self._infos
         ]
         sized = [info.name for info in self._infos if info.defines_mb_size]
         self._meaning = {
-            "format": "ctf 2",
+            "format": "ctf 3",
             "streams": described,
             "size": sized,
             "flags": self._flags,
         }
 
-    def _make_format(self) -> _core.formats.CtfFormat:
+    def _guess(self) -> StreamDefs:
+        first = next((file for file in self._files if file.size), self._files[0])
+        return guess_streams(as_path(first.spec))
+
+    def _complete(self, streams: StreamDefs) -> StreamDefs:
+        """Return the streams with what their definitions leave to the file."""
+        lacking = [name for name, one in streams.items() if one.shape is None]
+        if not [name for name in lacking if not streams[name].is_sparse]:
+            return streams
+        told = self._guess()
+        completed = dict(streams)
+        for name in lacking:
+            field = streams[name].field or name
+            if field not in told:
+                raise DataError(
+                    f"the first lines have no field {field!r}, there are: {', '.join(told)}; "
+                    "what comes later needs its shape in a StreamDef",
+                    self._files[0].path,
+                    stream=name,
+                )
+            completed[name] = replace(
+                streams[name], shape=told[field].shape, is_sparse=told[field].is_sparse
+            )
+        return StreamDefs(completed)
+
+    def _field(self, info: StreamInfo) -> str:
+        return self.definitions[info.name].field or info.name
+
+    def _settled(self, index: Index) -> list[StreamInfo]:
+        """Return the streams; the dimension that nobody declared is what the indices need."""
+        reaches = [facts["num_indices"] for facts in index.facts if facts["num_indices"]]
+        return [
+            info
+            if self.definitions[info.name].shape is not None
+            else replace(info, shape=(max([1, *own]),))
+            for info, *own in zip(self._infos, *reaches, strict=True)
+        ]
+
+    def _make_format(self, infos: Sequence[StreamInfo]) -> _core.formats.CtfFormat:
         """Return what the core reads; it cannot go to another process, as this can."""
         streams = [
             _core.formats.CtfStream(
-                field=self._streams[info.name].field or "",
+                field=self._field(info),
                 dimension=int(np.prod(info.shape, dtype=np.int64)),
                 is_sparse=info.is_sparse,
                 type=element_type(info.dtype),
                 defines_mb_size=info.defines_mb_size,
             )
-            for info in self._infos
+            for info in infos
         ]
         skip_sequence_ids, allow_blank_lines, allow_nonfinite = self._flags
         return _core.formats.CtfFormat(
@@ -129,14 +179,9 @@ class CTFDeserializer(Deserializer):
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         listed = [_look_again(file) for file in self._files]
-        index = load_index(
-            listed,
-            self._meaning,
-            partial(scan_file, form=self._make_format(), max_errors=ledger.max_errors),
-            check=partial(check_scan, num_streams=len(self._infos)),
-            keep=self._keep,
-        )
+        index = self._load_index(listed, ledger.max_errors)
         self._refuse_unmet(index)
+        infos = self._settled(index)
         list_errors(index, ledger)
         files = [IndexedFile(file.size, index.scan(n)) for n, file in enumerate(listed)]
         ignored = [facts["ignores_ids"] for facts in index.facts]
@@ -153,8 +198,8 @@ class CTFDeserializer(Deserializer):
         names = [file.name for file in listed]
         keys = index.arrays["keys"]
         reader = Reader(
-            core=self._make_core(listed, ignored, chunks),
-            streams=self._infos,
+            core=self._make_core(infos, listed, ignored, chunks),
+            streams=infos,
             chunk_sequences=np.array(chunk_sequences, dtype=np.uint64),
             measure=partial(Sizing.of, sizes, offsets_of(chunk_sequences)),
             resident=False,
@@ -170,23 +215,42 @@ class CTFDeserializer(Deserializer):
             index=index.path,
         )
 
+    def _load_index(self, files: Sequence[SourceFile], max_errors: int) -> Index:
+        """Return the index; an error that a misspelt field leads to names those there are."""
+        form = self._make_format(self._infos)
+        scan = partial(scan_file, form=form, max_errors=max_errors)
+        check = partial(check_scan, num_streams=len(self._infos))
+        try:
+            return load_index(files, self._meaning, scan, check=check, keep=self._keep)
+        except DataError as error:
+            told = told_fields(self._guess)
+            absent = [
+                info for info in self._infos if f" {self._field(info)}," not in told + ","
+            ]
+            if not (told and absent):
+                raise
+            reason, *place = error.args
+            reason += f"; the first lines have no field {self._field(absent[0])!r}{told}"
+            raise type(error)(reason, *place) from None
+
     def _refuse_unmet(self, index: Index) -> None:
         """Refuse a stream that no line has: its field is misspelt, whatever the budget."""
         met = [facts["met"] for facts in index.facts if facts["met"]]  # of files with lines
         for info, *counts in zip(self._infos, *met, strict=True):
             if index.arrays["sizes"].size and not any(counts):
-                field = self._streams[info.name].field
-                raise DataError(
-                    f"no line has the field {field!r}", index.files[0].path, stream=info.name
+                reason = (
+                    f"no line has the field {self._field(info)!r}{told_fields(self._guess)}"
                 )
+                raise DataError(reason, index.files[0].path, stream=info.name)
 
     def _make_core(
         self,
+        infos: Sequence[StreamInfo],
         files: Sequence[SourceFile],
         ignored: Sequence[bool],
         chunks: Sequence[list[_core.formats.CtfPiece]],
     ) -> _core.read.Deserializer:
-        form = self._make_format()
+        form = self._make_format(infos)
         local = access_to(files).local
         if local is not None:
             named = [
@@ -207,16 +271,12 @@ class CTFDeserializer(Deserializer):
         return _core.read.CallbackDeserializer(load)
 
 
-def _describe(name: str, streams: StreamDefs) -> StreamInfo:
-    definition = streams[name]
-    if not definition.field:
-        raise ValueError(f"stream {name!r} needs its field, the name in the file")
-    if definition.sample_shape is None:
-        raise ValueError(f"stream {name!r} needs its shape, the dimension of a sample")
+def _describe(name: str, definition: StreamDef) -> StreamInfo:
+    shape = definition.sample_shape
     return StreamInfo(
         name=name,
         dtype=np.dtype(definition.dtype or np.float32),
-        shape=definition.sample_shape,
+        shape=_FREE if shape is None else shape,
         is_sparse=definition.is_sparse,
         defines_mb_size=definition.defines_mb_size,
         broadcast=definition.broadcast,
@@ -237,7 +297,7 @@ def _is_ctf(path: AnyPath) -> bool:
     return bool(bar) and (not before or before.strip().isdigit()) and after[:1].isalpha()
 
 
-def _guess_streams(path: AnyPath) -> StreamDefs:
+def guess_streams(path: AnyPath) -> StreamDefs:
     """Return the streams of the first lines: dense ones of their width, or sparse ones."""
     streams: dict[str, StreamDef] = {}
     head, _, _ = head_of(path, _HEAD_BYTES).rpartition(b"\n")
@@ -247,17 +307,17 @@ def _guess_streams(path: AnyPath) -> StreamDefs:
             if name.startswith("#") or name in streams or not values:
                 continue
             is_sparse = ":" in values[0]
-            shape = _FREE_DIMENSION if is_sparse else len(values)
-            streams[name] = StreamDef(field=name, shape=shape, is_sparse=is_sparse)
+            shape = None if is_sparse else len(values)
+            streams[name] = StreamDef(shape=shape, is_sparse=is_sparse)
     if not streams:
+        if not head_of(path, 1):
+            raise DataError("the file is empty", str(path))
         raise DataError("the first lines have no sample that tells a stream", str(path))
-    return StreamDefs(**streams)
+    return StreamDefs(streams)
 
 
-def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
-    files = files_at(path)
-    streams = wanted.choose(lambda: _guess_streams(files[0]))
-    return CTFDeserializer(files, streams, index=wanted.index)
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    return wanted.open_files(CTFDeserializer, files)
 
 
 FORMAT = Format("CNTK text", _is_ctf, _open)

@@ -53,7 +53,12 @@ def scan_file(
             "sizes": index.sizes,
             "item_offsets": index.ledger.offsets,
         },
-        {"ignores_ids": start.ignore_ids, "items": items, "met": index.num_met},
+        {
+            "ignores_ids": start.ignore_ids,
+            "items": items,
+            "met": index.num_met,
+            "num_indices": index.num_indices,
+        },
     )
 
 
@@ -77,6 +82,9 @@ def check_scan(file: SourceFile, scan: Scan, num_streams: int) -> None:
     met = scan.facts["met"]
     require(isinstance(met, list) and len(met) in (0, num_streams), "streams")
     require(all(type(one) is int and one >= 0 for one in met), "streams")
+    reach = scan.facts["num_indices"]
+    require(isinstance(reach, list) and len(reach) in (0, num_streams), "indices")
+    require(all(type(one) is int and 0 <= one < 2**31 for one in reach), "indices")
     listed = scan.facts["items"]
     require(isinstance(listed, list) and len(items) <= file.size + 1, "items")
     for reason, offset, stream, sequence, line, is_charged in listed:

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
 from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.files.index_file import Keep
 from sweephand.files.paths import AnyPath
+
+
+class SelfDescribed(Deserializer):
+    """A deserializer of files that tell their streams.
+
+    Attributes
+    ----------
+    definitions : StreamDefs
+        Those that are served, asked for or told.
+    """
+
+    definitions: StreamDefs
+
+
+Described = TypeVar("Described", bound=SelfDescribed)
 
 
 @dataclass(frozen=True)
@@ -17,7 +35,7 @@ class Wanted:
 
     Attributes
     ----------
-    streams : StreamDefs, optional
+    streams : StreamDefs, dict of StreamDef or list of str, optional
         The streams; by default those that the first file tells.
     size_stream : str, optional
         The stream whose samples are a sequence's size.
@@ -31,7 +49,7 @@ class Wanted:
         Where an index is kept.
     """
 
-    streams: StreamDefs | None = None
+    streams: StreamsLike | None = None
     size_stream: str | None = None
     chunk_size: int | None = None
     dtype: str | None = None
@@ -51,17 +69,26 @@ class Wanted:
         ValueError
             If there is no stream called `size_stream`, or a chunk size was given.
         """
-        if self.chunk_size is not None:
-            raise ValueError("a chunk size is for arrays; files are cut by their bytes")
-        return self._mark(guess() if self.streams is None else self.streams)
+        self._refuse_chunk_size()
+        return self.mark(choose_streams(self.streams, guess))
 
     def definitions(self, names: Iterable[str]) -> StreamDefs:
         """Return the streams of arrays, which tell all but which of them counts."""
-        if self.streams is not None:
-            return self._mark(self.streams)
-        return self._mark(StreamDefs(**{name: StreamDef() for name in names}))
+        return self.mark(choose_streams(self.streams, partial(stream_per_name, names)))
 
-    def _mark(self, streams: StreamDefs) -> StreamDefs:
+    def open_files(self, make: Callable[..., Described], files: Sequence[AnyPath]) -> Described:
+        """Return the deserializer of files that are cut into chunks by their bytes."""
+        self._refuse_chunk_size()
+        made = make(files, self.streams, index=self.index)
+        if self.size_stream is None:
+            return made
+        return make(files, self.mark(made.definitions), index=self.index)
+
+    def _refuse_chunk_size(self) -> None:
+        if self.chunk_size is not None:
+            raise ValueError("a chunk size is for arrays; files are cut by their bytes")
+
+    def mark(self, streams: StreamDefs) -> StreamDefs:
         """Return the streams, of which one defines the size if that was said."""
         wanted = self.size_stream
         if wanted is None:
@@ -69,11 +96,32 @@ class Wanted:
         if wanted not in streams:
             raise ValueError(f"no stream {wanted!r}, there are: {', '.join(streams)}")
         return StreamDefs(
-            **{
+            {
                 name: replace(one, defines_mb_size=name == wanted)
                 for name, one in streams.items()
             }
         )
+
+
+def stream_per_name(names: Iterable[str]) -> StreamDefs:
+    """Return a stream for every name, as the data have it."""
+    return StreamDefs({name: StreamDef() for name in names})
+
+
+def the_only(paths: Sequence[AnyPath]) -> AnyPath:
+    """Return the path of data of which one corpus is one path.
+
+    Raises
+    ------
+    ValueError
+        If there are several.
+    """
+    if len(paths) > 1:
+        told = ", ".join(repr(str(path)) for path in paths[:3])
+        raise ValueError(
+            f"{len(paths)} corpora are given, {told}: open each, and give a source one of them"
+        )
+    return paths[0]
 
 
 @dataclass(frozen=True)
@@ -87,12 +135,12 @@ class Format:
     is_at : callable
         Whether a path is of this format, by its name and first bytes.
     open : callable
-        Returns the corpus at a path, or in a folder of such files.
+        Returns the corpus that some such files make, or one of such a folder.
     in_folders : bool
-        A folder of such files is one corpus.
+        A folder of such files is one corpus of them; otherwise a path is a corpus.
     """
 
     name: str
     is_at: Callable[[AnyPath], bool]
-    open: Callable[[AnyPath, Wanted], Deserializer]
+    open: Callable[[Sequence[AnyPath], Wanted], Deserializer]
     in_folders: bool = True

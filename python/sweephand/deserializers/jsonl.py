@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import ColumnData, offsets_of
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.streams import StreamDefs
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.jsonl_columns import (
@@ -23,17 +23,17 @@ from sweephand.deserializers.jsonl_columns import (
     JsonField,
     read_ordinary,
 )
+from sweephand.deserializers.jsonl_guess import guess_fields
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_runs, require
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Scan
-from sweephand.files.paths import AnyPath, files_at, head_of
+from sweephand.files.paths import AnyPath, head_of
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import SourceFile
 
 _UNIT_BYTES = 1 << 20
-_HEAD_BYTES = 64 << 20
 _MAX_LINE_BYTES = 256 << 20
 _BOM = b"\xef\xbb\xbf"
 _OTHERS = {
@@ -56,9 +56,10 @@ class JSONLDeserializer(IndexedDeserializer):
     ----------
     files : str, path, or sequence of them
         Paths, globs or URLs. Blank lines are passed over.
-    streams : StreamDefs
-        ``field`` is the key. Numbers are stored as int64, or as float64 if one of them has a
-        fraction; with ``shape`` lists of numbers are samples of that shape.
+    streams : StreamDefs, dict of StreamDef or list of str, optional
+        By default all that the first lines hold. ``field`` is the key. Numbers are stored as
+        int64, or as float64 if one of them has a fraction; with ``shape`` lists of numbers are
+        samples of that shape.
     index : {"auto", "cache", None}
         Where the index is kept: beside the files, or in a cache folder where they cannot be
         written; only there; nowhere, so that it is built again each time.
@@ -89,6 +90,11 @@ class JSONLDeserializer(IndexedDeserializer):
     """
 
     format = "jsonl 1"
+
+    def guess_streams(self) -> StreamDefs:
+        """Return the fields of the first lines that hold numbers, text or lists of them."""
+        streams, self.left_out = guess_fields(self.first_file)
+        return streams
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Parse every line once."""
@@ -275,37 +281,11 @@ def _read_text(source: io.BufferedReader, file: SourceFile) -> bytes:
 
 
 def _is_jsonl(path: AnyPath) -> bool:
-    return head_of(path, 64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+    return head_of(path, 64).removeprefix(_BOM).lstrip().startswith(b"{")
 
 
-def _guess_streams(path: AnyPath) -> StreamDefs:
-    """Return the fields of the first line that hold numbers, text or lists of them."""
-    line = head_of(path, _HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
-    try:
-        first: dict[str, Any] = dict(json.loads(line.partition(b"\n")[0]))
-    except (TypeError, ValueError) as error:
-        reason = f"the first line is no JSON object: {error}"
-        raise DataError(reason, str(path), line=1) from None
-    streams = {}
-    for name, value in first.items():
-        array = np.array(value) if _is_servable(value) else None
-        if array is not None:
-            streams[name] = StreamDef(shape=array.shape[1:] if array.ndim > 1 else None)
-    if not streams:
-        raise DataError("the first line has no numbers and no text", str(path), line=1)
-    return StreamDefs(**streams)
-
-
-def _is_servable(value: object) -> bool:
-    if isinstance(value, list):
-        return bool(value) and all(_is_servable(item) for item in value)
-    return isinstance(value, int | float | str)
-
-
-def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
-    files = files_at(path)
-    streams = wanted.choose(lambda: _guess_streams(files[0]))
-    return JSONLDeserializer(files, streams, index=wanted.index)
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    return wanted.open_files(JSONLDeserializer, files)
 
 
 FORMAT = Format("JSON lines", _is_jsonl, _open)

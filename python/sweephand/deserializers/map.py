@@ -19,11 +19,13 @@ from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, chunk_starts
-from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.given import is_map_style, wrong_data
 from sweephand.deserializers.map_items import MapDataset, MapItems, Samples
 from sweephand.errors import DataError, StaleError
 from sweephand.files.local import open_regular
+from sweephand.files.source_file import spec_of
 
 
 class MapDeserializer(Deserializer):
@@ -37,9 +39,10 @@ class MapDeserializer(Deserializer):
     ----------
     dataset : object
         With ``__len__`` and ``__getitem__``, whose items are dicts: of arrays, tensors, lists,
-        numbers, ``bytes`` or ``str``.
-    streams : StreamDefs
-        ``field`` is the key. A value of the ``shape`` that is declared is one sample, one with
+        numbers, ``bytes`` or ``str``; or tuples of as many of them as there are streams.
+    streams : StreamDefs, dict of StreamDef or list of str, optional
+        By default all that item 0 has. ``field`` is the key; of tuples the streams are the
+        values in their order. A value of the ``shape`` that is declared is one sample, one with
         a first axis more a sequence of them; without a shape a number is one sample and an
         array a sequence along its first axis. So an image needs its shape.
     lengths : sequence of int, or path, optional
@@ -70,19 +73,15 @@ class MapDeserializer(Deserializer):
     def __init__(
         self,
         dataset: MapDataset,
-        streams: StreamDefs,
+        streams: StreamsLike | None = None,
         lengths: ArrayLike | str | os.PathLike[str] | None = None,
         *,
         name: str | None = None,
     ) -> None:
-        if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
-            raise TypeError(
-                f"a map-style dataset has __len__ and __getitem__, got {type(dataset).__name__}"
-            )
-        if not streams:
-            raise ValueError("give at least one stream")
+        if not is_map_style(dataset):
+            raise wrong_data("a map-style dataset has __len__ and __getitem__", dataset)
         self._items = MapItems(dataset, streams, name or type(dataset).__name__)
-        self._definitions = streams
+        self._definitions = self._items.streams
         self._given = lengths
 
     def open(self, ledger: Ledger) -> Corpus:
@@ -114,7 +113,7 @@ class MapDeserializer(Deserializer):
         """Return the size of every item; None: one sample each."""
         given = self._given
         if isinstance(given, str | os.PathLike):
-            return self._kept_sizes(Path(given), ledger)
+            return self._kept_sizes(Path(spec_of(given)), ledger)
         if given is not None:
             return self._check(np.asarray(unmasked("lengths", given)), "lengths")
         if self._items.is_ragged:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,12 +13,14 @@ from sweephand.casts import as_array, cast
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.given_data import make_column
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.corpus.turns import turn_of
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.errors import DataError
 from sweephand.files.index_file import show_progress
 
 _MEASURED_AT_ONCE = 64
+_LIKE_PICTURE = 3  # axes of an array that is rarely a sequence
 
 # Per stream the samples of one item: an array (samples, *shape), a CSR matrix, a list of bytes.
 Samples = dict[str, Any]
@@ -49,18 +52,23 @@ class MapItems:
         Whose call it is.
     """
 
-    def __init__(self, dataset: MapDataset, streams: StreamDefs, name: str) -> None:
+    def __init__(self, dataset: MapDataset, streams: StreamsLike | None, name: str) -> None:
         self._dataset = dataset
-        self._streams = streams
         self.turn = turn_of(dataset)
-        self._fields = {stream: one.field or stream for stream, one in streams.items()}
-        self._shapes = {stream: one.sample_shape for stream, one in streams.items()}
-        self._like: dict[str, Any] = {}  # per stream what the other items must be like
         self.name = name
         self.count = len(dataset)
-        self.size_stream = next((n for n, one in streams.items() if one.defines_mb_size), None)
         if self.count == 0:
             raise ValueError("the corpus is empty: no items")
+        # Names alone need no look at the data, which may have none.
+        self.streams = choose_streams(
+            streams, self._guess_streams if streams is None else StreamDefs
+        )
+        self._fields = {name: one.field or name for name, one in self.streams.items()}
+        self._shapes = {name: one.sample_shape for name, one in self.streams.items()}
+        self._like: dict[str, Any] = {}  # per stream what the other items must be like
+        self.size_stream = next(
+            (name for name, one in self.streams.items() if one.defines_mb_size), None
+        )
         self._saw_sequence = False
         (first,) = self.read([0])
         if isinstance(first, DataError):
@@ -69,7 +77,22 @@ class MapItems:
         self.is_ragged = self._saw_sequence
 
     def __reduce__(self) -> tuple[type[MapItems], tuple[object, ...]]:
-        return type(self), (self._dataset, self._streams, self.name)
+        return type(self), (self._dataset, self.streams, self.name)
+
+    def _guess_streams(self) -> StreamDefs:
+        """Return the fields of item 0."""
+        (item,) = self._get([0])
+        if isinstance(item, DataError):
+            raise item
+        if isinstance(item, tuple) and not hasattr(item, "_asdict"):
+            raise ValueError(
+                f"item 0 is a tuple of {len(item)}: name the streams in its order, such as "
+                f"MapDeserializer(dataset, [{', '.join(map(repr, _names_for(item)))}])"
+            )
+        members = _as_mapping(item, [])
+        if members is None:
+            raise DataError(_no_dict(item), self.name, sequence=0)
+        return StreamDefs({str(name): StreamDef() for name in members})
 
     def read(self, numbers: list[int]) -> list[Samples | DataError]:
         """Return the samples of items; in place of one that cannot be served the reason."""
@@ -130,20 +153,16 @@ class MapItems:
             return told
 
     def _convert(self, number: int, item: object) -> Samples | DataError:
-        if not isinstance(item, Mapping):
-            return DataError(
-                f"an item must be a dict, got {type(item).__name__}",
-                self.name,
-                sequence=number,
-            )
+        members = _as_mapping(item, list(self._fields.values()))
+        if members is None:
+            return DataError(_no_dict(item), self.name, sequence=number)
         samples = {}
         for stream, field in self._fields.items():
             try:
-                if field not in item:
-                    raise ValueError(
-                        f"there is no field {field!r}, there are: {', '.join(map(str, item))}"
-                    )
-                samples[stream] = self._samples(stream, item[field])
+                if field not in members:
+                    told = ", ".join(map(str, members))
+                    raise ValueError(f"there is no field {field!r}, there are: {told:.200}")
+                samples[stream] = self._samples(stream, members[field])
             except (TypeError, ValueError) as error:
                 return DataError(str(error), self.name, stream=stream, sequence=number)
         if not self.size(samples):
@@ -189,6 +208,13 @@ class MapItems:
         if shape is None:
             shape = array.shape[1:]
         is_sample = array.shape == shape
+        if like is None and self._shapes[stream] is None and array.ndim >= _LIKE_PICTURE:
+            warnings.warn(
+                f"{self.name}: stream {stream!r} of item 0 has shape {array.shape} and is a "
+                f"sequence of {len(array)} samples; if it is one sample, declare "
+                f"{stream}=StreamDef(shape={array.shape})",
+                stacklevel=2,
+            )
         if not is_sample and (array.ndim == 0 or array.shape[1:] != shape):
             raise ValueError(f"samples of shape {shape} are wanted, got {array.shape}")
         self._saw_sequence |= not is_sample
@@ -197,10 +223,39 @@ class MapItems:
 
     def _cast(self, stream: str, array: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
         """Return an array in the dtype that is asked for, or by default in that of item 0."""
-        declared = self._streams[stream].dtype
+        declared = self.streams[stream].dtype
         if declared is None:
             return cast(array, dtype, rounds=False)
         return cast(array, np.dtype(declared))
+
+
+def _as_mapping(item: Any, names: Sequence[str]) -> Mapping[Any, Any] | None:
+    """Return the values of an item by name; a tuple's are in the order of the names."""
+    if isinstance(item, Mapping):
+        return item
+    if isinstance(item, tuple) and hasattr(item, "_asdict"):
+        named: Mapping[Any, Any] = item._asdict()
+        return named
+    if isinstance(item, tuple) and len(item) == len(names):
+        return dict(zip(names, item, strict=True))
+    return None
+
+
+def _no_dict(item: object) -> str:
+    """Return why an item has no values by name, and what to do."""
+    if isinstance(item, tuple):
+        return (
+            f"an item must be a dict, or a tuple of as many values as there are streams; this "
+            f"one has {len(item)}: name a stream for each, in its order"
+        )
+    return (
+        f"an item must be a dict, got {type(item).__name__}: wrap the dataset in one whose "
+        "items are dicts, or give arrays to ArrayDeserializer"
+    )
+
+
+def _names_for(item: Sized) -> list[str]:
+    return ["x", "y"] if len(item) == 2 else [f"x{number}" for number in range(len(item))][:8]
 
 
 def _to_bytes(samples: Sequence[Any]) -> list[bytes]:

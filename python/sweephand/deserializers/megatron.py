@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -11,14 +13,14 @@ from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.megatron_index import read_index
-from sweephand.deserializers.units.tokens import open_tokens
+from sweephand.deserializers.units.tokens import one_stream, open_tokens
 from sweephand.errors import DataError
-from sweephand.files.find import find_files
-from sweephand.files.paths import AnyPath, begins_with, files_at
+from sweephand.files.find import find_files, list_paths
+from sweephand.files.paths import AnyPath, begins_with
 from sweephand.files.source_file import Files
 from sweephand.files.urls import swap_suffix
 
@@ -35,7 +37,7 @@ class MegatronDeserializer(Deserializer):
     ----------
     prefix_or_prefixes : str, path, or sequence of them
         Paths, globs or URLs, without ``.bin`` and ``.idx``, or with one of them.
-    streams : StreamDefs, optional
+    streams : StreamDefs, dict of StreamDef or list of str, optional
         One stream with the field "tokens"; by default it has that name too.
     unit : {"sequence", "document"}
         What is served as a sequence: an entry of the index, which is a sentence or a document
@@ -60,21 +62,17 @@ class MegatronDeserializer(Deserializer):
     def __init__(
         self,
         prefix_or_prefixes: Files,
-        streams: StreamDefs | None = None,
+        streams: StreamsLike | None = None,
         *,
         unit: Literal["sequence", "document"] = "sequence",
         any_order: bool = False,
     ) -> None:
         if unit not in ("sequence", "document"):
             raise ValueError(f"unit must be 'sequence' or 'document', got {unit!r}")
-        self._streams = streams
+        self._streams = one_stream(streams)
         self._unit = unit
         self._any_order = any_order
-        given = (
-            [prefix_or_prefixes]
-            if isinstance(prefix_or_prefixes, str | os.PathLike)
-            else list(prefix_or_prefixes)
-        )
+        given = list_paths(prefix_or_prefixes)
         self._indexes = find_files([_beside(os.fspath(one), ".idx") for one in given]).files
         self.files = find_files([_beside(file.spec, ".bin") for file in self._indexes]).files
 
@@ -114,13 +112,17 @@ def _beside(spec: str, suffix: str) -> str:
     return swap_suffix(spec, suffix, known=(".idx", ".bin"))
 
 
+def _index_of(path: AnyPath) -> AnyPath:
+    return path.with_name(_beside(path.name, ".idx"))
+
+
 def _is_megatron(path: AnyPath) -> bool:
-    return begins_with(path.with_suffix(".idx"), b"MMIDIDX")
+    return begins_with(_index_of(path), b"MMIDIDX")
 
 
-def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
-    files = files_at(path, "*.idx") if path.is_dir() else [path.with_suffix(".idx")]
-    return MegatronDeserializer(files, wanted.choose(lambda: StreamDefs(tokens=StreamDef())))
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    indexes = list(dict.fromkeys(_index_of(file) for file in files))  # of pairs one each
+    return MegatronDeserializer(indexes, wanted.choose(partial(one_stream, None)))
 
 
 FORMAT = Format("Megatron", _is_megatron, _open)

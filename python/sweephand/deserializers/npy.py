@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import BufferedReader
 from tokenize import TokenError
 from typing import Any, TypeVar
@@ -24,15 +25,17 @@ from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.sizes import chunk_starts
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.formats import Format, Wanted, stream_per_name
+from sweephand.deserializers.given import check_dict
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.errors import DataError
+from sweephand.files.find import list_paths
 from sweephand.files.paths import AnyPath, as_path, begins_with, files_at, stat_all
 from sweephand.files.range_reader import RangeReader
-from sweephand.files.source_file import SourceFile
+from sweephand.files.source_file import Files, SourceFile
 from sweephand.printable import printable
 
 Path_ = str | os.PathLike[str]
@@ -54,11 +57,13 @@ class NpyDeserializer(Deserializer):
 
     Parameters
     ----------
-    streams : dict
+    streams : dict, path, or list of paths
         Stream name to the path or URL of a ``.npy`` file of shape (sequences, *shape), or to
         ``(values path, offsets path)``: samples one behind the other, shape (samples, *shape),
-        and where each sequence begins, shape (sequences + 1,), which is kept in memory.
-    definitions : StreamDefs, optional
+        and where each sequence begins, shape (sequences + 1,), which is kept in memory. Of a
+        path the name is the stream's, and ``NAME_offsets.npy`` beside it holds its offsets; of
+        a folder each file is a stream.
+    definitions : StreamDefs, dict of StreamDef or list of str, optional
         As in `ArrayDeserializer`.
     chunk_size : int, optional
         Sequences in a chunk, the unit that a window shuffles; by default as many as fill about
@@ -77,17 +82,18 @@ class NpyDeserializer(Deserializer):
 
     def __init__(
         self,
-        streams: Mapping[str, Path_ | tuple[Path_, Path_]],
-        definitions: StreamDefs | None = None,
+        streams: Mapping[str, Path_ | tuple[Path_, Path_]] | Files,
+        definitions: StreamsLike | None = None,
         chunk_size: int | None = None,
     ) -> None:
+        if not isinstance(streams, Mapping):
+            streams = streams_at([as_path(path) for path in list_paths(streams)])
+        check_dict("NpyDeserializer takes a dict from stream name to path", streams)
         self._arguments = (streams, definitions, chunk_size)
-        if not streams:
-            raise ValueError("give at least one stream")
         if chunk_size is not None:
             check_int("chunk_size", chunk_size, 1, 2**63)
         self._chunk_size = chunk_size
-        defined = definitions or StreamDefs(**{stream: StreamDef() for stream in streams})
+        defined = choose_streams(definitions, partial(stream_per_name, streams))
         self._columns: dict[str, ColumnData] = {}
         self._files: dict[str, SourceFile] = {}
         for stream, definition in defined.items():
@@ -253,14 +259,21 @@ def _read_offsets(stream: str, file: SourceFile, num_samples: int) -> NDArray[np
     return checked
 
 
-def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
-    files = files_at(path, "*.npy")
-    if not path.is_dir():
-        offsets = path.with_name(f"{path.stem}{_OFFSETS}.npy")
-        files += [offsets] if offsets.exists() else []
-    # A stream's name is text, which the name of a file need not be.
-    streams = with_offsets({printable(file.stem): file for file in files})
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    streams = streams_at(files)
     return NpyDeserializer(streams, wanted.definitions(streams), wanted.chunk_size)
+
+
+def streams_at(paths: Sequence[AnyPath]) -> dict[str, AnyPath | tuple[AnyPath, AnyPath]]:
+    """Return the streams of some files and folders, by the names of the files."""
+    files = [file for path in paths for file in files_at(path, "*.npy")]
+    beside = [file.with_name(f"{file.stem}{_OFFSETS}.npy") for file in files]
+    files = list(dict.fromkeys([*files, *(file for file in beside if file.exists())]))
+    # A stream's name is text, which the name of a file need not be.
+    members = {printable(file.stem): file for file in files}
+    if len(members) < len(files):
+        raise ValueError("two files would be one stream: give a dict from stream name to path")
+    return with_offsets(members)
 
 
 def with_offsets(members: dict[str, Member]) -> dict[str, Member | tuple[Member, Member]]:
@@ -272,5 +285,4 @@ def with_offsets(members: dict[str, Member]) -> dict[str, Member | tuple[Member,
     }
 
 
-FORMAT = Format(".npy", lambda path: begins_with(path, b"\x93NUMPY"), _open, in_folders=False)
-FOLDER = Format("folder of .npy", lambda path: any(path.glob("*.npy")), _open, in_folders=False)
+FORMAT = Format(".npy", lambda path: begins_with(path, b"\x93NUMPY"), _open)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.formats import Format, Wanted, the_only
 from sweephand.deserializers.npy import with_offsets
 from sweephand.errors import DataError
 from sweephand.files.local import open_regular
@@ -29,7 +30,8 @@ def _load(path: Path) -> dict[str, NDArray[np.generic]]:
     return arrays
 
 
-def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    path = the_only(files)
     if isinstance(path, RemotePath):
         raise ValueError(f"{path}: archives are read from local disks only")
     streams = with_offsets(_load(path))
@@ -38,4 +40,4 @@ def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
     )
 
 
-FORMAT = Format(".npz", lambda path: begins_with(path, b"PK\x03\x04"), _open, in_folders=False)
+FORMAT = Format(".npz", lambda path: begins_with(path, b"PK\x03\x04"), _open)

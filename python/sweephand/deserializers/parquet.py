@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.streams import StreamDefs
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.parquet_footer import RowGroup, read_row_groups
@@ -15,13 +16,14 @@ from sweephand.deserializers.units.arrow_units import (
     ArrowUnits,
     data_errors,
     empty_batch,
-    guess_streams,
     open_source,
+    read_schema,
+    streams_of,
 )
 from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance
-from sweephand.files.paths import AnyPath, begins_with, files_at
+from sweephand.files.paths import AnyPath, begins_with
 from sweephand.files.source_file import SourceFile
 from sweephand.optional import OptionalModule
 
@@ -44,9 +46,10 @@ class ParquetDeserializer(ArrowUnits):
     ----------
     files : str, path, or sequence of them
         Paths, globs or URLs.
-    streams : StreamDefs
-        ``field`` is the column; ``a.b`` is the field b of the struct a. ``shape`` makes the
-        innermost lists samples of that shape.
+    streams : StreamDefs, dict of StreamDef or list of str, optional
+        By default all columns that can be served as they are. ``field`` is the column;
+        ``a.b`` is the field b of the struct a. ``shape`` makes the innermost lists samples of
+        that shape.
     index : {"auto", "cache", None}
         Where the index is kept: beside the files, or in a cache folder where they cannot be
         written; only there; nowhere, so that it is built again each time.
@@ -78,6 +81,12 @@ class ParquetDeserializer(ArrowUnits):
 
     format = "parquet 1"
     decoder = pq
+
+    def guess_streams(self) -> StreamDefs:
+        """Return the columns of the first file's schema that can be served."""
+        file = self.first_file
+        streams, self.left_out = streams_of(read_schema(pq.read_schema, file), file.path)
+        return streams
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Learn the row groups; read the columns of lists, and those that may have nulls."""
@@ -206,10 +215,8 @@ def _check_group(
     return num_bytes
 
 
-def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
-    files = files_at(path)
-    streams = wanted.choose(lambda: guess_streams(pq.read_schema, files[0]))
-    return ParquetDeserializer(files, streams, index=wanted.index)
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    return wanted.open_files(ParquetDeserializer, files)
 
 
 FORMAT = Format("Parquet", lambda path: begins_with(path, _MAGIC), _open)

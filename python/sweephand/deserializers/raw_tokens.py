@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 from numpy.typing import DTypeLike
 
+from sweephand.casts import as_dtype
 from sweephand.checks import check_int
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
-from sweephand.deserializers.units.tokens import open_tokens
+from sweephand.deserializers.units.tokens import one_stream, open_tokens
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
-from sweephand.files.paths import AnyPath, files_at
+from sweephand.files.paths import AnyPath
 from sweephand.files.source_file import Files, SourceFile
 
 _NPY_MAGIC = b"\x93NUMPY"
@@ -38,7 +42,7 @@ class RawTokensDeserializer(Deserializer):
         Of the numbers, such as "uint16"; the file does not say. In native byte order.
     sequence_length : int
         Numbers in a sequence.
-    streams : StreamDefs, optional
+    streams : StreamDefs, dict of StreamDef or list of str, optional
         One stream with the field "tokens"; by default it has that name too.
 
     Raises
@@ -65,14 +69,14 @@ class RawTokensDeserializer(Deserializer):
         files: Files,
         dtype: DTypeLike,
         sequence_length: int,
-        streams: StreamDefs | None = None,
+        streams: StreamsLike | None = None,
     ) -> None:
-        self._dtype = np.dtype(dtype)
+        self._dtype = as_dtype(dtype)
         if self._dtype.kind not in "iuf" or not self._dtype.isnative:
             raise ValueError(f"dtype must be a native integer or float type, got {dtype!r}")
         check_int("sequence_length", sequence_length, 1, 2**32)
         self._length = sequence_length
-        self._streams = streams
+        self._streams = one_stream(streams)
         listed = find_files(files)
         self.files = listed.files
         self.leftovers = listed.leftovers
@@ -117,14 +121,15 @@ class RawTokensDeserializer(Deserializer):
             )
 
 
-def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     if wanted.dtype is None or wanted.sequence_length is None:
         raise ValueError(
-            f"{str(path)!r} holds bare numbers, as it seems: say of which --dtype, such as "
-            "uint16, and the --sequence-length to cut them into"
+            f"{str(files[0])!r} holds bare numbers, as it seems: say of which dtype, such as "
+            "uint16, and the sequence_length to cut them into (on the command line --dtype and "
+            "--sequence-length)"
         )
-    streams = wanted.choose(lambda: StreamDefs(tokens=StreamDef()))
-    return RawTokensDeserializer(files_at(path), wanted.dtype, wanted.sequence_length, streams)
+    streams = wanted.choose(partial(one_stream, None))
+    return RawTokensDeserializer(files, wanted.dtype, wanted.sequence_length, streams)
 
 
 FORMAT = Format("bare numbers", lambda path: path.suffix in (".bin", ".tokens"), _open)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.indexed import IndexedDeserializer
@@ -22,13 +23,13 @@ from sweephand.deserializers.units.tf_examples import (
     PADDING,
     ExampleField,
     decode_examples,
-    feature_keys,
+    keys_of_records,
 )
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
 from sweephand.files.index_file import Advance, Keep, Scan
 from sweephand.files.inflate import Compression, InflatedFile, find_compression
-from sweephand.files.paths import AnyPath, files_at, head_of, stat_all
+from sweephand.files.paths import AnyPath, head_of, stat_all
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import Files, SourceFile
 
@@ -49,9 +50,9 @@ class TFRecordDeserializer(IndexedDeserializer):
     ----------
     files : str, path, or sequence of them
         Paths, globs or URLs.
-    streams : StreamDefs
-        ``field`` is the key of the feature. Values are int64, float32 or ``bytes`` unless
-        ``dtype`` says another type.
+    streams : StreamDefs, dict of StreamDef or list of str, optional
+        By default all features of the first records. ``field`` is the key of the feature.
+        Values are int64, float32 or ``bytes`` unless ``dtype`` says another type.
     compression : {"auto", "gzip", "zlib", None}
         How the files are compressed; "auto" tells by the first bytes of each. Compressed files
         are unpacked from their beginning to the chunk that is wanted, once; later chunks are
@@ -101,7 +102,7 @@ class TFRecordDeserializer(IndexedDeserializer):
     def __init__(
         self,
         files: Files,
-        streams: StreamDefs,
+        streams: StreamsLike | None = None,
         compression: Literal["auto", "gzip", "zlib"] | None = "auto",
         verify_checksums: bool = True,
         *,
@@ -114,16 +115,36 @@ class TFRecordDeserializer(IndexedDeserializer):
                 f"compression must be 'auto', 'gzip', 'zlib' or None, got {compression!r}"
             )
         check_int("max_expansion", max_expansion, 1, 2**31)
-        super().__init__(files, streams, index=index, ids=ids)
         self._compression = compression
         self._verify = verify_checksums
         self._max_expansion = max_expansion
         self._inflated: dict[str, InflatedFile] = {}
+        super().__init__(files, streams, index=index, ids=ids)
         self.options = {
             "compression": compression,
             "verify_checksums": verify_checksums,
             "max_expansion": max_expansion,
         }
+
+    def guess_streams(self) -> StreamDefs:
+        """Return the features of the first records."""
+        file = self.first_file
+        compression = self._compression_of(file)
+        inflated = self._inflate(file, compression) if compression else None
+
+        def read(size: int) -> bytes:
+            found = inflated.read(0, size) if inflated else file.read(0, min(size, file.size))
+            return found.tobytes()
+
+        head = read(_RECORD_HEAD)
+        _core.formats.FrameFinder(file.path).feed(0, np.frombuffer(head, np.uint8))
+        length = int.from_bytes(head[:8], "little")
+        keys = keys_of_records(read(max(_UNIT_BYTES, min(length + 16, _MOST_RECORD_BYTES))))
+        if not keys:
+            raise DataError(
+                "the first records are no tf.train.Example with features", file.path
+            )
+        return StreamDefs({key: StreamDef() for key in keys})
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Decode every record once."""
@@ -305,20 +326,6 @@ def _is_tfrecord(path: AnyPath) -> bool:
     return len(head) == _RECORD_HEAD
 
 
-def _guess_streams(path: AnyPath) -> StreamDefs:
-    """Return the features of the first record."""
-    length = int.from_bytes(_first_bytes(path, 8), "little")
-    record = _first_bytes(path, _RECORD_HEAD + length)[_RECORD_HEAD:]
-    try:
-        keys = feature_keys(record)
-    except (ValueError, IndexError) as error:
-        reason = f"the first record is no tf.train.Example: {error}"
-        raise DataError(reason, str(path)) from None
-    if not keys:
-        raise DataError("the first record has no features", str(path))
-    return StreamDefs(**{key: StreamDef() for key in sorted(keys)})
-
-
 def _first_bytes(path: AnyPath, size: int) -> bytes:
     if not path.is_file():
         return b""
@@ -338,10 +345,8 @@ def _is_record_head(head: bytes) -> bool:
     )
 
 
-def _open(path: AnyPath, wanted: Wanted) -> Deserializer:
-    files = files_at(path)
-    streams = wanted.choose(lambda: _guess_streams(files[0]))
-    return TFRecordDeserializer(files, streams, index=wanted.index)
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    return wanted.open_files(TFRecordDeserializer, files)
 
 
 FORMAT = Format("TFRecord", _is_tfrecord, _open)

@@ -23,8 +23,9 @@ from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
-from sweephand.corpus.streams import StreamDefs, StreamInfo, definitions_of, name_of
+from sweephand.corpus.streams import StreamDefs, StreamInfo, name_of
 from sweephand.corpus.turns import Turn, turn_of
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import DataError, StaleError
@@ -73,7 +74,7 @@ class UserDeserializer(Deserializer):
     thread_safe: bool = False
 
     @abstractmethod
-    def stream_infos(self) -> StreamDefs | list[StreamInfo]:
+    def stream_infos(self) -> StreamsLike:
         """Return the streams that every chunk holds; in CNTK a list of infos."""
 
     @abstractmethod
@@ -123,13 +124,14 @@ class _Chunks:
         self.name = type(user).__name__
         self.turn = Turn(several=True) if user.thread_safe else turn_of(user)
         streams = self.call("stream_infos")
-        self._definitions = definitions_of(streams) if isinstance(streams, list) else streams
-        if not isinstance(self._definitions, Mapping):
+        if not isinstance(streams, Mapping | list):
             raise TypeError(
-                f"{self.name}.stream_infos() must return StreamDefs, got {self._definitions!r}"
+                f"{self.name}.stream_infos() must return StreamDefs, a dict of StreamDef or a "
+                f"list of names, got {type(streams).__name__}"
             )
-        if not self._definitions:
+        if not streams:
             raise ValueError(f"{self.name}.stream_infos() names no stream")
+        self._definitions = choose_streams(streams, StreamDefs)
         self.size_stream = next(
             (name for name, stream in self._definitions.items() if stream.defines_mb_size), None
         )

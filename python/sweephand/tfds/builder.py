@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import overload
 
 import numpy as np
 
 from sweephand.corpus.streams import StreamDef, StreamDefs
-from sweephand.deserializers.formats import Format, Wanted
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.deserializers.formats import Format, Wanted, stream_per_name
 from sweephand.files.index_file import Keep, check_keep
 from sweephand.files.paths import AnyPath
 from sweephand.tfds.builder_info import BuilderInfo, builder_info
@@ -20,6 +22,7 @@ from sweephand.tfds.features import Feature, read_features
 from sweephand.tfds.read_config import ReadConfig
 from sweephand.tfds.read_order import ReadOrder
 from sweephand.tfds.splits import Split, SplitLike
+from sweephand.tfds.versions import is_dataset, newest_version
 
 DataDir = str | PathLike[str] | Sequence[str | PathLike[str]]
 SplitTree = SplitLike | Sequence["SplitTree"] | Mapping[str, "SplitTree"]
@@ -55,7 +58,7 @@ class Builder:
         *,
         shuffle_files: bool = False,
         read_config: ReadConfig | None = None,
-        streams: StreamDefs | None = None,
+        streams: StreamsLike | None = None,
         decoders: Decoders | None = None,
         index: Keep = "auto",
     ) -> Dataset: ...
@@ -67,7 +70,7 @@ class Builder:
         *,
         shuffle_files: bool = False,
         read_config: ReadConfig | None = None,
-        streams: StreamDefs | None = None,
+        streams: StreamsLike | None = None,
         decoders: Decoders | None = None,
         index: Keep = "auto",
     ) -> DatasetTree: ...
@@ -78,7 +81,7 @@ class Builder:
         *,
         shuffle_files: bool = False,
         read_config: ReadConfig | None = None,
-        streams: StreamDefs | None = None,
+        streams: StreamsLike | None = None,
         decoders: Decoders | None = None,
         index: Keep = "auto",
     ) -> DatasetTree:
@@ -114,14 +117,14 @@ class Builder:
         return _map(every if split is None else split, select)
 
     def _define(
-        self, streams: StreamDefs | None, decoders: Decoders
+        self, streams: StreamsLike | None, decoders: Decoders
     ) -> tuple[StreamDefs, dict[str, Feature]]:
         """Return the wanted streams with their dtypes, and what each is read from."""
         if streams is None and not self.features:
             raise ValueError(
                 f"{self.info.data_dirs[0]} has no features.json; declare the streams"
             )
-        wanted = streams or StreamDefs(**{name: StreamDef() for name in self.features})
+        wanted = choose_streams(streams, partial(stream_per_name, self.features))
         features = {name: self._find(name, one) for name, one in wanted.items()}
         unused = set(decoders) - {feature.name for feature in features.values()}
         if unused:
@@ -194,7 +197,7 @@ def load(
     shuffle_files: bool = False,
     read_config: ReadConfig | None = None,
     *,
-    streams: StreamDefs | None = None,
+    streams: StreamsLike | None = None,
     decoders: Decoders | None = None,
     index: Keep = "auto",
 ) -> Dataset: ...
@@ -207,7 +210,7 @@ def load(
     shuffle_files: bool = False,
     read_config: ReadConfig | None = None,
     *,
-    streams: StreamDefs | None = None,
+    streams: StreamsLike | None = None,
     decoders: Decoders | None = None,
     index: Keep = "auto",
 ) -> DatasetTree: ...
@@ -219,7 +222,7 @@ def load(
     shuffle_files: bool = False,
     read_config: ReadConfig | None = None,
     *,
-    streams: StreamDefs | None = None,
+    streams: StreamsLike | None = None,
     decoders: Decoders | None = None,
     index: Keep = "auto",
 ) -> DatasetTree:
@@ -235,7 +238,7 @@ def load(
         Whether the files are shuffled, in every pass anew.
     read_config : ReadConfig, optional
         What else decides the order.
-    streams : StreamDefs, optional
+    streams : StreamDefs, dict of StreamDef or list of str, optional
         Those that are wanted, with the names of features as fields; all by default. For a
         folder without ``features.json`` it says what there is: numbers by their ``dtype``,
         without one bytes; with a ``shape`` one sample of it, without any number of values.
@@ -275,15 +278,11 @@ def load(
     )
 
 
-def _open(path: AnyPath, wanted: Wanted) -> Dataset:
+def _open(folders: Sequence[AnyPath], wanted: Wanted) -> Dataset:
     if wanted.size_stream is not None or wanted.chunk_size is not None:
         raise ValueError("every example of a TFDS folder is one sample, read by itself")
-    return load(path, "all", index=wanted.index)
+    versions = [newest_version(folder) for folder in folders]
+    return load(versions, "all", streams=wanted.streams, index=wanted.index)
 
 
-FORMAT = Format(
-    "TFDS folder",
-    lambda path: (path / "dataset_info.json").exists(),
-    _open,
-    in_folders=False,
-)
+FORMAT = Format("TFDS folder", is_dataset, _open, in_folders=False)

@@ -15,7 +15,7 @@ from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError
 from sweephand.files.local import LocalFile
-from sweephand.files.paths import AnyPath, open_file
+from sweephand.files.paths import as_path, open_file
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.source_file import SourceFile
 from sweephand.optional import OptionalModule
@@ -24,6 +24,8 @@ pa = OptionalModule("pyarrow", extra="parquet")
 
 # One that decodes to more is refused: a whole unit is in memory at a time.
 MAX_UNIT_BYTES = 1 << 30
+
+_PANDAS_INDEX = "__index_level_"
 
 
 class ArrowUnits(IndexedDeserializer):
@@ -121,19 +123,37 @@ def open_source(file: SourceFile) -> Any:
     return pa.PythonFile(RangeReader(file), "r")
 
 
-def guess_streams(read: Callable[[Any], Any], path: AnyPath) -> StreamDefs:
-    """Return the columns of a file's schema that can be served."""
+def read_schema(read: Callable[[Any], Any], file: SourceFile) -> Any:
+    """Return the schema of a file, by a function of pyarrow."""
     try:
-        with open_file(path) as source:
-            schema = read(source)
+        with open_file(as_path(file.spec)) as source:
+            return read(source)
     except (OSError, ValueError) as error:  # pyarrow's own errors are of these
-        raise DataError(f"the schema cannot be read: {error}", str(path)) from error
+        raise DataError(f"the schema cannot be read: {error}", file.path) from error
+
+
+def streams_of(schema: Any, path: str) -> tuple[StreamDefs, dict[str, str]]:
+    """Return the columns of a schema that can be served, and why others cannot.
+
+    The row numbers of pandas are neither.
+
+    Raises
+    ------
+    DataError
+        If none can be served, saying why.
+    """
     batch = empty_batch(schema)
     streams = {}
-    for name in schema.names:
+    refused = {}
+    for number, name in enumerate(schema.names):
         try:
-            convert(batch.column(name), None)
-        except (TypeError, ValueError):
+            convert(batch.column(number), None)
+        except (TypeError, ValueError) as error:
+            refused[name] = str(error)
             continue
-        streams[name] = StreamDef()
-    return StreamDefs(**streams)
+        if not name.startswith(_PANDAS_INDEX):
+            streams[name] = StreamDef()
+    if not streams:
+        told = "; ".join(f"{one!r}: {why}" for one, why in refused.items()) or "there is none"
+        raise DataError(f"no column can be served by itself: {told}", path)
+    return StreamDefs(streams), refused

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -19,7 +20,8 @@ from sweephand.corpus.ids import GivenIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.streams import StreamDef, StreamDefs, size_stream
-from sweephand.deserializers.deserializer import Deserializer
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.deserializers.formats import SelfDescribed
 from sweephand.deserializers.units.kept_scans import check_scan
 from sweephand.deserializers.units.row_ids import RowIds, names_of_rows
 from sweephand.deserializers.units.row_table import RowTable
@@ -41,15 +43,15 @@ from sweephand.optional import OptionalModule
 _NO_LIMIT = 2**62
 
 
-class IndexedDeserializer(Deserializer):
+class IndexedDeserializer(SelfDescribed):
     """Serve the rows of files, each a sequence, by reading runs of units.
 
     Parameters
     ----------
     files : str, path, or sequence of them, or FileList
         Paths, globs or URLs.
-    streams : StreamDefs
-        What is wanted of every row.
+    streams : StreamDefs, dict of StreamDef or list of str, optional
+        What is wanted of every row; by default all that the first file tells.
     index : {"auto", "cache", None}
         Where the index is kept; see `load_index`.
     ids : str, or sequence of str or int, optional
@@ -62,6 +64,8 @@ class IndexedDeserializer(Deserializer):
         The row that each sequence is; None: the rows one after the other.
     is_resident : bool
         The rows lie in memory already: every unit is a chunk that costs nothing.
+    left_out : dict
+        What of the first file cannot be served by itself, and why.
     options : dict
         What else decides what a scan finds, as JSON.
     """
@@ -71,28 +75,54 @@ class IndexedDeserializer(Deserializer):
     decoder: ClassVar[OptionalModule | None] = None  # the package that it cannot do without
     order: NDArray[np.int64] | None = None
     is_resident: bool = False
+    left_out: Mapping[str, str] = MappingProxyType({})
     options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
         self,
         files: Files | FileList,
-        streams: StreamDefs,
+        streams: StreamsLike | None = None,
         *,
         index: Keep = "auto",
         ids: RowIds | None = None,
     ) -> None:
         if self.decoder is not None:
             self.decoder()  # says what to install
-        if not streams:
-            raise ValueError("give at least one stream")
         self.keep = check_keep(index)
         self.ids = ids
-        self.definitions = streams
-        self.fields = {name: one.field or name for name, one in streams.items()}
-        self.kinds: Mapping[str, SampleType] = {}  # known when it is opened
         found = files if isinstance(files, FileList) else find_files(files)
         self.files = found.files
         self.leftovers = found.leftovers
+        self.definitions = choose_streams(streams, self.guess_streams)
+        if streams is None and self.left_out:
+            told = "; ".join(f"{name!r}: {why}" for name, why in self.left_out.items())
+            warnings.warn(
+                f"{self.files[0].path}: what cannot be served by itself is left out, "
+                f"{told:.400}; give the names of the streams that are wanted",
+                stacklevel=3,
+            )
+        self.fields = {name: one.field or name for name, one in self.definitions.items()}
+        self.kinds: Mapping[str, SampleType] = {}  # known when it is opened
+
+    @property
+    def first_file(self) -> SourceFile:
+        """The first file that is not empty: the one that tells what there is."""
+        for file in self.files:
+            if file.size:
+                return file
+        raise DataError("the file is empty", self.files[0].path)
+
+    @abstractmethod
+    def guess_streams(self) -> StreamDefs:
+        """Return what `first_file` tells of its streams, all that can be served.
+
+        Says in `left_out` what cannot.
+
+        Raises
+        ------
+        DataError
+            If it tells of none.
+        """
 
     @abstractmethod
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
@@ -121,7 +151,7 @@ class IndexedDeserializer(Deserializer):
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         index = self.load_index()
         list_errors(index, ledger)
-        kinds = self.kinds = common_types(index, self.fields)
+        kinds = self.kinds = common_types(index, self.fields, self.guess_streams)
         infos = [
             describe_stream(name, kinds[name].to_column(), definition)
             for name, definition in self.definitions.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ KINDS = {
 }
 _KIND_OF = {name: kind for kind, name in KINDS.items()}
 _MOST_ITEMS = 2**62
+_RECORD_HEAD, _RECORD_TAIL = 12, 4  # bytes before and behind a message
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,21 @@ def _to_column(
     if field.is_ragged or good is None:
         return column
     return spread(column, good, num_records)
+
+
+def keys_of_records(content: bytes) -> list[str]:
+    """Return the names of the features of all whole records that some bytes begin with."""
+    keys: set[str] = set()
+    at = 0
+    while at + _RECORD_HEAD <= len(content):
+        begin = at + _RECORD_HEAD
+        end = begin + int.from_bytes(content[at : at + 8], "little")
+        if end > len(content):
+            break
+        with suppress(ValueError, IndexError):  # a damaged one is told when all are read
+            keys.update(feature_keys(content[begin:end]))
+        at = end + _RECORD_TAIL
+    return sorted(keys)
 
 
 def feature_keys(record: bytes) -> list[str]:

@@ -13,13 +13,14 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.errors import DataError
 from sweephand.files.source_file import SourceFile
 
 
 def open_tokens(
-    streams: StreamDefs | None,
+    streams: StreamDefs,
     ids: SequenceIds,
     files: Sequence[SourceFile],
     pieces: NDArray[np.uint64],
@@ -32,8 +33,8 @@ def open_tokens(
 
     Parameters
     ----------
-    streams : StreamDefs, optional
-        One stream, with the field "tokens".
+    streams : StreamDefs
+        One stream; see `one_stream`.
     files, pieces
         See `FileColumn`.
     offsets : ndarray of int64, shape (sequences + 1,)
@@ -46,7 +47,7 @@ def open_tokens(
     """
     if len(offsets) == 1 + (0 if skipped is None else len(skipped)):
         raise DataError("the corpus is empty: no sequences", files[0].path)
-    name, definition = _one_stream(streams)
+    ((name, definition),) = streams.items()
     column = ColumnData(None, dtype, (), int(offsets[-1]), offsets)
     marks = np.arange(0, int(offsets[-1]), chunks.CHUNK_BYTES // dtype.itemsize)
     starts = np.unique(np.append(np.searchsorted(offsets[:-1], marks), len(offsets) - 1))
@@ -60,12 +61,22 @@ def open_tokens(
     return Corpus([reader], ids, [file.name for file in files])
 
 
-def _one_stream(streams: StreamDefs | None) -> tuple[str, StreamDef]:
-    defined = streams or StreamDefs(tokens=StreamDef())
+def one_stream(streams: StreamsLike | None) -> StreamDefs:
+    """Return the one stream that is asked for, with the field "tokens".
+
+    Raises
+    ------
+    ValueError
+        If several are asked for, or one with another field.
+    """
+    defined = choose_streams(streams, lambda: StreamDefs(tokens=StreamDef()))
     if len(defined) != 1:
         raise ValueError(f"there is one field, 'tokens', got streams {', '.join(defined)}")
     ((name, definition),) = defined.items()
     field = definition.field or name
     if field != "tokens":
-        raise ValueError(f"there is no field {field!r}, only 'tokens'")
-    return name, definition
+        raise ValueError(
+            f"there is no field {field!r}, only 'tokens': write "
+            f"StreamDefs({name}=StreamDef(field='tokens'))"
+        )
+    return defined

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from sweephand.files.index_file import Index, Scan
 from sweephand.files.source_file import SourceFile
 
 _MOST_ERRORS = 10_000
+_MOST_TOLD = 20  # fields in a message
 _MOST_SAMPLES = 2**32 - 1
 
 
@@ -113,6 +114,16 @@ class UnitScan:
         return Scan(arrays, facts)
 
 
+def told_fields(guess: Callable[[], Iterable[str]]) -> str:
+    """Return which fields there are, to end a message with."""
+    try:
+        names = list(guess())
+    except DataError:  # the first file tells of none
+        return ""
+    told = ", ".join(names[:_MOST_TOLD])
+    return f", there are: {told}{', ...' if len(names) > _MOST_TOLD else ''}"
+
+
 def lengths_in(index: Index, name: str, kind: SampleType) -> NDArray[np.uint32] | None:
     """Return the samples of every row in a stream; None: one each."""
     return index.arrays[f"lengths of {name}"] if kind.is_ragged else None
@@ -125,8 +136,10 @@ def list_errors(index: Index, ledger: Ledger) -> None:
             ledger.add(DataError(reason, file.path, *place))
 
 
-def common_types(index: Index, fields: Mapping[str, str]) -> dict[str, SampleType]:
-    """Return what each stream is in all files.
+def common_types(
+    index: Index, fields: Mapping[str, str], guess: Callable[[], Iterable[str]]
+) -> dict[str, SampleType]:
+    """Return what each stream is in all files; `guess` returns the fields that there are.
 
     Raises
     ------
@@ -147,7 +160,6 @@ def common_types(index: Index, fields: Mapping[str, str]) -> dict[str, SampleTyp
                 )
     for name, field_name in fields.items():
         if name not in found:
-            raise DataError(
-                f"no row has the field {field_name!r}", index.files[0].path, stream=name
-            )
+            reason = f"no row has the field {field_name!r}{told_fields(guess)}"
+            raise DataError(reason, index.files[0].path, stream=name)
     return {name: found[name][0] for name in fields}

@@ -1,0 +1,112 @@
+"""The streams that a user asks for, as definitions: the rule for all that takes streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+
+from sweephand.corpus.streams import StreamDef, StreamDefs, StreamInfo, definitions_of
+
+StreamsLike = StreamDefs | Mapping[str, StreamDef] | Sequence[str] | Sequence[StreamInfo]
+"""Streams as a user names them: definitions by name, names alone, or infos as in CNTK."""
+
+
+_LISTS: tuple[type, ...] = (Sequence, KeysView)
+
+
+def choose_streams(streams: StreamsLike | None, guess: Callable[[], StreamDefs]) -> StreamDefs:
+    """Return the definitions of the streams that are wanted.
+
+    Parameters
+    ----------
+    streams : StreamDefs, dict of StreamDef, list of str or StreamInfo, or None
+        A name alone stands for what the data tell of it; None for all that they tell.
+    guess : callable
+        Returns what the data tell; called only where it is needed.
+
+    Raises
+    ------
+    TypeError
+        If it is nothing of that, saying what to write.
+    ValueError
+        If there is no stream, or one is listed twice.
+    """
+    if streams is None:
+        return guess()
+    if isinstance(streams, str):
+        raise TypeError(f"streams is a list of names: write [{streams!r:.60}]")
+    if isinstance(streams, StreamDef):
+        raise TypeError("a stream has a name: write StreamDefs(NAME=StreamDef(...))")
+    if isinstance(streams, StreamDefs):
+        chosen = streams
+    elif isinstance(streams, Mapping):
+        chosen = StreamDefs(streams)
+    elif isinstance(streams, _LISTS):
+        is_infos = any(isinstance(one, StreamInfo) for one in streams)
+        chosen = definitions_of(streams) if is_infos else _named(streams, guess)
+    else:
+        raise TypeError(
+            "streams must be StreamDefs, a dict of StreamDef or a list of names, got "
+            f"{type(streams).__name__}"
+        )
+    if not chosen:
+        raise ValueError("give at least one stream; without streams= all that there are come")
+    return chosen
+
+
+def _named(given: Iterable[object], guess: Callable[[], StreamDefs]) -> StreamDefs:
+    names: list[str] = []
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"a list of streams holds names or StreamInfo, got {type(name).__name__}: for "
+                "more than names write StreamDefs(NAME=StreamDef(...))"
+            )
+        if name in names:
+            raise ValueError(f"stream {name!r} is listed twice")
+        names.append(name)
+    known = guess() if names else {}
+    return StreamDefs({name: known.get(name) or StreamDef() for name in names})
+
+
+def as_code(streams: Mapping[str, StreamDef]) -> str:
+    """Return definitions as Python that makes them again, beside ``import sweephand as sh``.
+
+    Examples
+    --------
+    >>> print(as_code({"x": StreamDef(dtype="int8"), "a b": StreamDef(shape=3)}))
+    sh.StreamDefs({
+        "x": sh.StreamDef(dtype="int8"),
+        "a b": sh.StreamDef(shape=(3,)),
+    })
+    """
+    from keyword import iskeyword
+
+    are_words = all(name.isidentifier() and not iskeyword(name) for name in streams)
+    lines = [
+        f"    {name}={_code_of(one)}," if are_words else f"    {_text(name)}: {_code_of(one)},"
+        for name, one in streams.items()
+    ]
+    begin, end = ("(", ")") if are_words else ("({", "})")
+    return "\n".join([f"sh.StreamDefs{begin}", *lines, end])
+
+
+def _code_of(definition: StreamDef) -> str:
+    arguments = []
+    if definition.field is not None:
+        arguments.append(f"field={_text(definition.field)}")
+    if definition.shape:
+        arguments.append(f"shape={definition.shape!r}")
+    if definition.dtype is not None:
+        arguments.append(f"dtype={_text(str(definition.dtype))}")
+    arguments += [
+        f"{flag}=True"
+        for flag in ("is_sparse", "defines_mb_size", "broadcast")
+        if getattr(definition, flag)
+    ]
+    return f"sh.StreamDef({', '.join(arguments)})"
+
+
+def _text(text: str) -> str:
+    """Return text as Python writes it, in double quotes where it can."""
+    plain = text.isprintable() and '"' not in text and "\\" not in text
+    return f'"{text}"' if plain else repr(text)

@@ -1,0 +1,50 @@
+"""Files that are not read here: what to write instead, in a line."""
+
+from __future__ import annotations
+
+from sweephand.files.paths import AnyPath, head_of
+
+_PICTURES = (
+    "pictures: give MapDeserializer a dataset whose items are dicts, such as "
+    "{'image': numpy.asarray(PIL.Image.open(path)), 'label': 0}"
+)
+_SOUND = "sound: give MapDeserializer a dataset whose items are dicts of arrays"
+_TABLE = "a table of text: write sh.ArrowDeserializer(pandas.read_csv(path))"
+_OBJECTS = "objects of Python: load them, and give a dict of arrays to ArrayDeserializer"
+_HDF5 = "HDF5: write sh.ArrayDeserializer({name: file[name][...] for name in file})"
+_PACKED = "compressed: unpack it first"
+
+_BY_SUFFIX = {
+    **dict.fromkeys((".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif"), _PICTURES),
+    **dict.fromkeys((".ppm", ".tiff", ".jpe"), _PICTURES),
+    **dict.fromkeys((".wav", ".flac", ".mp3", ".ogg", ".m4a", ".opus"), _SOUND),
+    **dict.fromkeys((".csv", ".tsv"), _TABLE),
+    **dict.fromkeys((".pkl", ".pickle", ".pt", ".pth", ".joblib"), _OBJECTS),
+    **dict.fromkeys((".h5", ".hdf5"), _HDF5),
+    **dict.fromkeys((".gz", ".zst", ".bz2", ".xz", ".tar", ".zip", ".tgz"), _PACKED),
+    ".txt": "plain text: make numbers of it first, such as one token file per split",
+    ".safetensors": "tensors: load them, and give a dict of arrays to ArrayDeserializer",
+}
+_BY_HEAD = {
+    b"[": "one JSON array: write a line for every object, as JSON lines have them",
+    b"\x1f\x8b": _PACKED,
+    b"\x28\xb5\x2f\xfd": _PACKED,
+    b"\x89HDF": _HDF5,
+}
+_DOCUMENTS = (".md", ".txt", ".rst", ".html", ".pdf", ".yaml", ".yml", ".toml", ".cff")
+_DOCUMENT_NAMES = ("README", "LICENSE", "LICENCE", "NOTICE", "CITATION")
+
+
+def advice_for_file(path: AnyPath) -> str | None:
+    """Return what a file seems to hold and what to do with it; None where nothing tells."""
+    if known := _BY_SUFFIX.get(path.suffix.lower()):
+        return known
+    head = head_of(path, 64).lstrip() if path.is_file() else b""
+    if path.is_file() and not head:
+        return "nothing: the file is empty"
+    return next((told for magic, told in _BY_HEAD.items() if head.startswith(magic)), None)
+
+
+def is_document(path: AnyPath) -> bool:
+    """Return whether a file of no known format tells of data, rather than holding them."""
+    return path.suffix.lower() in _DOCUMENTS or path.stem.upper() in _DOCUMENT_NAMES

@@ -1,0 +1,149 @@
+"""Data in a user's hand: which are served as they are, and what to write for others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from sweephand.deserializers.deserializer import Deserializer
+
+_ARRAYS = {
+    *("numpy.ndarray", "torch.Tensor", "jax.Array", "jaxlib.ArrayImpl", "jax.Tracer"),
+    *("tensorflow.Tensor", "tensorflow.EagerTensor", "scipy.csr_matrix", "scipy.csr_array"),
+    *("scipy.spmatrix", "scipy.sparray", "h5py.Dataset", "pandas.Index", "numpy.generic"),
+}
+_SERIES = {"pandas.Series", "polars.Series"}
+_PYARROW_COLUMNS = {"pyarrow.Array", "pyarrow.ChunkedArray"}
+_DATASET = "datasets.Dataset"
+
+# By the type's package and name: what it is, and what to write for it.
+_KNOWN = {
+    "datasets.IterableDataset": "load it without streaming=True: it has no rows by number",
+    "datasets.IterableDatasetDict": "load it without streaming=True: it has no rows by number",
+    "datasets.Dataset": "write sh.ArrowDeserializer(dataset)",
+    "torch.TensorDataset": (
+        "write sh.ArrayDeserializer({'x': dataset.tensors[0], 'y': dataset.tensors[1]})"
+    ),
+    "torch.DataLoader": "give its dataset: sh.MapDeserializer(loader.dataset, ['x', 'y'])",
+    "torch.IterableDataset": (
+        "it has no items by number: write them to files, or write a sh.UserDeserializer"
+    ),
+    "tensorflow.DatasetV2": "its files are read by sh.tfds.load(folder) or sh.open(files)",
+    "polars.LazyFrame": "write sh.ArrowDeserializer(frame.collect())",
+    "pyarrow.Dataset": "write sh.ArrowDeserializer(dataset.to_table())",
+    "pyarrow.ParquetFile": "write sh.open(path)",
+}
+
+
+def is_table(data: object) -> bool:
+    """Return whether data are columns by name that Arrow hands over: a table, a DataFrame."""
+    names = _names(data)
+    has_stream = hasattr(data, "__arrow_c_stream__")
+    return _DATASET in names or (has_stream and not names & (_SERIES | _PYARROW_COLUMNS))
+
+
+def is_saved_split(data: object) -> bool:
+    """Return whether data are data sets by the names of their splits."""
+    return "datasets.DatasetDict" in _names(data)
+
+
+def is_map_style(data: object) -> bool:
+    """Return whether data are items by number; those that others serve better are not."""
+    has_items = hasattr(data, "__len__") and hasattr(data, "__getitem__")
+    is_other = isinstance(data, Mapping | str | type) or _names(data) & _SERIES
+    is_frame = is_table(data) and _DATASET not in _names(data)
+    return has_items and not is_other and not is_frame
+
+
+def wrong_data(wanted: str, data: object) -> TypeError:
+    """Return the error for data that are served otherwise, saying how.
+
+    Parameters
+    ----------
+    wanted : str
+        What should have been given.
+    data : object
+        What was given: it is never printed.
+    """
+    return TypeError(f"{wanted}, got {_what(data)}: {advice_for(data)}")
+
+
+def check_dict(wanted: str, data: object) -> None:
+    """Refuse what is no dict of streams, or has none.
+
+    Raises
+    ------
+    TypeError
+        If it is no dict, or its names are no text.
+    ValueError
+        If it is empty.
+    """
+    if not isinstance(data, Mapping) or is_saved_split(data):
+        raise wrong_data(wanted, data)
+    if not data:
+        raise ValueError("give at least one stream")
+    for name in data:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a stream is text, got {name!r:.60}")
+
+
+def _what(data: object) -> str:
+    if isinstance(data, type):
+        return f"the class {data.__name__}"
+    kind = type(data).__name__
+    if isinstance(data, list | tuple) and data:
+        return f"a {kind} of {type(data[0]).__name__}"
+    return kind
+
+
+def advice_for(data: object) -> str:
+    """Return what to write to have some data served."""
+    names = _names(data)
+    if isinstance(data, type):
+        return f"make one: {data.__name__}(...)"
+    if is_saved_split(data):
+        split = next(iter(data), "train")  # type: ignore[call-overload]
+        return f"give one of its splits, such as data[{str(split)!r:.40}]"
+    for name, advice in _KNOWN.items():
+        if name in names:
+            return advice
+    if isinstance(data, Deserializer):
+        return "write sh.MinibatchSource(deserializer)"
+    if isinstance(data, str | os.PathLike):
+        return f"write sh.open({os.fspath(data)!r:.80})"
+    if isinstance(data, bytes):
+        return "a path is text: write os.fsdecode(path)"
+    if names & _ARRAYS:
+        return "write sh.ArrayDeserializer({'x': array}), with a name for every stream"
+    if names & _SERIES:
+        return "write sh.ArrayDeserializer({'x': series.to_numpy()})"
+    if names & _PYARROW_COLUMNS:
+        return "write sh.ArrowDeserializer(pyarrow.table({'x': array}))"
+    if hasattr(data, "__arrow_c_stream__"):
+        return "write sh.ArrowDeserializer(table)"
+    if isinstance(data, Mapping):
+        return "write sh.ArrayDeserializer(data), a dict from stream to array"
+    return _advice_for_items(data)
+
+
+def _advice_for_items(data: Any) -> str:
+    if hasattr(data, "read") and hasattr(data, "close"):
+        return "give its path: sh.open(path)"
+    if isinstance(data, Iterator):
+        return "it is gone after one pass: write sh.MapDeserializer(list(data)) of dicts"
+    if isinstance(data, Sequence):
+        if all(isinstance(one, Mapping) for one in islice(data, 3)) and data:
+            return "write sh.MapDeserializer(rows), a list of dicts"
+        if any(isinstance(one, Deserializer) for one in islice(data, 3)):
+            return "every one of a list must be a Deserializer"
+        return "write sh.ArrayDeserializer({'x': data}), with a name for every stream"
+    if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
+        return "write sh.MapDeserializer(dataset, ['x', 'y']), with the names of the streams"
+    return "see sh.ArrayDeserializer, sh.ArrowDeserializer, sh.MapDeserializer and sh.open"
+
+
+def _names(data: object) -> set[str]:
+    """Return what the types of an object are called, without importing any."""
+    return {f"{one.__module__.partition('.')[0]}.{one.__name__}" for one in type(data).__mro__}

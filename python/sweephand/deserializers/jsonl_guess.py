@@ -1,0 +1,86 @@
+"""The streams that the first lines of JSON tell of."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.errors import DataError
+from sweephand.files.source_file import SourceFile
+
+_HEAD_BYTES = 1 << 20
+_LINE_BYTES = 64 << 20  # of a first line that is longer than the head
+_BOM = b"\xef\xbb\xbf"
+_RAGGED = (-1,)  # lists of no one length make no samples
+
+
+def guess_fields(file: SourceFile) -> tuple[StreamDefs, dict[str, str]]:
+    """Return the fields of the first lines that hold numbers, text or lists, and all others.
+
+    A list of equally long lists of numbers is a sequence of samples of that shape.
+
+    Raises
+    ------
+    DataError
+        If there is none, saying why.
+    """
+    shapes: dict[str, tuple[int, ...] | None] = {}
+    others: dict[str, str] = {}
+    wrong: str | None = None
+    for line in _first_lines(file):
+        try:
+            members = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            wrong = wrong or f"{error}"
+            continue
+        if not isinstance(members, dict):
+            wrong = wrong or f"it is a {type(members).__name__}"
+            continue
+        for name, value in members.items():
+            if (why := _refusal(value)) is None:
+                shapes.setdefault(name, _shape_of(value))
+            else:
+                others.setdefault(name, why)
+    if shapes:
+        streams = {name: StreamDef(shape=shape) for name, shape in shapes.items()}
+        return StreamDefs(streams), {n: why for n, why in others.items() if n not in shapes}
+    if wrong is not None:
+        wrong += "; JSON lines have a whole one in every line"
+        raise DataError(f"the first line is no JSON object: {wrong}", file.path, line=1)
+    raise DataError("the first lines have no numbers and no text", file.path, line=1)
+
+
+def _first_lines(file: SourceFile) -> list[bytes]:
+    head = file.read(0, min(file.size, _HEAD_BYTES)).tobytes()
+    if b"\n" not in head.strip() and file.size > len(head):
+        head = file.read(0, min(file.size, _LINE_BYTES)).tobytes()
+    if file.size > len(head) and b"\n" in head:
+        head = head[: head.rindex(b"\n")]  # the last line is not whole
+    return [line for line in head.removeprefix(_BOM).splitlines() if line.strip()]
+
+
+def _refusal(value: object) -> str | None:
+    """Return why a value cannot be served; None if it can."""
+    if value is None:
+        return "it is null"
+    if not isinstance(value, list):
+        return None if isinstance(value, int | float | str) else "it is an object"
+    if not value:
+        return "it is an empty list"
+    reasons = [_refusal(item) for item in value]
+    if any(reasons):
+        return "it is a list of other things than numbers or text"
+    return None if _shape_of(value) is not _RAGGED else "its lists differ in length"
+
+
+def _shape_of(value: Any) -> tuple[int, ...] | None:
+    """Return the shape of a sample where the lists make one; else None."""
+    if not (isinstance(value, list) and isinstance(value[0], list)):
+        return None
+    try:
+        return np.array(value).shape[1:]
+    except ValueError:
+        return _RAGGED

@@ -1,0 +1,157 @@
+"""Where a file describes itself its streams need not be declared, and may be in any form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+
+ROWS: list[dict[str, Any]] = [{"x": [1, 2], "y": 0.5}, {"x": [3], "y": 1.5}]
+
+
+def make(kind: str, folder: Path) -> Callable[..., sh.Deserializer]:
+    """Write two rows and return what opens them."""
+    path = folder / f"rows.{kind}"
+    if kind == "jsonl":
+        path.write_text('{"x": [1, 2], "y": 0.5}\n{"x": [3], "y": 1.5}\n')
+        return lambda *streams: sh.JSONLDeserializer(path, *streams)
+    if kind == "tfrecord":
+        sh.tfrecord.write(path, ROWS)
+        return lambda *streams: sh.TFRecordDeserializer(path, *streams)
+    if kind == "ctf":
+        path.write_text("0 |x 1 |y 0.5\n0 |x 2\n1 |x 3 |y 1.5\n")
+        return lambda *streams: sh.CTFDeserializer(path, *streams)
+    if kind == "map":
+        return lambda *streams: sh.MapDeserializer(ROWS, *streams)
+    if kind == "array":
+        return lambda *streams: sh.ArrayDeserializer(
+            {name: [row[name] for row in ROWS] for name in ("x", "y")}, *streams
+        )
+    if kind == "npy":
+        np.save(folder / "x.npy", np.array([1, 2, 3]))
+        np.save(folder / "x_offsets.npy", np.array([0, 2, 3]))
+        np.save(folder / "y.npy", np.array([0.5, 1.5]))
+        paths = [folder / "x.npy", folder / "y.npy"]
+        return lambda *streams: sh.NpyDeserializer(paths, *streams)
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import ipc, parquet
+
+    table = pa.table({name: [row[name] for row in ROWS] for name in ("x", "y")})
+    if kind == "parquet":
+        parquet.write_table(table, path)
+        return lambda *streams: sh.ParquetDeserializer(path, *streams)
+    if kind == "arrow":
+        with ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+        return lambda *streams: sh.ArrowDeserializer(path, *streams)
+    return lambda *streams: sh.ArrowDeserializer(table, *streams)
+
+
+KINDS = ["jsonl", "tfrecord", "ctf", "map", "array", "npy", "parquet", "arrow", "table"]
+
+
+@pytest.fixture(params=KINDS)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., sh.Deserializer]:
+    return make(str(request.param), tmp_path)
+
+
+def delivered(corpus: sh.Deserializer) -> dict[str, list[float]]:
+    with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
+        minibatch = source.next_minibatch(3)
+        return {name: minibatch[name].values.reshape(-1).tolist() for name in minibatch}
+
+
+def test_all_streams_come_where_none_is_declared(
+    opened: Callable[..., sh.Deserializer],
+) -> None:
+    assert delivered(opened()) == {"x": [1, 2, 3], "y": [0.5, 1.5]}
+    assert delivered(opened(None)) == {"x": [1, 2, 3], "y": [0.5, 1.5]}
+
+
+def test_streams_are_names_a_dict_or_definitions(
+    opened: Callable[..., sh.Deserializer],
+) -> None:
+    definitions = {"x": sh.StreamDef(dtype="float64")}
+    for streams in (["x"], ("x",), definitions, sh.StreamDefs(**definitions)):
+        assert delivered(opened(streams)) == {"x": [1, 2, 3]}
+    renamed = {"tokens": sh.StreamDef(field="x")}
+    assert delivered(opened(renamed)) == {"tokens": [1, 2, 3]}
+
+
+def test_a_type_of_torch_is_the_one_of_numpy(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    streams = {"x": sh.StreamDef(dtype=torch.int64), "y": sh.StreamDef(dtype=torch.float32)}
+    source = sh.MinibatchSource(make("jsonl", tmp_path)(streams))
+    assert (source.streams.x.dtype, source.streams.y.dtype) == (np.int64, np.float32)
+    half = sh.MinibatchSource(
+        make("jsonl", tmp_path)({"y": sh.StreamDef(dtype=torch.bfloat16)})
+    )
+    assert half.streams.y.dtype.name == "bfloat16"
+
+
+def test_fields_that_come_later_are_streams_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": [], "b": null}\n\n{"a": [[1, 2]], "c": "t"}\n{"b": "u"}\n')
+    assert list(sh.JSONLDeserializer(path).definitions) == ["a", "c", "b"]
+    assert sh.JSONLDeserializer(path).definitions["a"].shape == (2,)
+    sh.tfrecord.write(tmp_path / "a.tfrecord", [{"a": 1}, {"b": 2}])
+    assert list(sh.TFRecordDeserializer(tmp_path / "a.tfrecord").definitions) == ["a", "b"]
+
+
+def test_a_first_file_without_rows_does_not_hide_the_others(tmp_path: Path) -> None:
+    (tmp_path / "0.jsonl").write_text("")
+    (tmp_path / "1.jsonl").write_text('{"a": 1}\n')
+    assert delivered(sh.JSONLDeserializer(tmp_path / "*.jsonl")) == {"a": [1]}
+
+
+def test_what_cannot_be_served_by_itself_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1, "o": {"b": 2}, "l": [[1], [2, 3]]}\n')
+    with pytest.warns(UserWarning, match=r"left out, 'o': it is an object; 'l': its lists"):
+        corpus = sh.JSONLDeserializer(path)
+    assert delivered(corpus) == {"a": [1]}
+    assert delivered(sh.JSONLDeserializer(path, ["a"])) == {"a": [1]}
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"a": [1], "when": pa.array([0], pa.timestamp("s"))})
+    with pytest.warns(UserWarning, match=r"table: .* left out, 'when': timestamp"):
+        assert delivered(sh.ArrowDeserializer(table)) == {"a": [1]}
+
+
+def test_tuples_have_the_names_that_are_given_in_their_order() -> None:
+    pairs = [(np.full((2, 2), n), n) for n in range(4)]
+    streams = {"image": sh.StreamDef(shape=(2, 2)), "label": sh.StreamDef()}
+    source = sh.MinibatchSource(sh.MapDeserializer(pairs, streams), randomize=False)
+    minibatch = source.next_minibatch(3)
+    assert minibatch["image"].values.shape == (3, 2, 2)
+    assert minibatch["label"].values.tolist() == [0, 1, 2]
+
+
+def test_an_array_that_looks_like_a_picture_is_said_to_be_a_sequence() -> None:
+    pictures = [{"image": np.zeros((3, 4, 4))}]
+    with pytest.warns(UserWarning, match=r"declare image=StreamDef\(shape=\(3, 4, 4\)\)"):
+        sh.MapDeserializer(pictures)
+    sh.MapDeserializer(pictures, {"image": sh.StreamDef(shape=(3, 4, 4))})
+
+
+def test_a_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    make("jsonl", tmp_path)
+    make("npy", tmp_path)
+    for corpus in (
+        sh.JSONLDeserializer("~/rows.jsonl"),
+        sh.JSONLDeserializer(["~/rows.jsonl"]),
+        sh.JSONLDeserializer("~/*.jsonl"),
+        sh.NpyDeserializer({"y": "~/y.npy"}),
+        sh.open("~/rows.jsonl"),
+        sh.open(Path("~/rows.jsonl")),
+        sh.MapDeserializer(ROWS, lengths="~/lengths.npy"),
+    ):
+        assert delivered(corpus)["y"] == [0.5, 1.5]
+    assert (tmp_path / "lengths.npy").exists()
+    assert sh.tfrecord.write("~/a.tfrecord", ROWS) == 2
+    assert (tmp_path / "a.tfrecord").exists()
