@@ -19,24 +19,16 @@ from sweephand.source.settings import Settings
 
 
 def open_corpus(
-    deserializers: Deserializer | Sequence[Deserializer], settings: Settings, ledger: Ledger
+    deserializers: Sequence[Deserializer], settings: Settings, ledger: Ledger
 ) -> Corpus:
     """Open deserializers and join them.
 
     Raises
     ------
-    TypeError
-        If there is something else than deserializers.
     ValueError
         If they cannot be joined.
     """
-    wanted = list(deserializers) if isinstance(deserializers, Sequence) else [deserializers]
-    for deserializer in wanted:
-        if not isinstance(deserializer, Deserializer):
-            raise TypeError(f"deserializers must be Deserializer objects, got {deserializer!r}")
-    if not wanted:
-        raise ValueError("give at least one deserializer")
-    opened = [deserializer.open(ledger) for deserializer in wanted]
+    opened = [deserializer.open(ledger) for deserializer in deserializers]
     if settings.window.explicit:
         opened = [corpus.in_window() for corpus in opened]
     corpus = join(opened, settings.missing)

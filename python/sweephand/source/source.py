@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -12,7 +12,7 @@ from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamInfo
-from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.serve import Servable, deserializers_of
 from sweephand.errors import DataError, StateError
 from sweephand.layouts import Layout
 from sweephand.minibatch.minibatch import Minibatch
@@ -35,8 +35,9 @@ class MinibatchSource(Questions):
 
     Parameters
     ----------
-    deserializers : Deserializer, or a list with one
-        Where the data come from.
+    deserializers : Deserializer, list of them, dict of arrays, or table
+        Where the data come from. A dict is that of `ArrayDeserializer`, and a DataFrame, Arrow
+        table or Hugging Face Dataset goes through `ArrowDeserializer`.
     max_samples : int
         End of the timeline, in samples: a sequence that starts before it is delivered whole.
         ``FULL_DATA_SWEEP`` is one sweep.
@@ -102,7 +103,7 @@ class MinibatchSource(Questions):
 
     def __init__(
         self,
-        deserializers: Deserializer | Sequence[Deserializer],
+        deserializers: Servable,
         *,
         max_samples: int = INFINITELY_REPEAT,
         max_sweeps: int = INFINITELY_REPEAT,
@@ -144,12 +145,11 @@ class MinibatchSource(Questions):
         )
         self._open(deserializers, settings)
 
-    def _open(
-        self, deserializers: Deserializer | Sequence[Deserializer], settings: Settings
-    ) -> None:
-        self._deserializers, self._settings = deserializers, settings  # what a copy is made of
+    def _open(self, deserializers: Servable, settings: Settings) -> None:
+        # What a copy is made of; not the user's own, which may be read only once.
+        self._deserializers, self._settings = deserializers_of(deserializers), settings
         self._ledger = ledger = Ledger(settings.max_errors)
-        corpus = open_corpus(deserializers, settings, ledger)
+        corpus = open_corpus(self._deserializers, settings, ledger)
         self._keys = {info.name: (i, info) for i, info in enumerate(corpus.streams)}
         self._corpus, self._long = treat_long(settings.chosen_layout, corpus)
         self._layout = settings.chosen_layout.settle(self._corpus.core)
@@ -375,7 +375,7 @@ class MinibatchSource(Questions):
 
 def _remake(
     kind: type[MinibatchSource],
-    deserializers: Deserializer | Sequence[Deserializer],
+    deserializers: Servable,
     settings: Settings,
     time: int,
     progress: list[int],

@@ -1,0 +1,58 @@
+"""What a source is given: deserializers, or data that need none of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from sweephand.deserializers.array import ArrayDeserializer
+from sweephand.deserializers.arrow import ArrowDeserializer
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.given import is_saved_split, is_table, wrong_data
+
+
+class Table(Protocol):
+    """Columns by name that Arrow hands over: a table, a DataFrame."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return the table as an Arrow stream."""
+
+
+class Rows(Protocol):
+    """A Hugging Face Dataset."""
+
+    @property
+    def column_names(self) -> Any:
+        """Return the names of its columns."""
+
+
+Servable = Deserializer | Sequence[Deserializer] | Mapping[str, Any] | Table | Rows
+"""Deserializers, a dict of arrays as `ArrayDeserializer` takes it, or a table."""
+
+
+def deserializers_of(data: object) -> list[Deserializer]:
+    """Return the deserializers of what a source is given.
+
+    Raises
+    ------
+    TypeError
+        If it is something else, saying what to write.
+    ValueError
+        If it is an empty list.
+    """
+    if isinstance(data, Deserializer):
+        return [data]
+    if isinstance(data, Mapping) and not is_saved_split(data):
+        if any(isinstance(one, Deserializer) for one in data.values()):
+            raise TypeError("deserializers that are joined come in a list, not in a dict")
+        return [ArrayDeserializer(data)]
+    if is_table(data):
+        return [ArrowDeserializer(data)]
+    if not isinstance(data, list | tuple):
+        raise wrong_data("deserializers must be Deserializer objects", data)
+    if not data:
+        raise ValueError("give at least one deserializer")
+    for one in data:
+        if not isinstance(one, Deserializer):
+            raise wrong_data("deserializers must be Deserializer objects", data)
+    return list(data)
