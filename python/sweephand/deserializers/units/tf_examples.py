@@ -23,6 +23,7 @@ KINDS = {
 }
 _KIND_OF = {name: kind for kind, name in KINDS.items()}
 _MOST_ITEMS = 2**62
+_MOST_LOOKED_AT = 1000  # records, to know their features
 _RECORD_HEAD, _RECORD_TAIL = 12, 4  # bytes before and behind a message
 
 
@@ -142,10 +143,12 @@ def _to_column(
 
 
 def keys_of_records(content: bytes) -> list[str]:
-    """Return the names of the features of all whole records that some bytes begin with."""
+    """Return the names of the features of the first whole records of some bytes."""
     keys: set[str] = set()
     at = 0
-    while at + _RECORD_HEAD <= len(content):
+    for _ in range(_MOST_LOOKED_AT):
+        if at + _RECORD_HEAD > len(content):
+            break
         begin = at + _RECORD_HEAD
         end = begin + int.from_bytes(content[at : at + 8], "little")
         if end > len(content):
