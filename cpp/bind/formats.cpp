@@ -96,6 +96,7 @@ void bind_ctf_index(py::module_& room) {
       .def_readonly("num_samples", &CtfIndex::num_samples)
       .def_readonly("num_met", &CtfIndex::num_met)
       .def_readonly("num_indices", &CtfIndex::num_indices)
+      .def_readonly("is_single", &CtfIndex::is_single)
       .def_property_readonly("undeclared",
                              [](const CtfIndex& self) { return to_python(self.undeclared); })
       .def_property_readonly(

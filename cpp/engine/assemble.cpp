@@ -25,7 +25,7 @@ class Counted {
 };
 
 bool is_table(const Column& column, const StreamSpec& stream, const AssembleOptions& options) {
-  return options.form == Form::kRagged && column.values != nullptr &&
+  return (options.form == Form::kRagged || stream.single) && column.values != nullptr &&
          column.sample_offsets == nullptr && column.type == stream.type && !stream.variable &&
          !stream.broadcast;
 }
@@ -222,7 +222,7 @@ std::shared_ptr<Batch> Assembler::write(const Plan& plan,
     batch->streams.push_back(write_stream_of(number, plan, runs[number]));
     StreamBatch& written = batch->streams.back();
     bytes += written.values.size();
-    if (batch->marks.mask) {
+    if (batch->marks.mask && !streams_[number].single) {
       written.mask = batch->marks.mask;
       written.rows = plan.num_rows;
       written.width = plan.row_length;
@@ -240,7 +240,8 @@ StreamBatch Assembler::write_stream_of(std::size_t number, const Plan& plan,
   if (tables_[number] != nullptr)
     return write_rows(*tables_[number], plan.share, members_[stream.member].joined, stream,
                       pool_);
-  if (!stream.broadcast && plan.cells.empty())
+  if (stream.single) check_single(runs, stream);
+  if (stream.single || (!stream.broadcast && plan.cells.empty()))
     return write_stream(runs, plan, stream, options_, pool_);
   std::vector<Run> fitted = runs;
   fit_to_plan(fitted, plan, stream);

@@ -123,8 +123,12 @@ void cut_plan(const Plan& whole, const Range& sequences, const Range& rows, Plan
 void Batch::count() {
   share_samples = count_samples(*this);
   num_cells = options.form == Form::kRagged ? share_samples : 0;
-  for (const StreamBatch& stream : streams)
-    num_cells = std::max(num_cells, stream.rows * stream.width);
+  for (const StreamBatch& stream : streams) {
+    if (stream.mask)
+      num_cells = std::max(num_cells, stream.rows * stream.width);
+    else if (options.form != Form::kRagged)
+      num_cells = std::max(num_cells, stream.num_samples);
+  }
 }
 
 Batch rows_of(const Batch& whole, std::uint64_t begin, std::uint64_t end) {

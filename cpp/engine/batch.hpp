@@ -15,6 +15,7 @@ namespace sweephand {
 // One stream of a minibatch. Buffers that a layout or a kind of stream does not need are empty.
 //
 //   ragged:  values (num_samples, sample_elements)
+//            also of a stream with one sample per sequence, in any form
 //   grid:    values (rows, width, sample_elements), mask (rows, width): 2 start, 1 valid, 0 gap
 //   variable samples, sparse ones too: values (num_elements), element_offsets (num_samples +
 //   1), indices (num_elements)

@@ -174,6 +174,15 @@ void leave_out(std::uint64_t sequence, std::vector<std::vector<Run>>& runs, Plan
   keep_only(runs, plan, [&](std::size_t j) { return plan.share[j].sequence != sequence; });
 }
 
+void check_single(std::span<const Run> runs, const StreamSpec& stream) {
+  for (const Run& run : runs) {
+    if (run.samples == 1) continue;
+    throw DataError("the stream has one sample per sequence, here are " +
+                        std::to_string(run.samples),
+                    {.stream = stream.name, .sequence = run.sequence});
+  }
+}
+
 void fit_to_plan(std::span<Run> runs, const Plan& plan, const StreamSpec& stream) {
   if (stream.broadcast) {
     repeat(runs, plan, stream);

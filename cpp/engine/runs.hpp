@@ -50,6 +50,9 @@ void leave_out_unusable(std::vector<std::vector<Run>>& runs, Plan& plan,
 // The same for all pieces of one sequence.
 void leave_out(std::uint64_t sequence, std::vector<std::vector<Run>>& runs, Plan& plan);
 
+// Throws DataError naming stream and sequence when one has another number of samples than one.
+void check_single(std::span<const Run> runs, const StreamSpec& stream);
+
 // Cuts each run down to the piece that the plan wants of it, or repeats its one sample if the
 // stream is broadcast. Throws DataError naming stream and sequence when it has other samples
 // than the stream that defines the size.

@@ -18,6 +18,7 @@ struct StreamSpec {
   bool variable = false;  // samples of several elements each: sparse ones, byte strings
   std::uint64_t sample_elements = 1;  // of samples that are not variable
   bool broadcast = false;  // its one sample is repeated for every sample of the sequence
+  bool single = false;     // one sample per sequence: values one behind the other in any form
   bool counts = false;     // a sequence is as long as the longest of the streams that count
   std::string pad_value;   // element_bytes bytes
 

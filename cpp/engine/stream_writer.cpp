@@ -280,13 +280,10 @@ StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const Stre
   batch.num_samples = static_cast<std::uint64_t>(offset[runs.size()]);
   if (stream.variable) {
     write_variable(runs, stream, pool, batch);
-  } else if (options.form == Form::kRagged) {
+  } else if (options.form == Form::kRagged || stream.single) {
     write_ragged(runs, stream, pool, batch);
   } else {
-    // A bucket is as wide as its boundary, but for a column of one sample per sequence.
-    const bool single = !runs.empty() && runs[0].column->sample_offsets == nullptr;
-    const std::uint64_t least_width = single && !stream.broadcast ? 0 : plan.row_length;
-    const Grid grid(runs, batch.longest, least_width, plan, options);
+    const Grid grid(runs, batch.longest, plan.row_length, plan, options);
     write_grid(runs, stream, grid, pool, batch);
     if (options.form == Form::kPadded) {
       write_mask(runs, grid, pool, batch);

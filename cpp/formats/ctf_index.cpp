@@ -66,6 +66,7 @@ CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfSt
   index.num_met = scanner.num_met();
   for (const auto& column : scanner.columns())
     index.num_indices.push_back(column->num_indices());
+  index.is_single = scanner.is_single();
   index.undeclared = {scanner.undeclared().begin(), scanner.undeclared().end()};
   return index;
 }
@@ -86,9 +87,11 @@ void CtfIndex::append(const CtfIndex& part, const CtfStart& start) {
   num_samples += part.num_samples;
   num_met.resize(part.num_met.size());
   num_indices.resize(part.num_indices.size());
+  is_single.resize(part.is_single.size(), true);
   for (std::size_t i = 0; i < num_met.size(); ++i) {
     num_met[i] += part.num_met[i];
     num_indices[i] = std::max(num_indices[i], part.num_indices[i]);
+    is_single[i] = is_single[i] && part.is_single[i];
   }
   for (const auto& [name, count] : part.undeclared) undeclared[name] += count;
 }

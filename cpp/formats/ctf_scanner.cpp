@@ -23,6 +23,7 @@ CtfScanner::CtfScanner(const CtfFormat& format, Ledger& ledger, Options options)
       line_(options_.first_line) {
   check(format);
   num_met_.resize(format.streams.size());
+  is_single_.resize(format.streams.size(), true);
   for (const CtfStream& stream : format.streams) {
     columns_.push_back(make_column(stream, format.allow_nonfinite));
     if (stream.defines_mb_size) size_stream_ = &stream;
@@ -188,6 +189,9 @@ void CtfScanner::end_sequence() {
   if (sequence_.is_damaged) {
     sequences_.skipped.push_back(sequences_.keys.size());
     for (const auto& column : columns_) column->drop_sequence();
+  } else {
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+      is_single_[i] = is_single_[i] && columns_[i]->num_new_samples() == 1;
   }
   sequences_.keys.push_back(sequence_.key);
   sequences_.offsets.push_back(sequence_.offset);

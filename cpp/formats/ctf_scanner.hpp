@@ -84,6 +84,8 @@ class CtfScanner {
   std::uint64_t num_samples() const noexcept { return num_samples_; }  // of all streams
   // How often each stream was met, also where its sample is lost.
   const std::vector<std::uint64_t>& num_met() const noexcept { return num_met_; }
+  // Per stream, whether every sequence that is not damaged has exactly one sample of it.
+  const std::vector<bool>& is_single() const noexcept { return is_single_; }
   CtfSequences& sequences() noexcept { return sequences_; }
   Columns& columns() noexcept { return columns_; }  // in the order of the streams
 
@@ -140,6 +142,7 @@ class CtfScanner {
   std::map<std::string, std::uint64_t, std::less<>> undeclared_;
   std::uint64_t num_samples_ = 0;
   std::vector<std::uint64_t> num_met_;  // per stream
+  std::vector<bool> is_single_;         // the same
 
   std::string_view text_;  // what is scanned now
   std::uint64_t text_offset_ = 0;

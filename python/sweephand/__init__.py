@@ -21,7 +21,7 @@ from sweephand.deserializers import (
     UserDeserializer,
 )
 from sweephand.deserializers.ctf_text import sequence_to_cntk_text_format
-from sweephand.errors import DataError, LossScaleError, StaleError, StateError
+from sweephand.errors import DataError, LossScaleError, StaleError, StateError, SweephandHint
 from sweephand.layouts import (
     Bucketed,
     Frames,
@@ -37,6 +37,7 @@ from sweephand.open_path import open
 from sweephand.source.from_data import MinibatchSourceFromData
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.old_names import ELSEWHERE
+from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
 from sweephand.source.source import MinibatchSource
 from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
@@ -53,7 +54,6 @@ from sweephand.train.schedules.learning_rates import (
     learning_rate_schedule,
     training_parameter_schedule,
 )
-from sweephand.train.schedules.minibatch_sizes import minibatch_size_schedule
 from sweephand.train.schedules.momenta import (
     momentum_as_time_constant_schedule,
     momentum_schedule,
@@ -121,6 +121,7 @@ __all__ = [
     "StreamDefs",
     "StreamInfo",
     "Streams",
+    "SweephandHint",
     "TFRecordDeserializer",
     "TensorBoardProgressWriter",
     "TestConfig",

@@ -5,6 +5,7 @@ from numbers import Integral, Real
 from typing import TypeVar
 
 from sweephand.errors import ArgumentTypeError
+from sweephand.printable import shown
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -20,31 +21,34 @@ def check_int(name: str, value: object, least: int = 1, bound: int | None = None
         If it is out of range: naming the argument, what is wanted and what was found.
     """
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ArgumentTypeError(f"{name} must be an int, got {value!r}")
+        # Arrays and tensors of one integer are none, but can be made one.
+        is_near = hasattr(value, "__index__") and getattr(value, "shape", None) == ()
+        hint = "; write int(...) around it" if is_near else ""
+        raise ArgumentTypeError(f"{name} must be an int, got {shown(value)}{hint}")
     number = int(value)
     if bound is not None and not least <= number < bound:
-        raise ValueError(f"{name} must be in [{least}, {bound}), got {value!r}")
+        raise ValueError(f"{name} must be in [{least}, {bound}), got {shown(value)}")
     if number < least:
-        raise ValueError(f"{name} must be at least {least}, got {value!r}")
+        raise ValueError(f"{name} must be at least {least}, got {shown(value)}")
     return number
 
 
 def check_number(name: str, value: object) -> float:
     """Return a number as a float, or raise `ArgumentTypeError` if it is none."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ArgumentTypeError(f"{name} must be a number, got {value!r}")
+        raise ArgumentTypeError(f"{name} must be a number, got {shown(value)}")
     return float(value)
 
 
 def check_flag(name: str, value: object) -> bool:
     """Return a bool, or raise `ArgumentTypeError` if it is none."""
     if not isinstance(value, bool):
-        raise ArgumentTypeError(f"{name} must be True or False, got {value!r}")
+        raise ArgumentTypeError(f"{name} must be True or False, got {shown(value)}")
     return value
 
 
 def check_function(name: str, value: Function | None) -> Function | None:
     """Return a callable or None, or raise `ArgumentTypeError` if it is neither."""
     if value is not None and not callable(value):
-        raise ArgumentTypeError(f"{name} must be callable or None, got {value!r}")
+        raise ArgumentTypeError(f"{name} must be callable or None, got {shown(value)}")
     return value

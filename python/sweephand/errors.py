@@ -84,6 +84,13 @@ class StateError(ValueError):
     """A checkpoint state does not fit this source, or is no state at all."""
 
 
+class SweephandHint(UserWarning):
+    """Something runs that is hardly meant; each source says each of them once.
+
+    Where it is meant, ``warnings.simplefilter("ignore", sweephand.SweephandHint)``.
+    """
+
+
 class LossScaleError(RuntimeError):
     """Too many steps in a row were skipped because their gradients were not finite.
 

@@ -67,8 +67,8 @@ def test_a_chunk_without_a_sparse_value_is_sparse_too(tmp_path: Path) -> None:
     assert len(source.chunk_sequences) == 3
     for size, sums in ((3, [0, 1.5, 0]), (1, [0])):
         dense = source.next_minibatch(size)["query"].asarray()
-        assert dense.shape == (size, 1, 20)
-        assert dense.sum(axis=(1, 2)).tolist() == sums
+        assert dense.shape == (size, 20)
+        assert dense.sum(axis=1).tolist() == sums
 
 
 def test_shards_follow_one_another(tmp_path: Path) -> None:

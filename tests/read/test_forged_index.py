@@ -142,7 +142,7 @@ def forge(tmp_path: Path, make: Make) -> tuple[Index, Callable[[object], None]]:
     assert path.stat().st_mtime_ns == same.st_mtime_ns, "it is read as it was taken apart"
 
     tokens = [token for one in whole for token in one]
-    layouts = cycle([None, sh.Packed(4, split_long="split")])
+    layouts = cycle([None, sh.Packed(4, split_long="split", look_ahead=1)])
 
     def check(what: object) -> None:
         try:

@@ -163,6 +163,10 @@ def check_dense(
         for column, sample in enumerate(sequence):
             grid[row, first + column] = sample
             mask[row, first + column] = 2 if column == 0 else 1
+    if data.info.is_single:  # no axis of samples
+        grid = np.array([sequence[0] for sequence in wanted], data.info.dtype)
+        grid = grid.reshape(len(wanted), *data.info.shape)
+        mask = np.full(len(wanted), 2, np.uint8)
     found = data.asarray(**asked)
     assert found.dtype == grid.dtype
     assert found.shape == grid.shape
@@ -268,8 +272,8 @@ def test_every_sample_is_a_sequence_of_its_own_in_frames(
             )
             assert minibatch["x"].values.tolist() == share
             assert minibatch["y"].values.tolist() == [2.0 * n for n in share]
-            assert minibatch["x"].asarray().tolist() == [[n] for n in share]
-            assert minibatch["x"].mask.tolist() == [[2]] * len(share)
+            assert minibatch["x"].asarray().tolist() == share
+            assert minibatch["x"].mask.tolist() == [2] * len(share)
             assert minibatch["x"].lengths.tolist() == [1] * len(share)
             entries = entries_of(share, taken)
             found = [

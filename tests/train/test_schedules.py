@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweephand as sh
-from sweephand.train.schedules.schedule import Schedule
+from sweephand.source.schedules.schedule import Schedule
 
 entries = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 100)), min_size=1, max_size=5)
 

@@ -64,6 +64,9 @@ class CtfIndex:
     def append(self, part: CtfIndex, start: CtfStart) -> None:
         ...
     @property
+    def is_single(self) -> list[bool]:
+        ...
+    @property
     def keys(self) -> numpy.typing.NDArray[numpy.uint64]:
         ...
     @property

@@ -81,6 +81,15 @@ class ColumnData:
             return np.ones(self.num_samples, np.int64)
         return np.diff(self.sample_offsets)
 
+    @property
+    def is_single(self) -> bool:
+        """Whether every sequence has exactly one sample."""
+        if self.sample_offsets is None:
+            return True
+        if self.num_samples != self.num_sequences:  # the quick answer
+            return False
+        return bool((np.diff(self.sample_offsets) == 1).all())
+
     def to_core(self) -> _core.read.Column:
         """Return what the core reads; it borrows the arrays."""
         return _core.read.Column(

@@ -55,6 +55,11 @@ class Corpus:
     index: Path | None = None
     num_dropped: int = 0
 
+    def __repr__(self) -> str:
+        streams = ", ".join(info.brief for info in self.streams)
+        num_chunks = len(self.chunk_sequences)
+        return f"Corpus({self.num_sequences} sequences in {num_chunks} chunks; {streams})"
+
     @property
     def streams(self) -> list[StreamInfo]:
         """The streams of all readers."""

@@ -12,8 +12,19 @@ from sweephand.corpus.streams import StreamDef, StreamInfo
 _MOST_EMPTY = 2**32 - 1  # of samples that take no memory, so that nothing else bounds them
 
 
-def describe_stream(name: str, column: ColumnData, definition: StreamDef) -> StreamInfo:
+def describe_stream(
+    name: str, column: ColumnData, definition: StreamDef, *, is_single: bool | None = None
+) -> StreamInfo:
     """Check a column against its definition and return the stream as it is delivered.
+
+    Parameters
+    ----------
+    name : str
+    column : ColumnData
+        All samples of the stream, or some that tell what all are like.
+    definition : StreamDef
+    is_single : bool, optional
+        Whether every sequence of the corpus has one sample; by default as in the column.
 
     Raises
     ------
@@ -50,6 +61,7 @@ def describe_stream(name: str, column: ColumnData, definition: StreamDef) -> Str
         defines_mb_size=definition.defines_mb_size,
         broadcast=definition.broadcast,
         transforms=definition.transforms,
+        is_single=column.is_single if is_single is None else is_single,
     )
 
 

@@ -74,6 +74,7 @@ def _frames_of(reader: Reader, ledger: Ledger) -> Reader:
         core=_core.read.FrameDeserializer(
             reader.core, [info.name for info in reader.streams], corpus, ledger.add
         ),
+        streams=[replace(info, is_single=True) for info in reader.streams],
         chunk_sequences=sizing.chunk_samples,
         measure=lambda: Sizing.one_each(sizing.chunk_samples),
         numbers=numbers,

@@ -64,6 +64,9 @@ class Reader:
     chunked: _core.read.Deserializer | None = None
     turns: Sequence[Turn] = ()
 
+    def __repr__(self) -> str:
+        return f"Reader({', '.join(info.brief for info in self.streams)})"
+
     @cached_property
     def sizing(self) -> Sizing:
         """The sizes of the sequences in the chunks."""

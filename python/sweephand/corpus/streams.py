@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from numbers import Integral
 from typing import Any, Never
 
@@ -90,6 +90,14 @@ class StreamDef:
     def sample_shape(self) -> tuple[int, ...] | None:
         """Shape of one sample, or None if it is not said."""
         return self.shape if isinstance(self.shape, tuple) else None
+
+    def __repr__(self) -> str:
+        told = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.dtype is not None:
+            told["dtype"] = np.dtype(self.dtype).name
+        said = [f"{one.name}={told[one.name]!r}" for one in fields(self)
+                if told[one.name] != one.default]  # fmt: skip
+        return f"StreamDef({', '.join(said)})"
 
 
 def _shape_of(shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -180,6 +188,10 @@ class StreamInfo:
         Shape of one sample; ``(dimension,)`` for a sparse stream, ``()`` for scalars.
     is_sparse : bool
         Whether samples come as indices and values.
+    is_single : bool
+        Whether every sequence of the corpus has exactly one sample in it, a label for instance:
+        such a stream comes as (sequences, *shape) in every layout. A source says so; it is no
+        part of what makes two streams equal.
     """
 
     name: str
@@ -189,6 +201,7 @@ class StreamInfo:
     defines_mb_size: bool = False
     broadcast: bool = False
     transforms: tuple[Transform, ...] = field(default=(), compare=False, repr=False)
+    is_single: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         # Written by hand they may be np.float32 and 3, which are no such values.
@@ -211,6 +224,14 @@ class StreamInfo:
         """What its samples are, in words."""
         sparse = "sparse " if self.is_sparse else ""
         return f"{sparse}{self.dtype} samples of shape {self.shape}"
+
+    @property
+    def brief(self) -> str:
+        """Its name and what its samples are, such as ``image: uint8 (28, 28)``."""
+        dtype = "bytes" if self.is_bytes else self.dtype.name
+        sparse = "sparse " if self.is_sparse else ""
+        shape = f" {self.shape}" if self.shape else ""
+        return f"{self.name}: {sparse}{dtype}{shape}"
 
     def describe(self) -> str:
         """Return what identifies the stream, for fingerprints."""
@@ -295,4 +316,4 @@ class Streams(Mapping[str, StreamInfo]):
         return len(self._infos)
 
     def __repr__(self) -> str:
-        return f"Streams({list(self._infos.values())!r})"
+        return f"Streams({', '.join(info.brief for info in self._infos.values())})"

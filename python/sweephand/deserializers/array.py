@@ -22,7 +22,7 @@ from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import chunk_starts, size_columns
 from sweephand.corpus.streams import size_stream
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
-from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import stream_per_name
 from sweephand.deserializers.given import check_dict
 
@@ -131,6 +131,9 @@ class ArrayDeserializer(Deserializer):
         )
         keys = None if self._given is None else self._keys
         return Corpus([reader], self._ids, [self._name], keys=keys)
+
+    def _told(self) -> str:
+        return brief([self._name], self._infos, self._num_sequences)
 
     def _keys(self) -> list[str]:
         return [str(key) for key in self._given or []]

@@ -111,6 +111,9 @@ class ArrowDeserializer(SelfDescribed):
         """Return the corpus, ready to be planned and read."""
         return self._inner.open(ledger)
 
+    def _told(self) -> str:
+        return self._inner._told()
+
 
 def _is_dataset(source: object) -> bool:
     # Without importing datasets: who passes one has it imported.

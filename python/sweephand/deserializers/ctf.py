@@ -26,7 +26,7 @@ from sweephand.deserializers.ctf_index import (
     list_errors,
     scan_file,
 )
-from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Format, SelfDescribed, Wanted
 from sweephand.deserializers.units.unit_scan import told_fields
 from sweephand.errors import DataError
@@ -199,7 +199,7 @@ class CTFDeserializer(SelfDescribed):
         keys = index.arrays["keys"]
         reader = Reader(
             core=self._make_core(infos, listed, ignored, chunks),
-            streams=infos,
+            streams=self._singled(infos, index),
             chunk_sequences=np.array(chunk_sequences, dtype=np.uint64),
             measure=partial(Sizing.of, sizes, offsets_of(chunk_sequences)),
             resident=False,
@@ -232,6 +232,19 @@ class CTFDeserializer(SelfDescribed):
             reason, *place = error.args
             reason += f"; the first lines have no field {self._field(absent[0])!r}{told}"
             raise type(error)(reason, *place) from None
+
+    def _told(self) -> str:
+        return brief([file.name for file in self._files], self._infos)
+
+    def _singled(self, infos: Sequence[StreamInfo], index: Index) -> list[StreamInfo]:
+        """Return the streams, with what the index says of their samples."""
+        found = [
+            facts["single"] for facts in index.facts if facts["single"]
+        ]  # not of empty files
+        return [
+            replace(info, is_single=all(single))
+            for info, *single in zip(infos, *found, strict=True)
+        ]
 
     def _refuse_unmet(self, index: Index) -> None:
         """Refuse a stream that no line has: its field is misspelt, whatever the budget."""

@@ -58,6 +58,7 @@ def scan_file(
             "items": items,
             "met": index.num_met,
             "num_indices": index.num_indices,
+            "single": index.is_single,
         },
     )
 
@@ -85,6 +86,9 @@ def check_scan(file: SourceFile, scan: Scan, num_streams: int) -> None:
     reach = scan.facts["num_indices"]
     require(isinstance(reach, list) and len(reach) in (0, num_streams), "indices")
     require(all(type(one) is int and 0 <= one < 2**31 for one in reach), "indices")
+    single = scan.facts["single"]
+    require(isinstance(single, list) and len(single) in (0, num_streams), "streams")
+    require(all(isinstance(one, bool) for one in single), "streams")
     listed = scan.facts["items"]
     require(isinstance(listed, list) and len(items) <= file.size + 1, "items")
     for reason, offset, stream, sequence, line, is_charged in listed:

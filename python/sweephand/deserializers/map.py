@@ -20,7 +20,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, chunk_starts
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.given import is_map_style, wrong_data
 from sweephand.deserializers.map_items import MapDataset, MapItems, Samples
 from sweephand.errors import DataError, StaleError
@@ -96,7 +96,12 @@ class MapDeserializer(Deserializer):
         reader = Reader(
             core=_core.read.FetchingDeserializer(fetcher.fetch),
             streams=[
-                describe_stream(stream, first[stream], definition)
+                describe_stream(
+                    stream,
+                    first[stream],
+                    definition,
+                    is_single=stream not in items.sequence_streams,
+                )
                 for stream, definition in self._definitions.items()
             ],
             chunk_sequences=counts,
@@ -109,6 +114,9 @@ class MapDeserializer(Deserializer):
         )
         return Corpus([reader], ShardIds([items.name], [0, items.count]), [items.name])
 
+    def _told(self) -> str:
+        return brief([self._items.name], self._definitions, self._items.count)
+
     def _sizes(self, ledger: Ledger) -> NDArray[np.uint32] | None:
         """Return the size of every item; None: one sample each."""
         given = self._given
@@ -116,7 +124,7 @@ class MapDeserializer(Deserializer):
             return self._kept_sizes(Path(spec_of(given)), ledger)
         if given is not None:
             return self._check(np.asarray(unmasked("lengths", given)), "lengths")
-        if self._items.is_ragged:
+        if self._items.sequence_streams:
             return self._check(self._items.measure(ledger), "the measured lengths")
         return None
 

@@ -44,8 +44,8 @@ class MapItems:
     count : int
     first : dict
         The samples of item 0.
-    is_ragged : bool
-        Whether item 0 has a stream that is not one sample.
+    sequence_streams : frozenset of str
+        Streams that are not one sample in item 0.
     size_stream : str or None
         The stream that defines the size of an item; None: the longest.
     turn : Turn
@@ -69,12 +69,12 @@ class MapItems:
         self.size_stream = next(
             (name for name, one in self.streams.items() if one.defines_mb_size), None
         )
-        self._saw_sequence = False
+        self._sequences: set[str] = set()  # streams that were seen to be no single sample
         (first,) = self.read([0])
         if isinstance(first, DataError):
             raise first
         self.first = self._like = first
-        self.is_ragged = self._saw_sequence
+        self.sequence_streams = frozenset(self._sequences)
 
     def __reduce__(self) -> tuple[type[MapItems], tuple[object, ...]]:
         return type(self), (self._dataset, self.streams, self.name)
@@ -178,18 +178,22 @@ class MapItems:
         if isinstance(first, bytes | str):
             if like is not None and not isinstance(like, list):
                 raise ValueError("it is text or bytes, item 0 has numbers")
-            self._saw_sequence |= is_list
+            self._see(stream, is_list)
             return _to_bytes(value if is_list else [value])
         if isinstance(like, list):
             if is_list and not value:
                 return []
             raise ValueError("it is no text or bytes, as item 0 has them")
         if getattr(value, "format", None) == "csr":
-            self._saw_sequence = True
+            self._see(stream, True)
             return self._matrix(stream, like, value)
         if like is not None and not isinstance(like, np.ndarray):
             raise ValueError("it is no CSR matrix, as item 0 has one")
         return self._array(stream, like, value)
+
+    def _see(self, stream: str, is_sequence: bool) -> None:
+        if is_sequence:
+            self._sequences.add(stream)
 
     def _matrix(self, stream: str, like: Any, matrix: Any) -> Any:
         if isinstance(like, np.ndarray):
@@ -217,7 +221,7 @@ class MapItems:
             )
         if not is_sample and (array.ndim == 0 or array.shape[1:] != shape):
             raise ValueError(f"samples of shape {shape} are wanted, got {array.shape}")
-        self._saw_sequence |= not is_sample
+        self._see(stream, not is_sample)
         array = self._cast(stream, array, array.dtype if like is None else like.dtype)
         return array[None] if is_sample else array
 

@@ -14,7 +14,7 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.megatron_index import read_index
 from sweephand.deserializers.units.tokens import one_stream, open_tokens
@@ -106,6 +106,9 @@ class MegatronDeserializer(Deserializer):
             indexes[0].dtype,
             skipped=np.flatnonzero(~is_served),
         )
+
+    def _told(self) -> str:
+        return brief([file.name for file in self.files], self._streams or ["tokens"])
 
 
 def _beside(spec: str, suffix: str) -> str:

@@ -27,7 +27,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.sizes import chunk_starts
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.array import check_same_sequences
-from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Format, Wanted, stream_per_name
 from sweephand.deserializers.given import check_dict
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
@@ -142,6 +142,13 @@ class NpyDeserializer(Deserializer):
             delivered / max(1, num_samples),
         )
         return Corpus([reader], ids, names)
+
+    def _told(self) -> str:
+        return brief(
+            [file.name for file in self._files.values()],
+            self._infos,
+            self._num_sequences(self._columns),
+        )
 
     def _in_file(self, stream: str) -> FileColumn:
         file, column = self._files[stream], self._columns[stream]

@@ -15,7 +15,7 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.tokens import one_stream, open_tokens
 from sweephand.errors import DataError
@@ -102,6 +102,9 @@ class RawTokensDeserializer(Deserializer):
             np.concatenate([*parts, starts[-1:]]),
             self._dtype,
         )
+
+    def _told(self) -> str:
+        return brief([file.name for file in self.files], self._streams or ["tokens"])
 
     def _check(self, file: SourceFile) -> None:
         tail = file.size % self._dtype.itemsize

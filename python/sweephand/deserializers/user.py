@@ -161,7 +161,13 @@ class _Chunks:
     def describe(self, chunk: int, data: _ChunkData) -> list[StreamInfo]:
         try:
             return [
-                describe_stream(name, data.columns[name], definition)
+                # An array of one sample each says so of all chunks; lists may be of any length.
+                describe_stream(
+                    name,
+                    data.columns[name],
+                    definition,
+                    is_single=data.columns[name].sample_offsets is None,
+                )
                 for name, definition in self._definitions.items()
             ]
         except ValueError as error:

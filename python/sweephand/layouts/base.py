@@ -56,6 +56,11 @@ class Layout:
         return self.form is _core.engine.Form.ROWS
 
     @property
+    def has_fixed_width(self) -> bool:
+        """Whether dense arrays are as wide as the layout says, whatever lies in them."""
+        return self.has_rows
+
+    @property
     def mark_bytes(self) -> int:
         """Bytes of masks and marks for every cell of a stream."""
         return (self.form is not _core.engine.Form.RAGGED) + 8 * self.has_segments

@@ -19,7 +19,8 @@ class TruncatedBPTT(Layout):
     0 of the same row in the next minibatch, so that recurrent state can be carried:
     see `MinibatchData.starts`. At the end of a sweep, or of a part of a long one, all rows run
     dry (``docs/layouts.md``); only there a changed minibatch size changes the number of rows.
-    Row j goes to worker j mod K and stays there. Streams must have equal lengths.
+    Row j goes to worker j mod K and stays there. Streams must have equal lengths; one with one
+    sample per sequence comes beside the rows, once per piece.
 
     Parameters
     ----------

@@ -122,6 +122,11 @@ class Bucketed(GapLayout):
         return replace(self, boundaries=boundaries, num_buckets=None)
 
     @property
+    def has_fixed_width(self) -> bool:
+        """A bucket is as wide as its boundary."""
+        return True
+
+    @property
     def assemble_options(self) -> _core.engine.AssembleOptions:
         """How minibatches lie in memory."""
         return _core.engine.AssembleOptions(self.form, self.side == "left", 1, False)

@@ -11,7 +11,7 @@ from sweephand import _core
 from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import Layout
 from sweephand.minibatch.lazy import lazy
-from sweephand.minibatch.mask import GAP, mask_of_rows
+from sweephand.minibatch.mask import GAP, START, mask_of_rows
 from sweephand.minibatch.pieces import Pieces, repeat_last, segments_of
 
 
@@ -62,6 +62,8 @@ class Boundaries:
     @property
     def dense_shape(self) -> tuple[int, ...]:
         """The shape of `asarray`; nothing is made for it."""
+        if self.info.is_single:
+            return (self.num_sequences, *self.info.shape)
         if self._is_grid:
             return (self._stream.rows, self._stream.width, *self.info.shape)
         return (*self.mask.shape, *self.info.shape)
@@ -124,7 +126,7 @@ class Boundaries:
             With ``Packed(cu_seqlens_capacity=n)`` always n + rows + 1 entries: the last one
             repeats.
         """
-        rows, width = self.dense_shape[:2]
+        rows, width = self._batch.num_rows, self._batch.row_length
         boundaries = self._pieces.dense_boundaries(width)
         return repeat_last(boundaries, self._layout.cu_seqlens_capacity, rows)
 
@@ -146,6 +148,8 @@ class Boundaries:
     @lazy
     def mask(self) -> NDArray[np.uint8]:
         """Which cells of `asarray` hold data: uint8; 2 start of a sequence, 1 valid, 0 gap."""
+        if self.info.is_single:
+            return np.full(self.num_sequences, START, np.uint8)
         if self._is_grid:
             cells: NDArray[np.uint8] = self._stream.mask()
             return cells

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,10 @@ from sweephand.layouts import Bucketed, Layout
 from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.minibatch.pieces import Pieces, segments_of
 from sweephand.minibatch.share import Share
+from sweephand.printable import shown
+
+if TYPE_CHECKING:
+    from sweephand.torch.minibatch.tensors import Tensors
 
 LABELS = "labels"
 
@@ -68,6 +72,8 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             for other, (_, info) in self._keys.items():
                 if info.name == key.name:
                     return self[other]
+        if key not in self._keys:
+            raise KeyError(_Said(self._told_of(key)))
         index, info = self._keys[key]
         found = MinibatchData(info, self._plan, index, self._layout, self._device)
         found._minibatch_parts = self._parts
@@ -79,13 +85,63 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     def __len__(self) -> int:
         return len(self._keys)
 
+    def torch(self, device: object = None, non_blocking: bool = False) -> Tensors:
+        """Return the streams as tensors, on a CPU over the same memory.
+
+        Parameters
+        ----------
+        device : torch device or str, optional
+            Where they are wanted; by default the device that `next_minibatch` was given, or the
+            CPU. For a CUDA device the data go through pinned memory.
+        non_blocking : bool
+            Return before the copy to the device has ended.
+
+        Returns
+        -------
+        dict of Tensor
+            As `sweephand.torch.tensors_of` tells them.
+        """
+        from sweephand.torch.minibatch.tensors import tensors_of
+
+        return tensors_of(self, self._device if device is None else device, non_blocking)
+
+    def to(self, device: object, non_blocking: bool = False) -> Tensors:
+        """Return `torch(device)`, as loops ask that move what a loader gives them."""
+        return self.torch(device, non_blocking)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if hasattr(type(self), name):  # a property that this layout does not have: say why
+            object.__getattribute__(self, name)
+        if name.startswith("_"):
+            raise AttributeError(f"'Minibatch' object has no attribute {name!r}")
+        raise AttributeError(
+            f"a minibatch has no attribute {name!r}; {self._told_of(name)}"
+            if name not in self._keys
+            else f"a minibatch has no attribute {name!r}; its stream is minibatch[{name!r}]"
+        )
+
+    def __setitem__(self, key: Any, value: object) -> NoReturn:
+        raise TypeError(
+            "a minibatch is read-only; take minibatch.torch(), or dict(minibatch), and assign "
+            "into that"
+        )
+
+    def _told_of(self, key: Any) -> str:
+        """Say which streams there are."""
+        if not self:
+            return "this minibatch is the end of the data: leave the loop `if not minibatch`"
+        there = ", ".join(map(repr, map(name_of, self._keys)))
+        return f"there is no stream {shown(name_of(key))}, there are: {there}"
+
     def __repr__(self) -> str:
         if not self:
             return "Minibatch(end of data)"
-        streams = ", ".join(str(name_of(key)) for key in self._keys)
+        streams = ", ".join(f"{key}: {data.brief}" for key, data in self.items())
+        share = "" if self.num_samples == self.global_num_samples else (
+            f" of {self.global_num_samples} over all workers")  # fmt: skip
         return (
-            f"Minibatch(nominal_time={self.nominal_time}, num_sequences={self.num_sequences}, "
-            f"num_samples={self.num_samples}, streams=[{streams}])"
+            f"Minibatch({self.num_sequences} sequences, {self.num_samples} samples{share}, at "
+            f"nominal time {self.nominal_time}; {streams})"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -168,6 +224,15 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     def row_costs(self) -> NDArray[np.int64]:
         """What attention costs in each row, the sum of squared lengths: int64, (rows,)."""
         return Pieces(self._plan, self._layout).costs()
+
+
+class _Said(str):
+    """A message that a KeyError shows as it is, where it shows others as they are quoted."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 class _TheirIds(SequenceIds):

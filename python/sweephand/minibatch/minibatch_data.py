@@ -76,7 +76,7 @@ class MinibatchData(Boundaries):
     ) -> NDArray[np.int64]:
         mask = self.mask if self._is_grid else mask_of_values(self.offsets)
         cells = tokens.reshape(mask.shape)
-        pieces = self._pieces if self._layout.has_rows else None
+        pieces = self._pieces if self._layout.has_rows and self._is_grid else None
         if shifted:
             labels = next_tokens(cells, mask, ignore, pieces, beyond)
         else:
@@ -135,7 +135,9 @@ class MinibatchData(Boundaries):
         -------
         ndarray, shape (sequences, width, *sample shape)
             Width is that of the longest sequence, rounded up as the layout says, or the
-            bucket's. In a layout of rows (rows, row length, *sample shape).
+            bucket's. In a layout of rows (rows, row length, *sample shape). In every layout
+            (sequences, *sample shape) where all sequences of the corpus have one sample of the
+            stream: ``info.is_single``.
         """
         dense = self._dense(pad_value)
         return dense if dtype is None else dense.astype(dtype, copy=False)
@@ -179,7 +181,20 @@ class MinibatchData(Boundaries):
         return MinibatchData, (self.info, batch, self._number, self._layout, self._device)
 
     def __repr__(self) -> str:
-        return f"MinibatchData({self.info.name!r}, {self.shape}, {self.info.dtype})"
+        return f"MinibatchData({self.info.name!r}, {self.brief})"
+
+    @property
+    def brief(self) -> str:
+        """Its dtype and dense shape in few characters, such as ``int64 (32, 7)``."""
+        sparse = "sparse " if self.is_sparse else ""
+        dtype = "bytes" if self.info.is_bytes else self.info.dtype
+        return f"{sparse}{dtype} {self._brief_shape}"
+
+    @property
+    def _brief_shape(self) -> tuple[int, ...]:
+        if self.info.is_single or self._is_grid:
+            return self.dense_shape
+        return self.shape
 
     @property
     def _exported(self) -> NDArray[Any]:
@@ -216,6 +231,8 @@ class MinibatchData(Boundaries):
             fill = pad_element(self.info.name, self.info.dtype, pad_value)
             return np.where(mask != GAP, self._grid, fill)
         values = self._dense_values()
+        if self.info.is_single:
+            return values
         if values.dtype == object:
             return fill_gaps(values, self.mask, b"")
         wanted = by_layout if pad_value is None else pad_value

@@ -84,6 +84,11 @@ class Delivery:
         return self._engine.position if told is None else told
 
     @property
+    def own_position(self) -> _core.compose.Position:
+        """Where this process would go on, whatever others have delivered."""
+        return self._engine.position
+
+    @property
     def time(self) -> int:
         """Nominal time at which it begins."""
         return self._engine.time if self.elsewhere is None else self.position.time
@@ -122,7 +127,7 @@ class Delivery:
     def _own(self) -> _core.engine.Engine:
         """Return the engine; in a forked child a new one, as its threads are not there."""
         if self._closed:
-            raise RuntimeError("the source is closed")
+            raise RuntimeError("the source is closed; make a new one")
         for turn in self._turns:
             turn.check_not_mine()
         if self._engine.forked:
@@ -172,6 +177,7 @@ def _stream_spec(
         variable=info.is_variable,
         sample_elements=int(np.prod(info.shape, dtype=np.int64)),
         broadcast=info.broadcast,
+        single=info.is_single,
         counts=info.defines_mb_size if has_size_stream else reader.sized_by_streams,
         pad_value=pad_element(info.name, dtype, pad_value).tobytes(),
     )

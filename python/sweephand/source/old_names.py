@@ -32,9 +32,7 @@ def threads_of_old_name(num_threads: int | None, old: Mapping[str, object]) -> i
                 "logging.getLogger('sweephand')"
             )
         if name != "multithreaded_deserializer":
-            raise TypeError(
-                f"MinibatchSource.__init__() got an unexpected keyword argument {name!r}"
-            )
+            raise TypeError(f"MinibatchSource() got an unexpected keyword argument {name!r}")
     multithreaded = old.get("multithreaded_deserializer")
     if multithreaded is None:
         return num_threads

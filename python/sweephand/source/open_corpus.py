@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,7 +34,31 @@ def open_corpus(
     corpus = join(opened, settings.missing)
     layout = settings.chosen_layout
     layout.check_streams([info.name for info in corpus.streams])
-    return frames(corpus, ledger) if isinstance(layout, Frames) else corpus
+    if isinstance(layout, Frames):
+        corpus = frames(corpus, ledger)
+    return _settle_singles(corpus, layout)
+
+
+def _settle_singles(corpus: Corpus, layout: Layout) -> Corpus:
+    """Return the corpus with `is_single` true of those streams that come one per sequence.
+
+    Those that are broadcast come per sample. Rows and buckets must hold something: where all
+    sequences have one sample, that is every stream.
+    """
+    fills_rows = layout.has_fixed_width and corpus.core.common_size == 1
+    readers = [
+        replace(
+            reader,
+            streams=[
+                replace(
+                    info, is_single=info.is_single and not info.broadcast and not fills_rows
+                )
+                for info in reader.streams
+            ],
+        )
+        for reader in corpus.readers
+    ]
+    return replace(corpus, readers=readers)
 
 
 @dataclass(frozen=True)

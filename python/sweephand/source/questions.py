@@ -14,7 +14,7 @@ from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.source.delivery import Delivery
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.memory import MemoryNeed
-from sweephand.source.requests import Requests, SizeSchedule
+from sweephand.source.requests import Requests, Size, size_of
 from sweephand.source.settings import Settings
 from sweephand.source.timeline import Timeline
 
@@ -118,7 +118,7 @@ class Questions:
 
     def plan(
         self,
-        size: int | SizeSchedule,
+        size: Size,
         *,
         start: int | None = None,
         num_data_partitions: int = 1,
@@ -128,7 +128,7 @@ class Questions:
 
         Parameters
         ----------
-        size : int or schedule
+        size : int, str, list or schedule
             As in `minibatches`.
         start : int, optional
             Nominal time to begin at; by default `current_position`.
@@ -137,7 +137,7 @@ class Questions:
         """
         return self._timeline.plan(
             self._delivery.position if start is None else start,
-            size,
+            size_of(size, self.num_samples_per_sweep),
             self._requests,
             num_data_partitions,
             partition_index,
@@ -155,3 +155,18 @@ class Questions:
         is asked for, and the one before it; without threads none is ahead.
         """
         return self._memory.bound(minibatch_size_in_samples)
+
+    def __repr__(self) -> str:
+        streams = ", ".join(info.brief for info in self._corpus.streams)
+        return (
+            f"{type(self).__name__}({self.num_sequences_per_sweep} sequences, "
+            f"{self.num_samples_per_sweep} samples a sweep; {streams}; {self._layout!r}; "
+            f"{self._told_place()})"
+        )
+
+    def _told_place(self) -> str:
+        try:
+            time = self._delivery.time
+        except RuntimeError:
+            return "delivered by the processes of a loader"
+        return f"at nominal time {time}, in sweep {time // self.num_samples_per_sweep}"

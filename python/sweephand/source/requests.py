@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from numbers import Integral
 from typing import Protocol, cast
 
 import numpy as np
@@ -11,14 +13,29 @@ from sweephand.checks import check_int
 from sweephand.layouts import Layout
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.memory import MemoryNeed
+from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
+from sweephand.source.schedules.schedule import Schedule
+from sweephand.source.schedules.spec import Spec
 from sweephand.source.settings import Settings
 
 
 class SizeSchedule(Protocol):
     """Minibatch sizes, indexed by the samples seen."""
 
-    def __getitem__(self, samples_seen: int) -> int:
+    def __getitem__(self, samples_seen: int, /) -> int:
         """Return the size of the minibatch that begins there."""
+
+
+Size = Spec[int] | SizeSchedule
+
+
+def size_of(size: Size, sweep_samples: int) -> int | SizeSchedule:
+    """Return a size or schedule, by whichever notation it is given; epochs are sweeps."""
+    if isinstance(size, str | list | tuple):
+        size = minibatch_size_schedule(size, sweep_samples)
+    if isinstance(size, Schedule) and size.epoch_size is None:
+        return replace(size, epoch_size=sweep_samples)
+    return cast(int | SizeSchedule, size)
 
 
 def size_at(size: int | SizeSchedule, time: int) -> int:
@@ -34,15 +51,19 @@ class Requests:
         self._settings = settings
         self._layout = layout
         self._memory = memory
-        self._last: tuple[tuple[int, int, int], _core.compose.Request] | None = None
+        self._last: tuple[tuple[int, int, int, bool], _core.compose.Request] | None = None
 
-    def get(self, size: int, workers: int, rank: int) -> _core.compose.Request:
+    def get(
+        self, size: int, workers: int, rank: int, crosses_sweeps: bool = True
+    ) -> _core.compose.Request:
         """Return the request, checked if it is not the last one again."""
-        key = (size, workers, rank)
+        key = (size, workers, rank, crosses_sweeps)
         last = self._last  # read once: another thread may ask too
         # Known is known: but 4.0 and True are equal to integers, and no sizes or ranks.
-        if last is None or last[0] != key or not all(type(number) is int for number in key):
-            last = self._last = (key, self.check(*key))
+        are_ints = type(size) is int and type(workers) is int and type(rank) is int
+        if last is None or not are_ints or last[0] != key:
+            request = self.check(size, workers, rank, crosses_sweeps=crosses_sweeps)
+            last = self._last = (key, request)
         return last[1]
 
     def check(
@@ -63,7 +84,7 @@ class Requests:
                 f"num_data_partitions must be in [1, {lanes}], the number of lanes, "
                 f"got {workers}; a larger num_lanes, which is another order, serves more"
             )
-        if size != FULL_DATA_SWEEP:
+        if not isinstance(size, Integral) or size != FULL_DATA_SWEEP:
             check_int("minibatch_size_in_samples", size, 1, 2**63)
         self._check_memory(size)
         samples = 2**64 - 1 if size == FULL_DATA_SWEEP else size

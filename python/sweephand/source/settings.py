@@ -8,6 +8,7 @@ from typing import Literal
 
 from sweephand.checks import check_int
 from sweephand.layouts import Frames, Layout, Ragged, TruncatedBPTT
+from sweephand.printable import shown
 from sweephand.source.limits import Limits
 from sweephand.source.window import Window
 
@@ -48,13 +49,13 @@ class Settings:
         check_int("max_errors", self.max_errors, 0, 2**63)
         check_int("prefetch", self.prefetch, 0, 2**16)
         if self.balance not in (None, "samples"):
-            raise ValueError(f"balance must be None or 'samples', got {self.balance!r}")
+            raise ValueError(f"balance must be None or 'samples', got {shown(self.balance)}")
         if self.balance and not self.randomize:
             raise ValueError(
                 "balance needs randomize=True: unshuffled sequences are dealt in turn"
             )
         if self.missing not in ("error", "drop"):
-            raise ValueError(f"missing must be 'error' or 'drop', got {self.missing!r}")
+            raise ValueError(f"missing must be 'error' or 'drop', got {shown(self.missing)}")
         if self.memory_limit is not None:
             check_int("memory_limit", self.memory_limit, 1, 2**63)
         check_int("num_lanes", self.lanes, 1, 2**16)
@@ -100,8 +101,28 @@ class Settings:
             if self.frame_mode or length:
                 raise ValueError("give a layout, or frame_mode or truncation_length, not both")
             if not isinstance(layout, Layout):
-                raise TypeError(f"layout must be a Layout such as sh.Padded(), got {layout!r}")
+                raise TypeError(_layout_to_write(layout))
             return layout
         if length:
             return TruncatedBPTT(length)
         return Frames() if self.frame_mode else Ragged()
+
+
+_LAYOUTS = {
+    "ragged": "sh.Ragged()",
+    "padded": "sh.Padded()",
+    "packed": "sh.Packed(row_length)",
+    "bucketed": "sh.Bucketed('auto')",
+    "truncatedbptt": "sh.TruncatedBPTT(length)",
+    "frames": "sh.Frames()",
+}
+
+
+def _layout_to_write(given: object) -> str:
+    """Say what to write in place of something that is no layout."""
+    name = given.__name__ if isinstance(given, type) else given
+    meant = _LAYOUTS.get(name.lower()) if isinstance(name, str) else None
+    write = meant or f"one of {', '.join(_LAYOUTS.values())}"
+    return (
+        f"layout must be a Layout such as sh.Padded(), got {shown(given)}; write layout={write}"
+    )

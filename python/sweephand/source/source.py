@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -18,19 +18,21 @@ from sweephand.layouts import Layout
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.at_exit import close_at_exit
 from sweephand.source.delivery import Delivery, make_engine
+from sweephand.source.foreign_names import NEXT, SOURCE, names_ours
+from sweephand.source.hints import Hints
 from sweephand.source.limits import INFINITELY_REPEAT, MAX_TIME, limit_of_old_name
+from sweephand.source.loops import Loops
 from sweephand.source.memory import MemoryNeed
 from sweephand.source.old_names import OldOptions, threads_of_old_name
 from sweephand.source.open_corpus import open_corpus, treat_long
-from sweephand.source.questions import Questions
-from sweephand.source.requests import Requests, SizeSchedule, size_at
+from sweephand.source.requests import Requests
 from sweephand.source.settings import Settings
 from sweephand.source.state import State
 from sweephand.source.timeline import Timeline
 from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
 
-class MinibatchSource(Questions):
+class MinibatchSource(Loops):
     """Deliver minibatches in an order that is a pure function of corpus, seed and nominal time.
 
     Parameters
@@ -101,6 +103,7 @@ class MinibatchSource(Questions):
 
     _crosses_sweeps = True
 
+    @names_ours(SOURCE, "MinibatchSource", OldOptions.__annotations__)
     def __init__(
         self,
         deserializers: Servable,
@@ -161,6 +164,7 @@ class MinibatchSource(Questions):
             num_threads=settings.threads,
             prefetch=settings.prefetch,
         )
+        self._hints = Hints()
         self._requests = Requests(settings, self._layout, self._memory)
         self._state = State.at_start(
             self._corpus, self._layout, settings, self._timeline.window
@@ -173,6 +177,7 @@ class MinibatchSource(Questions):
         self._delivery = Delivery(make, turns)
         close_at_exit(self)
 
+    @names_ours(NEXT)
     def next_minibatch(
         self,
         minibatch_size_in_samples: int,
@@ -216,41 +221,6 @@ class MinibatchSource(Questions):
         keys = self._keys if input_map is None else self._map_inputs(input_map)
         batch = self._delivery.next(request)
         return Minibatch(batch, keys, self._layout, self._corpus.ids, device)
-
-    def minibatches(
-        self,
-        size: int | SizeSchedule,
-        *,
-        num_data_partitions: int = 1,
-        partition_index: int = 0,
-    ) -> Iterator[Minibatch]:
-        """Iterate over minibatches until the end of data.
-
-        Parameters
-        ----------
-        size : int or schedule
-            Samples in a minibatch over all workers; a schedule is indexed by the nominal time:
-            ``size[time]``.
-        num_data_partitions, partition_index : int
-            As in `next_minibatch`.
-        """
-        while True:
-            minibatch = self.next_minibatch(
-                size_at(size, self.current_position),
-                num_data_partitions=num_data_partitions,
-                partition_index=partition_index,
-            )
-            if not minibatch:
-                return
-            yield minibatch
-
-    def _next_of(
-        self, request: _core.compose.Request
-    ) -> tuple[Minibatch, _core.compose.Position]:
-        """Return the next minibatch, and where the one after it begins."""
-        batch = self._delivery.next(request)
-        minibatch = Minibatch(batch, self._keys, self._layout, self._corpus.ids)
-        return minibatch, batch.next
 
     @property
     def current_position(self) -> int:
@@ -330,14 +300,11 @@ class MinibatchSource(Questions):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as what makes the same source again, at the same place."""
-        position = self._delivery.position
-        return _remake, (
-            type(self),
-            self._deserializers,
-            self._settings,
-            position.time,
-            position.progress,
-        )
+        return self._made_at(self._delivery.position)
+
+    def _made_at(self, place: _core.compose.Position) -> tuple[Any, ...]:
+        made_of = type(self), self._deserializers, self._settings
+        return _remake, (*made_of, place.time, place.progress)
 
     def close(self) -> None:
         """End the threads and give back memory; arrays that were handed out stay valid.

@@ -17,7 +17,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamDefs, StreamInfo, size_stream
-from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.files.access import access_to
 from sweephand.files.index_file import Keep
 from sweephand.files.paths import read_file
@@ -181,6 +181,9 @@ class Dataset(Deserializer):
             order=_Order(self._order, self._row_starts),
             index=files.index_path,
         )
+
+    def _told(self) -> str:
+        return brief(self._split_names, self._definitions, len(self))
 
     def _chunk_starts(self, chunk_size: int) -> NDArray[np.int64]:
         """Return the first example of every chunk, and the end.

@@ -11,9 +11,9 @@ except ModuleNotFoundError as error:
     ) from error
 
 from sweephand.torch.loaders.data_loader import DataLoader
-from sweephand.torch.loaders.dataset import IterableDataset, tensors_of
+from sweephand.torch.loaders.dataset import IterableDataset
 from sweephand.torch.minibatch.attention import attention_mask, block_mask, nested
-from sweephand.torch.minibatch.tensors import to_tensor
+from sweephand.torch.minibatch.tensors import Tensors, tensors_of, to_tensor
 from sweephand.torch.train.bucketing import BucketingModule
 from sweephand.torch.train.learner import TorchLearner as Learner
 
@@ -22,6 +22,7 @@ __all__ = [
     "DataLoader",
     "IterableDataset",
     "Learner",
+    "Tensors",
     "attention_mask",
     "block_mask",
     "nested",

@@ -6,6 +6,7 @@ import copy
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.streams import StreamDef, StreamDefs, size_stream
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.formats import SelfDescribed
 from sweephand.deserializers.units.kept_scans import check_scan
 from sweephand.deserializers.units.row_ids import RowIds, names_of_rows
@@ -172,7 +174,7 @@ class IndexedDeserializer(SelfDescribed):
         )
         reader = Reader(
             core=_core.read.CallbackDeserializer(loader.load),
-            streams=infos,
+            streams=[replace(info, is_single=rows.is_single(info.name)) for info in infos],
             chunk_sequences=rows.chunk_rows,
             measure=rows.measure,
             resident=self.is_resident,
@@ -189,6 +191,9 @@ class IndexedDeserializer(SelfDescribed):
             keys=None if names is None else lambda: names,
             index=index.path,
         )
+
+    def _told(self) -> str:
+        return brief([file.name for file in self.files], self.definitions)
 
     def _open_ids(self, field: str) -> Corpus:
         """Return the rows with one field alone, in the order of the files."""

@@ -109,6 +109,11 @@ class RowTable:
         lengths = self.lengths[stream]
         return np.ones(rows.stop - rows.start, np.uint32) if lengths is None else lengths[rows]
 
+    def is_single(self, stream: str) -> bool:
+        """Whether every row that is served has exactly one sample of a stream."""
+        lengths = self.lengths[stream]
+        return lengths is None or bool((lengths == self.is_served).all())
+
     def row_in_file(self, row: int) -> int:
         """Return the number of a row among those of its file."""
         return row - int(self._file_rows[self.file_of(row)])

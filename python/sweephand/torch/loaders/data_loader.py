@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from inspect import signature
 from typing import Any
 
 import torch.utils.data
 
 from sweephand import _core
 from sweephand.checks import check_int
+from sweephand.printable import shown
+from sweephand.source.foreign_names import DATASET, names_ours
 from sweephand.torch.loaders.dataset import Delivered, IterableDataset
 
-_OF_THE_SOURCE = {
+_MADE_BY_THE_SOURCE = (
+    "minibatches are made by the source; leave it out, sh.torch.IterableDataset(source, size) "
+    "has the size, in samples"
+)
+_MAKE_MINIBATCHES = {
     "batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "collate_fn",
 }  # fmt: skip
+_FOREIGN = (
+    DATASET
+    | dict.fromkeys(["batch_size", "sampler", "batch_sampler"], _MADE_BY_THE_SOURCE)
+    | {"shuffle": f"{_MADE_BY_THE_SOURCE}; {DATASET['shuffle']}"}
+    | {"collate_fn": "what is made of a minibatch is IterableDataset(..., to_item=...)"}
+)
+_TORCHS = set(signature(torch.utils.data.DataLoader.__init__).parameters) - _MAKE_MINIBATCHES
 
 
 class DataLoader(torch.utils.data.DataLoader[Any]):
@@ -62,17 +76,16 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     dataset: IterableDataset
 
+    @names_ours(_FOREIGN, "sh.torch.DataLoader", _TORCHS)
     def __init__(
         self, dataset: IterableDataset, *, read_ahead: int = 0, **options: Any
     ) -> None:
         if not isinstance(dataset, IterableDataset):
-            raise TypeError(f"dataset must be a sh.torch.IterableDataset, got {dataset!r}")
-        check_int("read_ahead", read_ahead, 0, 2**16)
-        if given := _OF_THE_SOURCE & options.keys():
             raise TypeError(
-                f"{', '.join(sorted(given))}: minibatches are made by the source; give "
-                "IterableDataset a size, and to_item for what is made of them"
+                f"dataset must be a sh.torch.IterableDataset, got {shown(dataset)}; write "
+                "sh.torch.DataLoader(sh.torch.IterableDataset(source, size))"
             )
+        check_int("read_ahead", read_ahead, 0, 2**16)
         if not options.get("in_order", True):
             raise ValueError(
                 "in_order=False hands out minibatches in an order that no state can tell; "

@@ -8,44 +8,35 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.utils.data
+from torch.utils.data._utils.worker import WorkerInfo
 
+from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.corpus.streams import name_of
-from sweephand.layouts import Frames, Padded, Ragged
+from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.minibatch import Minibatch
+from sweephand.printable import shown
+from sweephand.source.foreign_names import DATASET, names_ours
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.source import MinibatchSource
-from sweephand.torch.loaders.place import Place
-from sweephand.torch.minibatch.tensors import to_tensor
+from sweephand.torch.loaders.place import UNKNOWN, Iteration, Place
+from sweephand.torch.minibatch.tensors import leave_whole, tensors_of
 from sweephand.torch.train.workers import find_share, has_group, num_processes
 
-_WITHOUT_ROWS = (Ragged, Padded, Frames)
 _NEVER = 2**63
 
 
-def tensors_of(minibatch: Minibatch) -> dict[str, torch.Tensor]:
-    """Return the streams of a minibatch as tensors.
+class _Carried:
+    """A source on its way to a process, which learns by the dataset's place where to begin."""
 
-    Returns
-    -------
-    dict of Tensor
-        For every dense stream its name, with values of shape (samples, *sample shape), and
-        ``<name>_offsets``, int64 of shape (sequences + 1,). In a padded layout the name has
-        shape (sequences, width, *sample shape), and ``<name>_mask`` says which cells hold data.
-        Sparse streams come dense. In packed rows ``segment_ids`` and ``position_ids`` are there
-        too, unless streams are called so.
-    """
-    tensors = {}
-    for key, data in minibatch.items():
-        name = name_of(key)
-        padded = data.is_sparse or data.is_padded
-        tensors[name] = to_tensor(data.asarray()) if padded else data.torch("cpu")
-        extra = f"{name}_mask" if padded else f"{name}_offsets"
-        tensors[extra] = to_tensor(data.mask if padded else data.offsets)
-    if hasattr(minibatch, "segment_ids"):
-        tensors.setdefault("segment_ids", to_tensor(minibatch.segment_ids))
-        tensors.setdefault("position_ids", to_tensor(minibatch.position_ids))
-    return tensors
+    def __init__(self, source: MinibatchSource) -> None:
+        self._source = source
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        delivery = self._source._delivery
+        try:
+            return self._source._made_at(delivery.position)
+        except RuntimeError:  # nobody knows; the place does
+            return self._source._made_at(delivery.own_position)
 
 
 class Delivered(NamedTuple):
@@ -58,8 +49,8 @@ class Delivered(NamedTuple):
 class IterableDataset(torch.utils.data.IterableDataset[Any]):
     """Deliver a source's minibatches through a loader, one sweep per iteration.
 
-    The minibatches are whole, so the loader is `sh.torch.DataLoader`, or one that is made with
-    ``batch_size=None``. An iteration goes from where the source stands to the end of the sweep;
+    The loader is `sh.torch.DataLoader`, or another of torch's, which hands on minibatches as
+    they are. An iteration goes from where the source stands to the end of the sweep;
     no minibatch reaches over it. The next iteration is the next sweep. After a ``break`` the
     next one goes on behind the last item that was delivered.
 
@@ -105,6 +96,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     1 [4.0, 5.0]
     """
 
+    @names_ours(DATASET, "sh.torch.IterableDataset")
     def __init__(
         self,
         source: MinibatchSource,
@@ -115,6 +107,12 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         partition_index: int | None = None,
         to_item: Callable[[Minibatch], Any] = tensors_of,
     ) -> None:
+        if not isinstance(source, MinibatchSource):
+            raise TypeError(
+                f"source must be a sh.MinibatchSource, got {shown(source)}; write "
+                "sh.torch.IterableDataset(sh.MinibatchSource(deserializer), size)"
+            )
+        source._requests.check(size, 1, 0)
         self._given_share = None
         if num_data_partitions is not None and partition_index is not None:
             self._given_share = num_data_partitions, partition_index
@@ -129,6 +127,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._restored: dict[str, Any] | None = None  # of the next iteration
         self._end: int | None = None  # of the iteration under way
         self._at_own = False  # this process stands at a minibatch of its own
+        self._begun: Iteration | None = None  # before it is iterated over
         self._counted = False  # by the loader that started this process
         self._share_of_rank: tuple[int, int] | None = None
         self._place = (
@@ -139,18 +138,21 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         source._delivery.elsewhere = self._place
 
     def __iter__(self) -> Iterator[Any]:
+        leave_whole()
         process = torch.utils.data.get_worker_info()
         stride = 1 if process is None else process.num_workers
         number = 0 if process is None else process.id
         workers, rank = self._share()
-        if process is not None:
-            self._begin_in(process.id)
+        iteration = None if process is None else self._begin_in(process)
+        self._begun = None
         restored, self._restored = self._restored, None
         if restored is None:
             self._check_not_ended()
         end = restored["end"] if restored else None
         end = self._end_of(self.source.current_position) if end is None else end
         self._end = end
+        if iteration is not None:
+            self._place.enter(iteration, min(end, _NEVER - 1))
         request = self.source._requests.check(
             self.size, workers, rank, stride - 1, self._samples != "sweep"
         )
@@ -185,13 +187,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def _check_not_ended(self) -> None:
         """Complain if an iteration could only be empty, unless it was to take what is left."""
-        time = self.source.current_position
-        if self._samples is not None and time >= self.source._timeline.limit:
-            raise RuntimeError(
-                f"the source has ended, at nominal time {time}, so there is nothing to iterate "
-                "over. An iteration is one sweep however many there are: make the source "
-                "without max_sweeps, or set source.current_position to go back"
-            )
+        if self._samples is not None:
+            self.source._check_not_ended()
 
     def state_dict(self) -> dict[str, Any]:
         """Return where this process stands: what its next minibatch begins with.
@@ -199,6 +196,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         A `StatefulDataLoader` asks for it in each of its processes. Who trains asks the source,
         or `sh.torch.DataLoader`.
         """
+        process = torch.utils.data.get_worker_info()
+        if process is not None and self.source._delivery.elsewhere is not None:
+            self._begun = self._begin_in(process)  # asked before its first iteration
         restored = self._restored or {"end": self._end, "at_own": self._at_own}
         return {"source": self.source.state_dict()} | {
             name: restored[name] for name in ("end", "at_own")
@@ -208,9 +208,14 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         """Go to where a state was taken, by the same one of as many processes."""
         process = torch.utils.data.get_worker_info()
         if process is not None:
-            self._place.begin(process.id, counted=False, restored=True)
+            self._place.begin(counted=False)
             self.source._delivery.elsewhere = None
         self.source.load_state_dict(state["source"])
+        if process is not None:
+            end = state["end"]
+            end = self._end_of(self.source.current_position) if end is None else end
+            iteration = self._place.join(process.id, process.seed - process.id)
+            self._place.enter(iteration, min(end, _NEVER - 1))
         self._restored = dict(state)
 
     def set_epoch(self, epoch: int) -> None:
@@ -229,7 +234,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     def __getstate__(self) -> dict[str, Any]:
         # A process that is spawned has no process group; one that is forked has it still.
         share = find_share() if has_group() else None
-        return self.__dict__ | {"_share_of_rank": share}
+        source = _Carried(self.source)
+        return self.__dict__ | {"_share_of_rank": share, "source": source, "_begun": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -241,14 +247,28 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         carried = None if has_group() else self._share_of_rank
         return carried or find_share()
 
-    def _begin_in(self, process: int) -> None:
-        """Go to where the loader's processes begin, and be on one's own from there."""
-        if self._restored is not None:
-            return
-        position = self._place.begin(process, counted=self._counted, restored=False)
+    def _begin_in(self, process: WorkerInfo) -> Iteration | None:
+        """Go to where a loader's processes begin, and be on one's own from there.
+
+        Returns
+        -------
+        Iteration or None
+            The one that begins, if nobody counts.
+        """
+        if self._restored is not None or self._begun is not None:
+            return self._begun
+        position = self._place.begin(counted=self._counted)
         self.source._delivery.elsewhere = None
+        iteration = None
+        if not self._counted:
+            iteration = self._place.join(process.id, process.seed - process.id)
+            if iteration.begin is not None:
+                if self._samples != "sweep":
+                    raise RuntimeError(UNKNOWN)
+                position = _core.compose.Position(iteration.begin, [])
         if position is not None:
             self.source._delivery.go_to(position)
+        return iteration
 
     def _pass_over(self, count: int, end: int) -> bool:
         """Go on by `count` minibatches, which other processes deliver, if there are so many."""
@@ -279,7 +299,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     def _count(self) -> int | None:
         """Return the minibatches of an iteration, or None if that is not known."""
         source = self.source
-        if source._corpus.core.common_size != 1 or not isinstance(source.layout, _WITHOUT_ROWS):
+        if source._corpus.core.common_size != 1 or not isinstance(
+            source.layout, WholeSequences
+        ):
             return None
         sweep = source.num_samples_per_sweep
         size = sweep if self.size == FULL_DATA_SWEEP else self.size

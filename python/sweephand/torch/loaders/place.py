@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 import torch
 from torch.utils.data import get_worker_info
 
 from sweephand import _core
 
-_PLACINGS, _LAST_BEGUN, _TIME, _COUNT, _PROGRESS = range(5)
+_PLACINGS, _LAST_BEGUN, _TIME, _COUNT, _ENDS = range(5)
+_NUM_ENDS = 4  # of the last iterations, by number modulo this
+_PROGRESS = _ENDS + _NUM_ENDS
 _MOST_PROGRESS = 2**16
 _MOST_PROCESSES = 1024
-_UNKNOWN = (
+_MARK_BITS = 40  # below the number of an iteration
+UNKNOWN = (
     "worker processes of a DataLoader have delivered minibatches of this source, and this "
     "process cannot know how many of them were consumed. Iterate with sh.torch.DataLoader, "
     "which counts them, or without worker processes; or say where to go on: set "
@@ -20,11 +24,32 @@ _UNKNOWN = (
 )
 
 
+class Iteration(NamedTuple):
+    """An iteration that nobody counts, as one of a loader's processes sees it.
+
+    Attributes
+    ----------
+    begin : int or None
+        Where the one before it ended, in nominal time; None: it is the first one since the
+        source was placed.
+    """
+
+    process: int
+    entry: int
+    number: int
+    begin: int | None
+
+
 class Place:
     """What a dataset and its copies in a loader's processes share.
 
     A loader of ours tells here what was consumed. Other loaders say nothing: then all that is
-    known is whether processes of theirs have begun to deliver since the source was placed.
+    known is which of their iterations processes have begun to deliver since the source was
+    placed. An iteration that is one sweep leads to the next, whatever was consumed of it.
+
+    In shared memory stands for every process the iteration that it was last in: its number, and
+    a mark that the processes of one iteration have in common, in one integer, so that it is
+    read and written at once.
     """
 
     def __init__(self) -> None:
@@ -36,7 +61,8 @@ class Place:
         self._owner = os.getpid()
         self._placings = 0  # that this copy knows of
         # Memory that forked and spawned processes share. How often the source was placed; where
-        # that was; by process, and of whichever was last, the placing that it has begun from.
+        # that was; the placing that was last begun from; where the last iterations end; by
+        # process the one that it was in last.
         self._shared = torch.zeros(
             _PROGRESS + _MOST_PROGRESS + _MOST_PROCESSES, dtype=torch.int64
         )
@@ -63,7 +89,7 @@ class Place:
         """
         self._own()
         if not self._is_known():
-            raise RuntimeError(_UNKNOWN)
+            raise RuntimeError(UNKNOWN)
         return self._told
 
     def come_back(self) -> _core.compose.Position | None:
@@ -84,6 +110,7 @@ class Place:
         self._shared[_COUNT] = count
         progress = torch.tensor(position.progress, dtype=torch.int64)
         self._shared[_PROGRESS : _PROGRESS + count] = progress
+        self._iterations.zero_()
         self._shared[_PLACINGS] = self._placings
 
     def tell(self, position: _core.compose.Position) -> None:
@@ -94,36 +121,46 @@ class Place:
         """Whether it was this object that was told last."""
         return self._told is position
 
-    def begin(
-        self, process: int, *, counted: bool, restored: bool
-    ) -> _core.compose.Position | None:
+    def begin(self, *, counted: bool) -> _core.compose.Position | None:
         """Return where a process begins to deliver, or None: where its copy of the source is.
 
         Parameters
         ----------
-        process : int
-            Which of the loader's.
         counted : bool
             The loader tells what was consumed.
-        restored : bool
-            The process was given a state of its own.
-
-        Raises
-        ------
-        RuntimeError
-            If nobody can know.
         """
         told, self._told = self._told, None
         persists, self._has_begun = self._has_begun, True
         if counted or (persists and int(self._shared[_PLACINGS]) != self._placings):
             self._placings = int(self._shared[_PLACINGS])
             told = self._placed()
-        elif not restored and int(self._begun[process]) == 1 + self._placings:
-            raise RuntimeError(_UNKNOWN)
         if not counted:
-            self._begun[process] = 1 + self._placings
             self._shared[_LAST_BEGUN].clamp_(min=1 + self._placings)
         return told
+
+    def join(self, process: int, mark: int) -> Iteration:
+        """Return the iteration that a process begins: that of the others with its mark, or new.
+
+        Parameters
+        ----------
+        process : int
+            Which of the loader's; each begins every iteration once.
+        mark : int
+            What the loader gave all its processes for an iteration.
+        """
+        seen = self._iterations.tolist()
+        mark %= 2**_MARK_BITS
+        number = max(seen) >> _MARK_BITS
+        is_own = seen[process] >> _MARK_BITS == number
+        if is_own or (number << _MARK_BITS | mark) not in seen:
+            number += 1
+        begin = int(self._shared[_ENDS + (number - 1) % _NUM_ENDS]) if number > 1 else None
+        return Iteration(process, number << _MARK_BITS | mark, number, begin)
+
+    def enter(self, iteration: Iteration, end: int) -> None:
+        """Say where an iteration ends, in nominal time, and that the process is in it."""
+        self._shared[_ENDS + iteration.number % _NUM_ENDS] = end
+        self._iterations[iteration.process] = iteration.entry
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_told": None}  # the source that goes with it stands there
@@ -134,5 +171,5 @@ class Place:
         return _core.compose.Position(int(self._shared[_TIME]), progress)
 
     @property
-    def _begun(self) -> torch.Tensor:
+    def _iterations(self) -> torch.Tensor:
         return self._shared[_PROGRESS + _MOST_PROGRESS :]

@@ -2,11 +2,93 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.utils.data import _utils as loader_parts
+
+from sweephand.corpus.streams import name_of
+from sweephand.minibatch.minibatch import Minibatch
+
+Whole = TypeVar("Whole")
+
+
+class Tensors(dict[str, torch.Tensor]):
+    """The tensors of a minibatch by name: a dict that goes to a device as one."""
+
+    def to(self, device: object, non_blocking: bool = False) -> Tensors:
+        """Return the tensors on a device.
+
+        Parameters
+        ----------
+        device : torch.device or str
+        non_blocking : bool
+            Return before copies from pinned memory have ended.
+        """
+        return Tensors(
+            (name, tensor.to(device, non_blocking=non_blocking))  # type: ignore[call-overload]
+            for name, tensor in self.items()
+        )
+
+
+def tensors_of(
+    minibatch: Minibatch, device: object = None, non_blocking: bool = False
+) -> Tensors:
+    """Return the streams of a minibatch as tensors.
+
+    Parameters
+    ----------
+    minibatch : Minibatch
+    device : torch.device or str, optional
+        Where they are wanted; by default a CPU.
+    non_blocking : bool
+        As of `to_tensor`.
+
+    Returns
+    -------
+    Tensors
+        For every stream its name: (sequences, *sample shape) where every sequence of the corpus
+        has one sample. Other dense streams have values of shape (samples, *sample shape), and
+        ``<name>_offsets``, int64 of shape (sequences + 1,). In a padded layout the name has
+        shape (sequences, width, *sample shape), and ``<name>_mask`` says which cells hold data.
+        Sparse streams come dense. In packed rows ``segment_ids`` and ``position_ids`` are there
+        too, unless streams are called so.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    for key, data in minibatch.items():
+        name = name_of(key)
+        padded = data.is_sparse or data.is_padded
+        if data.info.is_single:
+            arrays[name] = data.asarray() if data.is_sparse else data._exported
+        elif padded:
+            arrays[name], arrays[f"{name}_mask"] = data.asarray(), data.mask
+        else:
+            arrays[name], arrays[f"{name}_offsets"] = data._exported, data.offsets
+    if hasattr(minibatch, "segment_ids"):
+        arrays.setdefault("segment_ids", minibatch.segment_ids)
+        arrays.setdefault("position_ids", minibatch.position_ids)
+    return Tensors(
+        (name, to_tensor(array, device, non_blocking)) for name, array in arrays.items()
+    )
+
+
+def leave_whole() -> None:
+    """Have torch's loaders hand on minibatches as they are, where they would stack samples."""
+    for kind in (Tensors, Minibatch):
+        loader_parts.collate.default_collate_fn_map[kind] = _take_the_only_one
+
+
+def _take_the_only_one(batch: Sequence[Whole], *, collate_fn_map: object = None) -> Whole:
+    if len(batch) > 1:
+        raise TypeError(
+            f"batch_size={len(batch)} of a loader would stack so many minibatches; leave it "
+            "out, or write batch_size=None: how many samples a minibatch has is the size of "
+            "sh.torch.IterableDataset(source, size)"
+        )
+    return batch[0]
 
 
 def to_tensor(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sweephand.checks import check_number
 from sweephand.errors import ArgumentTypeError
+from sweephand.source.schedules.schedule import Schedule
 from sweephand.torch.train.gradients import in_own_memory
 from sweephand.torch.train.optimizers import are_optimizers
 from sweephand.train.checkpoint.read_state import check_keys, reading
@@ -16,7 +17,6 @@ from sweephand.train.learners.learner import Learner, check_counts
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.wrap_optimizers import listed
-from sweephand.train.schedules.schedule import Schedule
 
 
 class TorchLearner(Learner):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.errors import StateError
+from sweephand.source.schedules.schedule import Schedule
 from sweephand.train.checkpoint.read_state import check_keys, reading
 from sweephand.train.learners.core_array import Array
 from sweephand.train.learners.finite_check import finite_norm
@@ -19,7 +20,6 @@ from sweephand.train.learners.hyperparameters import (
 )
 from sweephand.train.learners.learned_arrays import LearnedArrays
 from sweephand.train.learners.learner import Learner, check_counts
-from sweephand.train.schedules.schedule import Schedule
 from sweephand.train.schedules.schedule_state import read_value, schedule_state
 
 MakesRule: TypeAlias = Callable[..., _core.train.Rule]

@@ -4,7 +4,7 @@ import math
 from typing import Any, TypeAlias
 
 from sweephand.checks import check_number
-from sweephand.train.schedules.schedule import Schedule
+from sweephand.source.schedules.schedule import Schedule
 
 RATES = {"lr", "learning_rate", "weight_decay", "eps", "epsilon"}
 DECAYS = {"momentum", "rho", "beta_1", "beta_2"}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sweephand.checks import check_int
+from sweephand.source.schedules.schedule import Schedule
 from sweephand.train.learners.learning_rate import Pace
-from sweephand.train.schedules.schedule import Schedule
 
 
 class Learner(ABC):

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from sweephand.checks import check_number
+from sweephand.source.schedules.schedule import Schedule, mean_gradient_rate, minibatch_momentum
 from sweephand.train.checkpoint.read_state import (
     check_keys,
     reading,
 )
 from sweephand.train.learners.clock import Clock, Clocks
 from sweephand.train.schedules.learning_rates import as_schedule, learning_parameter_schedule
-from sweephand.train.schedules.schedule import Schedule, mean_gradient_rate, minibatch_momentum
 from sweephand.train.schedules.schedule_state import read_schedule, schedule_state
 
 logger = logging.getLogger("sweephand")

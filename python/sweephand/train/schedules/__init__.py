@@ -1,1 +1,1 @@
-"""Values that change with the samples seen: minibatch sizes, learning rates, momenta."""
+"""Learning rates and momenta that change with the samples seen."""

@@ -5,8 +5,8 @@ from enum import Enum
 
 from sweephand.checks import check_number
 from sweephand.errors import ArgumentTypeError
-from sweephand.train.schedules.schedule import Follows, Schedule
-from sweephand.train.schedules.spec import Spec, schedule_of
+from sweephand.source.schedules.schedule import Follows, Schedule
+from sweephand.source.schedules.spec import Spec, schedule_of
 
 
 def learning_parameter_schedule(

@@ -3,8 +3,8 @@
 import math
 
 from sweephand.checks import check_number
-from sweephand.train.schedules.schedule import Follows, Schedule
-from sweephand.train.schedules.spec import Spec, schedule_of
+from sweephand.source.schedules.schedule import Follows, Schedule
+from sweephand.source.schedules.spec import Spec, schedule_of
 
 
 def momentum_schedule(

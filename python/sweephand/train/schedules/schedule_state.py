@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from sweephand.checks import check_int, check_number
+from sweephand.source.schedules.schedule import Schedule
 from sweephand.train.checkpoint.read_state import read_optional
-from sweephand.train.schedules.schedule import Schedule
 
 
 def schedule_state(value: Any) -> Any:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
-from sweephand.train.schedules.minibatch_sizes import minibatch_size_schedule
-from sweephand.train.schedules.schedule import Schedule
-from sweephand.train.schedules.spec import Spec
+from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
+from sweephand.source.schedules.schedule import Schedule
+from sweephand.source.schedules.spec import Spec
 from sweephand.train.session.training_run import TrainingRun
 
 

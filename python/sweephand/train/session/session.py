@@ -7,15 +7,16 @@ import sys
 from collections.abc import Callable
 
 from sweephand.checks import check_flag
+from sweephand.source.foreign_names import SESSION, names_ours
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
+from sweephand.source.schedules.schedule import Schedule
+from sweephand.source.schedules.spec import Spec
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source
 from sweephand.train.checkpoint.checkpoint import Checkpoint
 from sweephand.train.checkpoint.read_state import read_count, read_optional, read_text, reading
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.progress.averages import Averages
-from sweephand.train.schedules.schedule import Schedule
-from sweephand.train.schedules.spec import Spec
 from sweephand.train.session.checkpoint_config import CheckpointConfig
 from sweephand.train.session.evaluation import Evaluator
 from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
@@ -83,6 +84,7 @@ class TrainingSession:
         If an argument is of a wrong type.
     """
 
+    @names_ours(SESSION, "training_session")
     def __init__(
         self,
         trainer: Trainer,

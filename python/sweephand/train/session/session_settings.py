@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from sweephand.checks import check_int
+from sweephand.source.schedules.schedule import Schedule
+from sweephand.source.schedules.spec import Spec
 from sweephand.train.arguments import check_kind
-from sweephand.train.schedules.schedule import Schedule
-from sweephand.train.schedules.spec import Spec
 from sweephand.train.session.checkpoint_config import CheckpointConfig
 from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
 from sweephand.train.session.frequency import Frequency, FrequencySpec

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sweephand.checks import check_flag, check_number
+from sweephand.source.schedules.schedule import Schedule
 from sweephand.train.checkpoint.read_state import read_count, read_optional, read_text, reading
 from sweephand.train.checkpoint.snapshot import Snapshot
-from sweephand.train.schedules.schedule import Schedule
 from sweephand.train.session.learning_rate_control import LearningRateControl, RateController
 from sweephand.train.session.minibatch_scaling import MinibatchScaling
 from sweephand.train.session.training_run import TrainingRun

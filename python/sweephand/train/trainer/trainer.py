@@ -12,6 +12,7 @@ from uuid import uuid4
 from sweephand.checks import check_int
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import ArgumentTypeError, LossScaleError
+from sweephand.source.foreign_names import TRAINER, names_ours
 from sweephand.train.arguments import check_kind, check_path
 from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, find
 from sweephand.train.checkpoint.folder_lock import FolderLock
@@ -77,6 +78,7 @@ class Trainer:
         If the learners do not cover the parameters, or cover one twice.
     """
 
+    @names_ours(TRAINER, "Trainer")
     def __init__(
         self,
         model: Any,

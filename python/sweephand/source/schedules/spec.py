@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from sweephand.checks import check_int
 from sweephand.source.limits import FULL_DATA_SWEEP
-from sweephand.train.schedules.schedule import Follows, Number, Schedule
+from sweephand.source.schedules.schedule import Follows, Number, Schedule
 
 Spec: TypeAlias = Number | str | Sequence[Number | tuple[int, Number]]
 

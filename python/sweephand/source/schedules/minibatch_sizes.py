@@ -2,8 +2,8 @@
 
 from sweephand.checks import check_int
 from sweephand.source.limits import FULL_DATA_SWEEP
-from sweephand.train.schedules.schedule import Schedule
-from sweephand.train.schedules.spec import Spec, is_single, read_steps
+from sweephand.source.schedules.schedule import Schedule
+from sweephand.source.schedules.spec import Spec, is_single, read_steps
 
 
 def minibatch_size_schedule(spec: Spec[int], epoch_size: int = 1) -> Schedule[int]:

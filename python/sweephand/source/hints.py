@@ -1,0 +1,25 @@
+"""Hints at what runs and is hardly meant."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+from sweephand.errors import SweephandHint
+
+
+class Hints:
+    """Gives each hint of a source once."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def give(self, hint: str) -> None:
+        """Warn of something at the line of the user's code, unless that was done before."""
+        if hint in self._given:
+            return
+        self._given.add(hint)
+        level = 1
+        while sys._getframe(level).f_globals.get("__name__", "").startswith("sweephand."):
+            level += 1
+        warnings.warn(hint, SweephandHint, stacklevel=level + 1)

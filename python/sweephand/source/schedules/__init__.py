@@ -1,0 +1,1 @@
+"""Values that change with the samples seen, and their notations; minibatch sizes."""
