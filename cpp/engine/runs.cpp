@@ -177,9 +177,9 @@ void leave_out(std::uint64_t sequence, std::vector<std::vector<Run>>& runs, Plan
 void check_single(std::span<const Run> runs, const StreamSpec& stream) {
   for (const Run& run : runs) {
     if (run.samples == 1) continue;
-    throw DataError("the stream has one sample per sequence, here are " +
-                        std::to_string(run.samples),
-                    {.stream = stream.name, .sequence = run.sequence});
+    throw DataError(
+        "the stream has one sample per sequence, here are " + std::to_string(run.samples),
+        {.stream = stream.name, .sequence = run.sequence});
   }
 }
 

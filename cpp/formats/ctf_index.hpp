@@ -39,7 +39,7 @@ struct CtfIndex {
   std::vector<std::uint64_t> num_met;  // how often each stream was met
   std::vector<std::uint64_t>
       num_indices;  // per stream: the least dimension that its indices fit into; 0 if dense
-  std::vector<bool> is_single;         // whether each has one sample in every sequence
+  std::vector<bool> is_single;  // whether each has one sample in every sequence
   std::map<std::string, std::uint64_t>
       undeclared;  // streams that are passed over, and how often
 

@@ -261,19 +261,18 @@ MISTAKES = [
     ),
     Mistake("layout 'rows'", to_source(layout="rows"), TypeError, ("sh.Bucketed('auto')",)),
     # What is no deserializer.
-    Mistake("a dict", to_source({"x": np.arange(9)}), TypeError, ("sh.ArrayDeserializer({",)),
-    Mistake("a path", to_source("train.ctf"), TypeError, ("sh.open(path)",)),
+    Mistake("a path", to_source("train.ctf"), TypeError, ("sh.open('train.ctf')",)),
     Mistake(
         "an array", to_source(np.zeros((99, 9))), TypeError, ("sh.ArrayDeserializer({'x'",)
     ),
     Mistake("a tensor", to_source(torch.zeros(99)), TypeError, ("sh.ArrayDeserializer({'x'",)),
-    Mistake("a list of dicts", to_source([{"x": 1}] * 99), TypeError, ("got dict of 1",)),
+    Mistake("a list of dicts", to_source([{"x": 1}] * 99), TypeError, ("sh.MapDeserializer(rows)",)),
     Mistake("a class", to_source(sh.ArrayDeserializer), TypeError, ("ArrayDeserializer(...)",)),
     Mistake(
         "a torch dataset",
         to_source(torch.utils.data.TensorDataset(torch.zeros(3))),
         TypeError,
-        ("sh.MapDeserializer(dataset",),
+        ("sh.ArrayDeserializer({'x': dataset.tensors[0]",),
     ),
     # Minibatches.
     Mistake(

@@ -251,7 +251,7 @@ def test_a_source_is_true_and_says_what_it_is() -> None:
     )
     assert f"at nominal time {source.current_position}, in sweep 0" in said
     assert said == repr(pickle.loads(pickle.dumps(source)))
-    assert repr(source._deserializers) == "ArrayDeserializer(array, 20 sequences; x: int64)"
+    assert repr(source._deserializers[0]) == "ArrayDeserializer(array, 20 sequences; x: int64)"
     assert "Epoch(size=16, of MinibatchSource(" in repr(source.epoch(16))
 
 
