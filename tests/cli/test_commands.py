@@ -243,7 +243,9 @@ def test_trace_tells_what_one_worker_saw(tokens: Path, call: Call) -> None:
         for rank in range(3)
     ]
     assert sorted(name for share in shares for name in share) == sorted(whole)
-    assert "partition_index" in call("trace", tokens, *options, "--workers", 3, "--rank", 3).err
+    wrong = call("trace", tokens, *options, "--workers", 3, "--rank", 3)
+    assert (wrong.code, wrong.err) == (1, "")
+    assert "partition_index" in wrong.facts["error"]
 
 
 def test_trace_shows_few_sequences_unless_all_are_wanted(tokens: Path, call: Call) -> None:

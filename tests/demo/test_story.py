@@ -81,7 +81,7 @@ def test_what_it_says_to_try_next_works(
 ) -> None:
     monkeypatch.setattr(story, "follow", follow_here)
     assert demo(tmp_path) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.replace("\\\n", "").splitlines()
     commands = [line.split()[1:] for line in lines if line.startswith("sweephand ")]
     assert [words[0] for words in commands] == ["info", "plan", "trace", "find", "verify"]
     for words in commands:

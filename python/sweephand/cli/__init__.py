@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
+from typing import NoReturn
 
 import sweephand
+from sweephand.cli.answers import Answer, WrongUsage, error_facts, write_json
+from sweephand.cli.help import HelpFormatter, short_usage
+from sweephand.cli.picture import add_picture, check_picture
 from sweephand.errors import DataError
 from sweephand.printable import printable
 
-COMMANDS = ("demo", "info", "index", "plan", "bench", "verify", "trace", "find")
+COMMANDS = (
+    "demo", "info", "index", "plan", "bench", "verify", "trace", "find", "completion",
+)  # fmt: skip
 
 # What a user or the data can cause; anything else is a bug and shows its traceback.
-_EXPECTED = (DataError, ValueError, KeyError, IndexError, TypeError, OSError, ImportError)
+_EXPECTED = (
+    DataError,
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    OSError,
+    ImportError,
+    OverflowError,
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise WrongUsage(message, self.prog, self.format_usage())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,30 +51,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 only when all is well; 1 when the data, a check or a file is at fault; 130 when the
-        user interrupts. Wrong usage ends the process with 2.
+        0 only when all is well; 1 when the data, a check or a file is at fault; 2 for wrong
+        usage; 130 when the user interrupts.
     """
-    parsed = parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    is_json = "--json" in words
+    command = ""
     try:
+        parsed = parser().parse_args(words)
+        command = parsed.command
+        check_picture(parsed, _command(command))
         return _run(parsed)
     except BrokenPipeError:  # who read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as error:
+        return _fail(error, "interrupted", command, 130, is_json)
+    except WrongUsage as error:
+        if not is_json:
+            sys.stderr.write(error.usage)
+        return _fail(error, str(error), error.command, 2, is_json)
     except _EXPECTED as error:
         reason = error.args[0] if isinstance(error, KeyError) and error.args else error
-        told = printable(" ".join(str(reason).split()))
-        print(f"sweephand {parsed.command}: {told}", file=sys.stderr)
-        return 1
+        return _fail(error, str(reason), command, 1, is_json)
+
+
+def _fail(error: BaseException, reason: str, command: str, code: int, is_json: bool) -> int:
+    """Tell an error, in one line or as JSON, and return the exit code."""
+    told = printable(" ".join(reason.split()))
+    if is_json:
+        write_json(error_facts(error, told, command))
+    elif code != 130:
+        print(f"sweephand {command}".rstrip() + f": {told}", file=sys.stderr)
+    return code
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands, which imports them."""
-    root = argparse.ArgumentParser(
+    root = _Parser(
         prog="sweephand",
         description=sweephand.__doc__,
         epilog="Begin with: sweephand demo",
+        formatter_class=HelpFormatter,
     )
     root.add_argument("--version", action="version", version=sweephand.__version__)
     commands = root.add_subparsers(
@@ -67,12 +105,14 @@ def parser() -> argparse.ArgumentParser:
             name,
             help=summary,
             description=f"{summary}\n\n{description}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpFormatter,
         )
         module.add_options(command)
+        add_picture(command, module)
         command.add_argument(
             "--json", action="store_true", help="write the answer as JSON, and nothing else"
         )
+        command.usage = short_usage(command)
     return root
 
 
@@ -83,9 +123,14 @@ def _command(name: str) -> ModuleType:
 def _run(parsed: argparse.Namespace) -> int:
     from sweephand.terminal.screen import Screen
 
-    facts = _command(parsed.command).run(parsed, Screen(quiet=parsed.json))
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning  # type: ignore[assignment]
+        facts: Answer = _command(parsed.command).run(parsed, Screen(quiet=parsed.json))
     if parsed.json:
-        json.dump(facts, sys.stdout, indent=2)
-        print()
+        write_json(facts)
     sys.stdout.flush()
     return 0 if facts["ok"] else 1
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    print(f"warning: {printable(' '.join(str(message).split()))}", file=sys.stderr)

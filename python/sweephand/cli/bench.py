@@ -12,8 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,12 +27,18 @@ from sweephand.cli.options import (
     seconds,
     whole,
 )
+from sweephand.cli.picture import keep_picture
 from sweephand.layouts import Padded, Ragged
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal import pictures
 from sweephand.terminal.numbers import in_bytes, in_count, in_rate, in_seconds
 from sweephand.terminal.screen import Screen
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PICTURE = "the rounds"
 
 _COPIED_BYTES = 64 << 20  # beyond the caches
 _LAYOUTS = {"ragged": Ragged(), "padded": Padded()}
@@ -59,7 +64,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=0.5,
         help="of a round, 0.5 by default",
     )
-    parser.add_argument("--png", metavar="FILE", type=Path, help="draw the rounds")
 
 
 @dataclass(frozen=True)
@@ -104,10 +108,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         "resume_seconds": _spread(resumes),
     }
     _show(facts, screen)
-    if arguments.png:
-        _draw(rounds, arguments.png)
-        screen.text(f"\nfigure: {arguments.png}")
-        facts["png"] = str(arguments.png)
+    keep_picture(arguments, screen, facts, lambda: _draw(rounds, facts))
     return facts
 
 
@@ -191,8 +192,9 @@ def _show(facts: dict[str, Any], screen: Screen) -> None:
     )
 
 
-def _draw(rounds: Sequence[_Round], path: Path) -> None:
-    figure, (panel,) = pictures.new_figure(1)
+def _draw(rounds: Sequence[_Round], facts: dict[str, Any]) -> Figure:
+    size, layout = in_count(facts["size"]), facts["layout"]
+    figure, (panel,) = pictures.new_figure(f"Minibatches of {size} samples, {layout}", 1)
     numbers = range(1, len(rounds) + 1)
     panel.plot(
         numbers, [r.memcpy_bytes / 1e9 for r in rounds], "o-", label="memcpy, one thread"
@@ -201,5 +203,7 @@ def _draw(rounds: Sequence[_Round], path: Path) -> None:
     panel.set_xlabel("round")
     panel.set_ylabel("GB/s")
     panel.set_ylim(bottom=0)
+    pictures.with_commas(panel.xaxis, integer=True)
+    pictures.with_commas(panel.yaxis)
     panel.legend()
-    pictures.save(figure, path)
+    return figure

@@ -15,9 +15,12 @@ import argparse
 from pathlib import Path
 
 from sweephand.cli.options import count, whole
+from sweephand.cli.picture import picture_paths
 from sweephand.demo.library_text import standard_library
 from sweephand.demo.story import tell
 from sweephand.terminal.screen import Screen
+
+PICTURE = "losses, scales and lengths"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -52,4 +55,5 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         size=arguments.size,
         seed=arguments.seed,
         screen=screen,
+        figures=picture_paths(arguments),
     )

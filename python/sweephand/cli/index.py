@@ -29,9 +29,8 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     if corpus.index is None:
         screen.text(f"{name} needs no index")
     else:
-        screen.text(f"index: {corpus.index}")
-    for error in ledger.errors:
-        screen.text(f"damaged: {error}")
+        screen.lines([f"index: {corpus.index}"])
+    screen.lines(f"damaged: {error}" for error in ledger.errors)
     return {
         "ok": not ledger.errors,
         "format": name,

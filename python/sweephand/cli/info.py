@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.cli.options import add_corpus, open_corpus
+from sweephand.cli.picture import keep_picture
 from sweephand.corpus.streams import definitions_of
 from sweephand.corpus.wanted_streams import as_code
 from sweephand.files.paths import as_path, bytes_at
@@ -26,15 +27,17 @@ from sweephand.terminal.charts import bars, by_powers_of_two
 from sweephand.terminal.numbers import in_bytes, in_count
 from sweephand.terminal.screen import Screen
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PICTURE = "how long the sequences are"
+
 _STEP = 1 << 22  # samples that are looked at at once
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     add_corpus(parser)
-    parser.add_argument(
-        "--png", metavar="FILE", type=Path, help="draw the lengths of the sequences"
-    )
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
@@ -66,10 +69,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             "stream_defs": as_code(definitions_of(source.streams.values())),
         }
     _show(facts, lengths, screen)
-    if arguments.png:
-        _draw(lengths, arguments.png)
-        screen.text(f"\nfigure: {arguments.png}")
-        facts["png"] = str(arguments.png)
+    keep_picture(arguments, screen, facts, lambda: _draw(facts, lengths))
     return facts
 
 
@@ -132,12 +132,14 @@ def _show(facts: dict[str, Any], lengths: NDArray[np.uint32], screen: Screen) ->
         ],
     )
     if facts["lengths"]["min"] < facts["lengths"]["max"]:
-        screen.lines(bars(*by_powers_of_two(lengths), screen.ink))
+        screen.lines(bars(*by_powers_of_two(lengths), screen.ink, screen.width))
 
 
-def _draw(lengths: NDArray[np.uint32], path: Path) -> None:
-    figure, (panel,) = pictures.new_figure(1)
+def _draw(facts: dict[str, Any], lengths: NDArray[np.uint32]) -> Figure:
+    figure, (panel,) = pictures.new_figure(
+        f"{in_count(facts['num_sequences'])} sequences of {Path(facts['path']).name}", 1
+    )
     pictures.draw_lengths(panel, lengths)
     panel.set_xlabel("samples in a sequence")
     panel.set_ylabel("sequences")
-    pictures.save(figure, path)
+    return figure

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import argparse
 from itertools import islice
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,12 +26,18 @@ from sweephand.cli.options import (
     minibatch_size,
     open_corpus,
 )
+from sweephand.cli.picture import keep_picture
 from sweephand.shuffle.prediction import predicted_variance_ratio
 from sweephand.shuffle.quality import ShuffleReport, shuffle_report
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal import pictures
 from sweephand.terminal.numbers import in_bytes, in_count, in_percent
 from sweephand.terminal.screen import Screen
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PICTURE = "steps, padding by layout, and shares"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -73,9 +78,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="measure how well the planned order shuffles, taking the corpus as sorted",
     )
-    parser.add_argument(
-        "--png", metavar="FILE", type=Path, help="draw steps, padding by layout, and shares"
-    )
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
@@ -102,10 +104,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     _show(facts, screen)
     if report:
         _show_report(report, screen)
-    if arguments.png:
-        _draw(steps, facts["layouts"], arguments.png)
-        screen.text(f"\nfigure: {arguments.png}")
-        facts["png"] = str(arguments.png)
+    keep_picture(arguments, screen, facts, lambda: _draw(steps, facts))
     return facts
 
 
@@ -266,10 +265,14 @@ def _show_report(report: ShuffleReport, screen: Screen) -> None:
     )
 
 
-def _draw(steps: DryRun, layouts: dict[str, dict[str, Any]], path: Path) -> None:
+def _draw(steps: DryRun, facts: dict[str, Any]) -> Figure:
     has_shares = steps.shares.shape[1] > 1
-    figure, panels = pictures.new_figure(2 + has_shares)
-    panels[0].hist(steps.samples, bins=40)
+    layouts = facts["layouts"]
+    figure, panels = pictures.new_figure(
+        f"{in_count(facts['steps'])} steps of up to {in_count(facts['size'])} samples",
+        2 + has_shares,
+    )
+    pictures.draw_counts(panels[0], steps.samples)
     panels[0].set_xlabel("samples in a step")
     panels[0].set_ylabel("steps")
     pictures.draw_bars(
@@ -279,10 +282,10 @@ def _draw(steps: DryRun, layouts: dict[str, dict[str, Any]], path: Path) -> None
     )
     panels[1].set_xlabel("padding, per cent of the cells")
     if has_shares:
-        panels[2].hist(100 * steps.imbalance, bins=40)
+        pictures.draw_counts(panels[2], 100 * steps.imbalance)
         panels[2].set_xlabel("fullest worker over the mean, per cent")
         panels[2].set_ylabel("steps")
-    pictures.save(figure, path)
+    return figure
 
 
 def _in_shapes(number: int) -> str:

@@ -6,11 +6,12 @@ import json
 import random
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sweephand.demo.figure import draw_runs
 from sweephand.demo.library_text import LibraryText, read_text
 from sweephand.demo.second_kind import (
     fills,
@@ -75,7 +76,14 @@ def compare(steps: Sequence[DemoStep], whole: Sequence[DemoStep]) -> dict[str, A
 
 
 def tell(
-    sources: Path, folder: Path, *, steps: int, size: int, seed: int, screen: Screen
+    sources: Path,
+    folder: Path,
+    *,
+    steps: int,
+    size: int,
+    seed: int,
+    screen: Screen,
+    figures: Mapping[str, Path] | None = None,
 ) -> dict[str, object]:
     """Run the demonstration and return its facts; ``ok`` says whether all was the same.
 
@@ -87,6 +95,8 @@ def tell(
         Where the corpus, the checkpoint and the figure go.
     steps, size, seed : int
         Of the run; `size` in bytes.
+    figures : dict of Path, optional
+        Where the figure goes, by its kind, "png" or "html"; a PNG into `folder` by default.
 
     Raises
     ------
@@ -107,7 +117,7 @@ def tell(
     runs = Runs(whole, killed, place, resumed)
     ok = _tell_comparison(runs.checks(), screen)
     others = _tell_other_kinds(corpus, folder / "corpus.tfrecord", settings, screen)
-    png = _tell_curve(corpus, runs, folder / "demo.png", screen)
+    drawn = _tell_curve(corpus, runs, {"png": folder / "demo.png", **(figures or {})}, screen)
     _tell_what_next(settings, corpus, killed[-1].number, screen)
     return {
         "ok": ok and others["same"],
@@ -126,7 +136,8 @@ def tell(
         "losses": [step.loss for step in whole],
         "scales": [step.scale for step in whole],
         "skipped_steps": [step.number for step in whole if not step.applied],
-        "png": None if png is None else str(png),
+        "png": drawn.get("png"),
+        **drawn,
         "seconds": time.perf_counter() - begin,
     }
 
@@ -143,7 +154,7 @@ def _tell_corpus(sources: Path, folder: Path, screen: Screen) -> LibraryText:
         }
     )
     screen.text("\nBytes in a function, and so many functions:")
-    screen.lines(bars(*by_powers_of_two(corpus.lengths), screen.ink))
+    screen.lines(bars(*by_powers_of_two(corpus.lengths), screen.ink, screen.width))
     return corpus
 
 
@@ -255,53 +266,35 @@ def _tell_other_kinds(
     return {"path": str(path), "count": count, "same": same, "fills": filled}
 
 
-def _tell_curve(corpus: LibraryText, runs: Runs, path: Path, screen: Screen) -> Path | None:
+def _tell_curve(
+    corpus: LibraryText, runs: Runs, paths: Mapping[str, Path], screen: Screen
+) -> dict[str, str]:
+    """Show the loss, and return where the figure is, by its kind."""
     screen.heading("The loss in nats per byte, over the steps")
-    screen.lines(curve([step.loss for step in runs.whole], screen.ink))
+    losses = [step.loss for step in runs.whole]
+    screen.lines(curve(losses, screen.ink, room=screen.width))
     if not pictures.has_matplotlib():
         screen.text(f"There is no figure: {pictures.HOW_TO_INSTALL}")
-        return None
-    _draw(corpus, runs, path)
-    screen.text(f"figure: {path}")
-    return path
-
-
-def _draw(corpus: LibraryText, runs: Runs, path: Path) -> None:
-    figure, (losses, scales, lengths) = pictures.new_figure(3)
-    for steps, look, label in (
-        (runs.whole, {"color": "0.75", "linewidth": 5}, "never killed"),
-        (runs.killed, {"color": "tab:red"}, "killed"),
-        (runs.resumed, {"color": "tab:blue", "linestyle": "--"}, "gone on"),
-    ):
-        numbers = [step.number for step in steps]
-        losses.plot(numbers, [step.loss for step in steps], label=label, **look)
-        scales.step(numbers, [step.scale for step in steps], where="post", **look)
-    for panel in (losses, scales):
-        panel.axvline(runs.killed[-1].number, color="tab:red", linewidth=0.8)
-        panel.set_xlabel("step")
-    losses.set_ylabel("loss, nats per byte")
-    losses.legend()
-    scales.set_yscale("log", base=2)
-    scales.set_ylabel("loss scale")
-    pictures.draw_lengths(lengths, corpus.lengths)
-    lengths.set_xlabel("bytes in a function")
-    lengths.set_ylabel("functions")
-    pictures.save(figure, path)
+        return {}
+    figure = draw_runs(corpus.lengths, runs.whole, runs.killed, runs.resumed)
+    for kind, path in paths.items():
+        pictures.save(figure, path, kind)
+        screen.text(f"figure: {path}")
+    return {kind: str(path) for kind, path in paths.items()}
 
 
 def _tell_what_next(settings: Settings, corpus: LibraryText, step: int, screen: Screen) -> None:
     path = settings.corpus
     order = f"--size {settings.size} --seed {settings.seed}"
     screen.heading("Try next")
-    screen.lines(
-        [
-            f"sweephand info {path}",
-            f"sweephand plan {path} {order} --workers 8 --shuffle-report",
-            f"sweephand trace {path} {order} --step {step}",
-            f"sweephand find {path} {order} bytes.npy__0",
-            f"sweephand verify {path} {order}",
-        ]
-    )
+    for command in (
+        f"info {path}",
+        f"plan {path} {order} --workers 8 --shuffle-report",
+        f"trace {path} {order} --step {step}",
+        f"find {path} {order} bytes.npy__0",
+        f"verify {path} {order}",
+    ):
+        screen.command(f"sweephand {command}")
     screen.text(
         f"where bytes.npy__0 is {corpus.names[0]}; then your own arrays, see the README"
     )

@@ -16,6 +16,9 @@ from rich.table import Table
 
 from sweephand.printable import printable
 from sweephand.terminal.charts import ASCII_INK, BLOCK_INK, Ink
+from sweephand.terminal.wrapping import column_widths, wrapped, wrapped_command
+
+_BETWEEN_COLUMNS = 3
 
 
 class Advance(Protocol):
@@ -44,36 +47,59 @@ class Screen:
         """What charts are drawn with."""
         return ASCII_INK if self._out.options.ascii_only else BLOCK_INK
 
+    @property
+    def width(self) -> int:
+        """Characters in a line."""
+        return self._out.width
+
     def text(self, text: str = "", style: str | None = None) -> None:
-        """Write text, wrapped where the screen ends."""
-        self._out.print(printable(text, keep="\n\t"), style=style)
+        """Write text, wrapped between words where the screen ends."""
+        self.lines(wrapped(printable(text, keep="\n\t"), self.width), style)
 
     def heading(self, text: str) -> None:
         """Write a heading with an empty line before it."""
         self._out.print()
-        self._out.print(printable(text), style="bold")
+        self.lines(wrapped(printable(text), self.width), "bold")
 
-    def lines(self, lines: Iterable[str]) -> None:
+    def lines(self, lines: Iterable[str], style: str | None = None) -> None:
         """Write lines as they are, such as those of a chart."""
         for line in lines:
-            self._out.print(printable(line), soft_wrap=True)
+            self._out.print(printable(line), soft_wrap=True, style=style)
+
+    def command(self, command: str) -> None:
+        """Write a command to be copied, over several lines if one cannot hold it."""
+        self.lines(wrapped_command(printable(command), self.width))
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Write a table; all columns but the first stand to the right."""
+        """Write a table; all columns but the first stand to the right.
+
+        Where it is too wide for the screen, every row is written as a list of its own.
+        """
+        header = [printable(name) for name in header]
+        shown = [[printable(cell) for cell in row] for row in rows]
+        between = _BETWEEN_COLUMNS * (len(header) - 1)
+        widths = column_widths(header, shown, self.width - between)
+        if widths is None:
+            self._lists(header, shown)
+            return
         table = Table(box=self._box, show_edge=False, pad_edge=False)
-        for number, name in enumerate(header):
-            table.add_column(
-                printable(name), justify="right" if number else "left", overflow="fold"
-            )
-        for row in rows:
-            table.add_row(*map(printable, row))
+        for number, (name, width) in enumerate(zip(header, widths, strict=True)):
+            table.add_column(name, justify="right" if number else "left", width=width)
+        for row in shown:
+            table.add_row(*row)
         self._out.print(table)
+
+    def _lists(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        for name, *cells in rows:
+            self.text(name)
+            told = {f"  {head}": cell for head, cell in zip(header[1:], cells, strict=True)}
+            self.facts({head: cell for head, cell in told.items() if cell})
 
     def facts(self, rows: Mapping[str, str]) -> None:
         """Write names and what they stand for, one below the other."""
-        width = max(map(len, rows))
+        width = max(map(len, rows), default=0) + 2
         for name, value in rows.items():
-            self._out.print(printable(f"{name:<{width}}  {value}"), soft_wrap=True)
+            self.lines(wrapped(printable(f"{name:<{width}}{value}"), self.width, width))
 
     @contextmanager
     def progress(self, title: str, total: int) -> Iterator[Advance]:

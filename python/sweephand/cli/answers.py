@@ -1,0 +1,78 @@
+"""What a command answers under ``--json``: its facts, or why there are none."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from typing import Any
+
+Answer = dict[str, Any]
+
+_PLACE = ("file", "offset", "line", "chunk", "stream", "sequence")
+
+
+class WrongUsage(Exception):
+    """The words of a command line make no sense.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong.
+    program : str
+        The program, and the command if it was understood.
+    usage : str
+        How it is called.
+    """
+
+    def __init__(self, message: str, program: str, usage: str) -> None:
+        super().__init__(message)
+        self.command = program.partition(" ")[2]
+        self.usage = usage
+
+
+def error_facts(error: BaseException, told: str, command: str) -> Answer:
+    """Return an error as facts.
+
+    Returns
+    -------
+    dict
+        ``ok`` (False), ``error``, the line that a person sees; ``where``, the command and what
+        is known of the place in the data; ``hint``, what to do, or None.
+    """
+    place = {name: getattr(error, name, None) for name in _PLACE}
+    if isinstance(error, OSError):
+        place["file"] = error.filename
+    return {
+        "ok": False,
+        "error": told,
+        "where": {
+            "command": command or None,
+            **{name: value for name, value in place.items() if value is not None},
+        },
+        "hint": _hint(error, told, command),
+    }
+
+
+def _hint(error: BaseException, told: str, command: str) -> str | None:
+    """Return the part of a message that says what to do."""
+    if isinstance(error, WrongUsage):
+        return f"sweephand {command}".rstrip() + " --help"
+    if install := re.search(r"pip install \S+", told):
+        return install[0]
+    return told.rpartition("; ")[2] if "; " in told else None
+
+
+def write_json(facts: Answer) -> None:
+    """Write facts to standard output; what is no JSON number, such as NaN, becomes null."""
+    json.dump(_plain(facts), sys.stdout, indent=2, allow_nan=False, default=str)
+    print()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

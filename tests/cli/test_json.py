@@ -1,0 +1,102 @@
+"""Under --json standard output is one JSON value, whatever happens."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Call
+
+
+def strict(text: str) -> object:
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_a_wrong_usage_says_where_and_what_to_do(tokens: Path, call: Call) -> None:
+    answer = call("plan", tokens, "--size", 0, "--json")
+    assert (answer.code, answer.err) == (2, "")
+    assert answer.facts == {
+        "ok": False,
+        "error": "argument --size: must be positive, got '0'",
+        "where": {"command": "plan"},
+        "hint": "sweephand plan --help",
+    }
+
+
+def test_a_command_that_is_none_is_json_too(call: Call) -> None:
+    answer = call("plam", "--json")
+    assert answer.code == 2
+    assert answer.facts["where"] == {"command": None}
+    assert answer.facts["hint"] == "sweephand --help"
+
+
+def test_an_error_of_the_data_has_its_place(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a": [1, 2]}\n{"a": [1, 2\n{"a": [1, 2]}\n')
+    answer = call("info", path, "--json")
+    assert (answer.code, answer.err) == (1, "")
+    facts = answer.facts
+    assert facts["where"]["command"] == "info"
+    assert facts["where"]["file"].endswith("x.jsonl")
+    assert facts["where"]["line"] == 2
+    assert facts["error"] == call("info", path).err.removeprefix("sweephand info: ").strip()
+
+
+def test_a_package_that_is_missing_is_the_hint(
+    tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    answer = call("plan", tokens, "--png", tmp_path / "x.png", "--json")
+    assert answer.code == 1
+    assert answer.facts["hint"] == "pip install 'sweephand[plot]'"
+
+
+def test_an_interruption_keeps_its_exit_code(
+    tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sweephand.cli.info.run", interrupted)
+    assert call("info", tokens).code == 130
+    answer = call("info", tokens, "--json")
+    assert (answer.code, answer.facts["error"]) == (130, "interrupted")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_figures_that_json_lacks_are_null(
+    value: float, tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "sweephand.cli.info.run", lambda *_: {"ok": True, "a": [value, {"b": (value, 1.5)}]}
+    )
+    answer = call("info", tokens, "--json")
+    assert strict(answer.out) == {"ok": True, "a": [None, {"b": [None, 1.5]}]}
+
+
+def test_a_seed_that_is_too_large_is_a_line(tokens: Path, call: Call) -> None:
+    answer = call("plan", tokens, "--seed", 2**64)
+    assert answer.code == 1
+    assert answer.err.count("\n") == 1
+    assert "randomization_seed" in answer.err
+
+
+def test_warnings_are_a_line_on_standard_error(
+    tokens: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warned(*_: object) -> dict[str, object]:
+        import warnings
+
+        warnings.simplefilter("always")
+        warnings.warn("the index cannot be kept", RuntimeWarning, stacklevel=2)
+        return {"ok": True}
+
+    monkeypatch.setattr("sweephand.cli.info.run", warned)
+    answer = call("info", tokens, "--json")
+    assert answer.facts == {"ok": True}
+    assert answer.err == "warning: the index cannot be kept\n"
