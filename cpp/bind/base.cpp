@@ -3,6 +3,7 @@
 #include "base/element.hpp"
 #include "base/error.hpp"
 #include "base/mix.hpp"
+#include "base/name_digest.hpp"
 #include "bind/bind.hpp"
 
 #include <cstdint>
@@ -104,6 +105,24 @@ void bind_base(py::module_& room) {
   room.def(
       "derive_key", [](const std::vector<std::uint64_t>& words) { return derive_key(words); },
       "words"_a);
+  room.def(
+      "name_digests",
+      [](const Array<std::uint8_t>& bytes, const Array<std::int64_t>& offsets) {
+        return to_numpy_without_gil([&] { return name_digests(view(bytes), view(offsets)); });
+      },
+      "bytes"_a, "offsets"_a);
+  room.def(
+      "numbered_digests",
+      [](const Array<std::uint8_t>& prefix, std::uint64_t count) {
+        return to_numpy_without_gil([&] { return numbered_digests(view(prefix), count); });
+      },
+      "prefix"_a, "count"_a);
+  room.def(
+      "digest_words",
+      [](const Array<std::uint64_t>& digests, std::uint64_t seed) {
+        return to_numpy_without_gil([&] { return digest_words(view(digests), seed); });
+      },
+      "digests"_a, "seed"_a);
   py::class_<Digest>(room, "Digest")
       .def(py::init<>())
       .def(

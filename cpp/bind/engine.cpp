@@ -81,6 +81,9 @@ auto of_assembled(const EngineStats& stats) {
 }
 
 void bind_stats(py::module_& room) {
+  py::class_<WorkTime>(room, "WorkTime")
+      .def_readonly("total_ns", &WorkTime::total_ns)
+      .def_readonly("busy_ns", &WorkTime::busy_ns);
   py::class_<EngineStats>(room, "EngineStats")
       .def_readonly("minibatches", &EngineStats::minibatches)
       .def_readonly("samples", &EngineStats::samples)
@@ -90,7 +93,9 @@ void bind_stats(py::module_& room) {
       .def_property_readonly("chunks_loaded", &of_assembled<&AssembleStats::chunks_loaded>)
       .def_property_readonly("chunk_hits", &of_assembled<&AssembleStats::chunk_hits>)
       .def_property_readonly("bytes_loaded", &of_assembled<&AssembleStats::bytes_loaded>)
-      .def_property_readonly("bytes_held", &of_assembled<&AssembleStats::bytes_held>);
+      .def_property_readonly("bytes_held", &of_assembled<&AssembleStats::bytes_held>)
+      .def_property_readonly("load", &of_assembled<&AssembleStats::load>)
+      .def_property_readonly("write", &of_assembled<&AssembleStats::write>);
 }
 
 void bind_running(py::module_& room) {

@@ -66,6 +66,7 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
     const Column* column = chunk == nullptr ? nullptr : &chunk->columns[stream.column];
     const bool table = column != nullptr && is_table(*column, stream, options_);
     tables_.push_back(table ? column : nullptr);
+    reads_as_written_ = reads_as_written_ || (column != nullptr && column->extents != nullptr);
   }
 }
 
@@ -105,8 +106,13 @@ Located Assembler::locate(std::size_t number, const Plan& plan, const Poll& poll
     for (const std::uint64_t sequence : sequences)
       located.sequences.push_back({chunk, sequence});
   } else if (!sequences.empty()) {
-    const auto fetched =
-        usable(number, member.deserializer->fetch(sequences), sequences.size(), {});
+    const WorkClock clock;
+    std::shared_ptr<const Chunk> made = member.deserializer->fetch(sequences);
+    {
+      const std::scoped_lock lock(mutex_);
+      fetch_ += clock.elapsed();
+    }
+    const auto fetched = usable(number, std::move(made), sequences.size(), {});
     if (fetched) located.chunks.push_back(fetched);
     for (std::uint64_t j = 0; j < sequences.size(); ++j)
       located.sequences.push_back({fetched.get(), j});
@@ -214,6 +220,7 @@ std::shared_ptr<Batch> Assembler::write_deliverable(Plan& plan,
 
 std::shared_ptr<Batch> Assembler::write(const Plan& plan,
                                         const std::vector<std::vector<Run>>& runs) {
+  const WorkClock clock(reads_as_written_);
   auto batch = std::make_shared<Batch>();
   batch->options = options_;
   std::uint64_t bytes = 0;
@@ -231,6 +238,7 @@ std::shared_ptr<Batch> Assembler::write(const Plan& plan,
   }
   const std::scoped_lock lock(mutex_);
   bytes_assembled_ += bytes;
+  write_ += clock.elapsed();
   return batch;
 }
 
@@ -270,9 +278,12 @@ AssembleStats Assembler::stats() const {
     stats.chunk_hits += part.hits;
     stats.bytes_loaded += part.bytes_loaded;
     stats.bytes_held += part.bytes_held;
+    stats.load += part.load;
   }
   const std::scoped_lock lock(mutex_);
   stats.bytes_assembled = bytes_assembled_;
+  stats.load += fetch_;
+  stats.write = write_;
   return stats;
 }
 

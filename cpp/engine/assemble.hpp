@@ -9,6 +9,7 @@
 #include "index/chunk_table.hpp"
 #include "read/chunk_cache.hpp"
 #include "read/deserializer.hpp"
+#include "run/work_time.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -39,6 +40,8 @@ struct AssembleStats {
   std::uint64_t chunk_hits = 0;
   std::uint64_t bytes_loaded = 0;
   std::uint64_t bytes_held = 0;  // by chunks that are kept for later minibatches
+  WorkTime load;                 // of chunks, or of the sequences of a minibatch
+  WorkTime write;                // into the buffers of minibatches
 };
 
 class Assembler {
@@ -85,11 +88,14 @@ class Assembler {
   std::vector<const Column*> tables_;  // per stream; null if it takes more than write_rows
   std::vector<std::unique_ptr<ChunkCache>> caches_;  // per member; null if it has no chunks
   bool any_cached_ = false;
+  bool reads_as_written_ = false;  // sequences are read from files where they are copied
   std::atomic<std::uint64_t> num_making_ = 0;  // minibatches
   mutable std::mutex mutex_;
   // In a lane of the planner, or in a plan that is being carried out.
   std::set<std::weak_ptr<const Block>, std::owner_less<>> open_blocks_;
   std::uint64_t bytes_assembled_ = 0;
+  WorkTime fetch_;
+  WorkTime write_;
 };
 
 }  // namespace sweephand

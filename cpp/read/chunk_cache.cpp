@@ -10,6 +10,7 @@ namespace sweephand {
 ChunkCache::Entry& ChunkCache::load(Lock& lock, std::uint64_t chunk) {
   entries_[chunk].last_wanted = ++clock_;
   std::shared_ptr<const Chunk> made;
+  const WorkClock clock;
   try {
     const Unlocked unlocked(lock);
     made = deserializer_->load(chunk);
@@ -19,6 +20,7 @@ ChunkCache::Entry& ChunkCache::load(Lock& lock, std::uint64_t chunk) {
     throw;
   }
   changed_.notify_all();
+  stats_.load += clock.elapsed();
   ++stats_.chunks_loaded;
   stats_.bytes_loaded += made->bytes;
   stats_.bytes_held += made->bytes;

@@ -5,6 +5,7 @@
 #include "read/retention.hpp"
 #include "run/thread_group.hpp"
 #include "run/waiting.hpp"
+#include "run/work_time.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -23,6 +24,7 @@ struct ChunkCacheStats {
   std::uint64_t chunks_loaded = 0;
   std::uint64_t hits = 0;
   std::uint64_t bytes_loaded = 0;
+  WorkTime load;  // of all threads that loaded
   std::uint64_t bytes_held = 0;
 };
 

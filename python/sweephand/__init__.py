@@ -22,6 +22,7 @@ from sweephand.deserializers import (
 )
 from sweephand.deserializers.ctf_text import sequence_to_cntk_text_format
 from sweephand.errors import DataError, LossScaleError, StaleError, StateError, SweephandHint
+from sweephand.deserializers.split import split
 from sweephand.layouts import (
     Bucketed,
     Frames,
@@ -142,6 +143,7 @@ __all__ = [
     "numpy",
     "open",
     "sequence_to_cntk_text_format",
+    "split",
     "tfds",
     "tfrecord",
     "training_parameter_schedule",

@@ -1,8 +1,10 @@
 from __future__ import annotations
 import collections.abc
+import numpy
+import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Digest', 'ElementType', 'derive_key']
+__all__: list[str] = ['Digest', 'ElementType', 'derive_key', 'digest_words', 'name_digests', 'numbered_digests']
 class ElementType:
     """
     Members:
@@ -92,4 +94,10 @@ class Digest:
     def update(self, bytes: typing_extensions.Buffer) -> None:
         ...
 def derive_key(words: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
+    ...
+def digest_words(digests: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], seed: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
+    ...
+def name_digests(bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> numpy.typing.NDArray[numpy.uint64]:
+    ...
+def numbered_digests(prefix: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], count: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
     ...

@@ -6,7 +6,7 @@ import sweephand._core.base
 import sweephand._core.compose
 import sweephand._core.read
 import typing
-__all__: list[str] = ['AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'Member', 'StreamBatch', 'StreamSpec', 'convert']
+__all__: list[str] = ['AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'Member', 'StreamBatch', 'StreamSpec', 'WorkTime', 'convert']
 class Form:
     """
     Members:
@@ -168,6 +168,13 @@ class StreamSpec:
 class Assembler:
     def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], options: AssembleOptions, load_ahead: bool, report: collections.abc.Callable) -> None:
         ...
+class WorkTime:
+    @property
+    def busy_ns(self) -> int:
+        ...
+    @property
+    def total_ns(self) -> int:
+        ...
 class EngineStats:
     @property
     def bytes_assembled(self) -> int:
@@ -188,6 +195,9 @@ class EngineStats:
     def chunks_loaded(self) -> int:
         ...
     @property
+    def load(self) -> WorkTime:
+        ...
+    @property
     def minibatches(self) -> int:
         ...
     @property
@@ -195,6 +205,9 @@ class EngineStats:
         ...
     @property
     def waited_ns(self) -> int:
+        ...
+    @property
+    def write(self) -> WorkTime:
         ...
 class Engine:
     def __init__(self, planner: sweephand._core.compose.Planner, assembler: Assembler, num_threads: typing.SupportsInt | typing.SupportsIndex, prefetch: typing.SupportsInt | typing.SupportsIndex) -> None:

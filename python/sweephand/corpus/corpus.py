@@ -18,6 +18,9 @@ from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo, size_stream
 
+Keys = Callable[[], NDArray[np.int64] | list[str]]
+"""Returns the join keys of all sequences."""
+
 
 @dataclass(frozen=True)
 class Corpus:
@@ -50,7 +53,7 @@ class Corpus:
     ids: SequenceIds
     names: Sequence[str]
     chunks: NDArray[np.uint64] | None = None
-    keys: Callable[[], NDArray[np.int64] | list[str]] | None = None
+    keys: Keys | None = None
     order: SweepOrder | None = None
     index: Path | None = None
     num_dropped: int = 0

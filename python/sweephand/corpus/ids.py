@@ -10,6 +10,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.corpus.id_words import digests_of_names, digests_of_numbers
+
+_ROUND = 1 << 20  # names that are made at once, where all are looked at
+
 
 class SequenceIds(ABC):
     """The id of every sequence of a corpus."""
@@ -27,6 +31,15 @@ class SequenceIds(ABC):
         KeyError
             If there is no such sequence.
         """
+
+    def digests(self, count: int) -> NDArray[np.uint64]:
+        """Return `digests_of_names` of the ids of the first so many sequences."""
+        rounds = range(0, count, _ROUND)
+        parts = [
+            digests_of_names(self.names(np.arange(i, min(i + _ROUND, count), dtype=np.uint64)))
+            for i in rounds
+        ]
+        return np.concatenate([np.empty(0, np.uint64), *parts])
 
 
 class ShardIds(SequenceIds):
@@ -77,6 +90,15 @@ class ShardIds(SequenceIds):
             if number < self._starts[at + 1]:
                 return number
         raise KeyError(f"no sequence has the id {name!r}")
+
+    def digests(self, count: int) -> NDArray[np.uint64]:
+        """Return `digests_of_names` of the ids of the first so many sequences."""
+        sizes = np.diff(np.minimum(self._starts, count)).tolist()
+        parts = [
+            digests_of_numbers(f"{shard}__", size)
+            for shard, size in zip(self._shards, sizes, strict=True)
+        ]
+        return np.concatenate(parts)
 
 
 class GivenIds(SequenceIds):
@@ -142,3 +164,9 @@ class KeptIds(SequenceIds):
         if at == len(self._kept) or self._kept[at] != number:
             raise KeyError(f"the sequence {name!r} was left out of the corpus")
         return at
+
+    def digests(self, count: int) -> NDArray[np.uint64]:
+        """Return `digests_of_names` of the ids of the first so many sequences."""
+        kept = self._kept[:count]
+        digests = self._all_ids.digests(int(kept[-1]) + 1 if count else 0)
+        return digests.take(kept)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.keep import keep
+from sweephand.corpus.keep import KeptNumbers, keep
 
 
 def join(corpora: Sequence[Corpus], missing: Literal["error", "drop"] = "error") -> Corpus:
@@ -73,8 +73,9 @@ def _match(
 
 
 def _refuse_mixed_keys(corpora: Sequence[Corpus]) -> None:
-    without = [n for n, corpus in enumerate(corpora) if corpus.keys is None]
-    with_keys = [n for n, corpus in enumerate(corpora) if corpus.keys is not None]
+    by_number = [c.keys is None or isinstance(c.keys, KeptNumbers) for c in corpora]
+    without = [n for n, is_number in enumerate(by_number) if is_number]
+    with_keys = [n for n, is_number in enumerate(by_number) if not is_number]
     if with_keys and without:
         raise ValueError(
             "a deserializer with ids cannot be joined with one without: by ids are known those "

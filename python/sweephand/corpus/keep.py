@@ -7,13 +7,45 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.corpus import Corpus, Keys
 from sweephand.corpus.ids import KeptIds
 from sweephand.corpus.own_order import DerivedOrder
 
 
+class KeptNumbers:
+    """Join keys of sequences that are joined by their numbers in the corpus they were taken of.
+
+    Parameters
+    ----------
+    numbers : ndarray of uint64, shape (sequences,)
+    """
+
+    def __init__(self, numbers: NDArray[np.uint64]) -> None:
+        self._numbers = numbers
+
+    def __call__(self) -> NDArray[np.int64]:
+        """Return the numbers."""
+        return self._numbers.astype(np.int64)
+
+
+def _kept_keys(keys: Keys | None, numbers: NDArray[np.uint64]) -> Keys:
+    """Return what gives the join keys of the sequences that are kept."""
+    if keys is None:
+        return KeptNumbers(numbers)
+    if isinstance(keys, KeptNumbers):
+        return KeptNumbers(keys().astype(np.uint64)[numbers])
+
+    def kept_keys() -> NDArray[np.int64] | list[str]:
+        found = keys()
+        return (
+            [found[n] for n in numbers.tolist()] if isinstance(found, list) else found[numbers]
+        )
+
+    return kept_keys
+
+
 def keep(corpus: Corpus, kept: NDArray[np.bool_]) -> Corpus:
-    """Return the corpus with only some of its sequences; their ids stay as they are.
+    """Return the corpus with only some of its sequences; ids and join keys stay as they are.
 
     Parameters
     ----------
@@ -34,6 +66,6 @@ def keep(corpus: Corpus, kept: NDArray[np.bool_]) -> Corpus:
         readers=[reader.take(numbers) for reader in corpus.readers],
         ids=KeptIds(corpus.ids, numbers),
         chunks=np.diff(ends, prepend=0).astype(np.uint64),
-        keys=None,
+        keys=_kept_keys(corpus.keys, numbers),
         order=order,
     )

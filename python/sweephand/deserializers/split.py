@@ -1,0 +1,167 @@
+"""Parts of a corpus, such as training and validation data, drawn by the ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.checks import check_int
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.id_words import digests_of_names, id_words
+from sweephand.corpus.keep import keep
+from sweephand.corpus.ledger import Ledger
+from sweephand.deserializers.deserializer import Deserializer
+
+GroupOf = Callable[[str], str]
+
+_REST = "train"
+_ROUND = 1 << 20
+_NEARLY = Fraction(1, 10**9)  # as near as decimals come to thirds
+
+
+def split(
+    corpus: Deserializer,
+    *,
+    seed: int = 0,
+    by: GroupOf | None = None,
+    **shares: float | Fraction,
+) -> tuple[Deserializer, ...]:
+    """Split a corpus by the ids of its sequences, the same way every time.
+
+    Which part a sequence belongs to depends on its id, the seed and the shares alone: files may
+    be added, and no sequence moves from one part to another. Streams, files and ids stay as
+    they are, and a part goes wherever a deserializer goes. How many sequences a part gets is
+    near its share of them, but left to chance.
+
+    Parameters
+    ----------
+    corpus : Deserializer
+        It is opened once by each part.
+    seed : int
+        In [0, 2^64): another one draws other parts.
+    by : callable, optional
+        Given an id, returns the name of a group whose sequences stay together, such as those
+        of one speaker.
+    **shares : float or Fraction
+        How much of the corpus each part gets, in (0, 1), by its name. ``train`` gets the rest
+        if it is not named.
+
+    Returns
+    -------
+    tuple of Deserializer
+        The parts in the order of their names, with ``train`` before them if it was not named.
+
+    Raises
+    ------
+    ValueError
+        If shares do not lie between 0 and 1, or do not add up to 1. When a part is opened, if
+        it is empty.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"x": np.arange(1000)})
+    >>> train, validation = sh.split(corpus, validation=0.1)
+    >>> [sh.MinibatchSource(part).num_sequences_per_sweep for part in (train, validation)]
+    [888, 112]
+    """
+    if not isinstance(corpus, Deserializer):
+        raise TypeError(
+            f"split takes a deserializer, such as sh.open gives, got {type(corpus).__name__}"
+        )
+    check_int("seed", seed, 0, 2**64 - 1)
+    wanted = _checked(shares)
+    return tuple(_Part(corpus, name, wanted, seed, by) for name in wanted)
+
+
+def _checked(shares: dict[str, float | Fraction]) -> dict[str, Fraction]:
+    """Return the shares as they were written, in decimals; `train` is the last of them."""
+    if not shares:
+        raise ValueError("split needs the share of a part, such as validation=0.1")
+    found = {}
+    for name, share in shares.items():
+        try:
+            fraction = share if isinstance(share, Fraction) else Fraction(repr(float(share)))
+        except (TypeError, ValueError):
+            fraction = Fraction(0)
+        if not 0 < fraction < 1:
+            raise ValueError(f"{name} must be a share between 0 and 1, got {share!r}")
+        found[name] = fraction
+    total = sum(found.values(), Fraction(0))
+    if _REST not in found:
+        if total >= 1:
+            raise ValueError(f"nothing is left for {_REST}: the shares add up to {total}")
+        return {_REST: 1 - total, **found}
+    if abs(total - 1) > _NEARLY:
+        raise ValueError(
+            f"the shares add up to {float(total):g}, not 1; without {_REST}= it gets the rest"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class _Part(Deserializer):
+    """One part of a corpus."""
+
+    whole: Deserializer
+    name: str
+    shares: dict[str, Fraction]
+    seed: int
+    by: GroupOf | None
+
+    def open(self, ledger: Ledger) -> Corpus:
+        """Open the corpus, and keep what is of this part."""
+        corpus = self.whole.open(ledger)
+        words = id_words(_digests(corpus, self.by), self.seed)
+        first, last = self._bounds()
+        kept = (words >= np.uint64(first)) & (words <= np.uint64(last))
+        if not kept.any():
+            raise ValueError(
+                f"nothing is left in {self.name}: none of {len(kept)} sequences was drawn; "
+                "give it a larger share, or another seed"
+            )
+        return replace(keep(corpus, kept), names=[*corpus.names, str(self)])
+
+    def _bounds(self) -> tuple[int, int]:
+        """Return the first and the last word of the part."""
+        order = [name for name in self.shares if name != _REST] + [_REST]
+        order = [name for name in order if name in self.shares]
+        ends = list(accumulate(self.shares[name] for name in order))
+        at = order.index(self.name)
+        first = 0 if at == 0 else int(ends[at - 1] * 2**64)
+        last = 2**64 if at == len(order) - 1 else int(ends[at] * 2**64)
+        return first, last - 1
+
+    def __str__(self) -> str:
+        """Return what identifies the part, for the fingerprint of a source."""
+        others = ", ".join(f"{name}={float(share):g}" for name, share in self.shares.items())
+        by = "" if self.by is None else ", by groups"
+        return f"{self.name} of split({others}, seed={self.seed}{by})"
+
+
+def _digests(corpus: Corpus, by: GroupOf | None) -> NDArray[np.uint64]:
+    """Return the digest of every id, or of the name of its group."""
+    count = corpus.num_sequences
+    if by is None:
+        return corpus.ids.digests(count)
+    parts = [np.empty(0, np.uint64)]
+    for begin in range(0, count, _ROUND):
+        numbers = np.arange(begin, min(begin + _ROUND, count), dtype=np.uint64)
+        parts.append(digests_of_names(_groups(corpus.ids.names(numbers), by)))
+    return np.concatenate(parts)
+
+
+def _groups(names: Sequence[str], by: GroupOf) -> list[str]:
+    groups = [by(name) for name in names]
+    for name, group in zip(names, groups, strict=True):
+        if not isinstance(group, str):
+            raise TypeError(
+                f"by must return the name of a group as str, got {type(group).__name__} "
+                f"for the id {name!r}"
+            )
+    return groups
