@@ -15,7 +15,7 @@ from sweephand.deserializers.foreign import advice_for_file, is_document
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.given import advice_for
 from sweephand.files.find import find_files, list_paths
-from sweephand.files.index_file import Keep
+from sweephand.files.index_places import Keep
 from sweephand.files.local import not_found
 from sweephand.files.paths import AnyPath, as_path, files_at, folders_at, is_glob
 from sweephand.files.source_file import Files, PathLike

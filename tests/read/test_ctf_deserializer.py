@@ -151,14 +151,14 @@ def test_a_budget_skips_it_and_keeps_its_place(tmp_path: Path) -> None:
 
 def test_an_index_is_kept_unless_it_is_not_wanted(tmp_path: Path) -> None:
     path = write(tmp_path / "train.ctf", 3)
-    kept = list(tmp_path.glob(".*.sweephand-index"))
+    kept = list(tmp_path.glob(".sweephand/*.sweephand-index"))
     found = []
     for index in (None, "auto"):
-        assert list(tmp_path.glob(".*.sweephand-index")) == kept
+        assert list(tmp_path.glob(".sweephand/*.sweephand-index")) == kept
         source = sh.MinibatchSource(sh.CTFDeserializer(path, STREAMS, index=index))
         found.append(source.num_samples_per_sweep)
     assert found[0] == found[1]
-    assert len(list(tmp_path.glob(".*.sweephand-index"))) == 1
+    assert len(list(tmp_path.glob(".sweephand/*.sweephand-index"))) == 1
     with pytest.raises(ValueError, match="index must be 'auto', 'cache' or None, got 'no'"):
         sh.CTFDeserializer(path, STREAMS, index="no")
 

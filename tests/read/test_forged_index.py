@@ -134,7 +134,7 @@ def forge(tmp_path: Path, make: Make) -> tuple[Index, Callable[[object], None]]:
     for path in sorted(tmp_path.iterdir())[2:]:
         path.unlink()
     whole = delivered(tmp_path, make)
-    (path,) = tmp_path.glob(".*.sweephand-index")
+    (path,) = tmp_path.glob(".sweephand/*.sweephand-index")
     index = Index(path)
     index.write()
     same = path.stat()
@@ -219,7 +219,7 @@ def test_frames_that_do_not_fill_a_file_are_found_again(tmp_path: Path) -> None:
         return found.arrays["offsets"].tolist()  # type: ignore[no-any-return]
 
     whole = load()
-    (path,) = tmp_path.glob(".*.sweephand-index")
+    (path,) = tmp_path.glob(".sweephand/*.sweephand-index")
     index = Index(path)
     offsets = index.arrays["offsets"]
     for place in range(len(offsets)):
@@ -239,7 +239,7 @@ def test_an_index_of_another_user_is_passed_over(
     data.mkdir()
     jsonl(data, small())
     whole = delivered(data, jsonl)
-    (path,) = data.glob(".*.sweephand-index")
+    (path,) = data.glob(".sweephand/*.sweephand-index")
     if os.geteuid() == 0:
         os.chown(path, 12345, 12345)
     else:
@@ -258,7 +258,7 @@ def test_the_owner_of_the_data_may_keep_an_index(tmp_path: Path) -> None:
         pytest.skip("only root gives files away")
     jsonl(tmp_path, small())
     delivered(tmp_path, jsonl)
-    (path,) = tmp_path.glob(".*.sweephand-index")
+    (path,) = tmp_path.glob(".sweephand/*.sweephand-index")
     for one in (path, *tmp_path.glob("*.jsonl")):
         os.chown(one, 12345, 12345)
     index = index_file.read_index(path, Index(path).header["meaning"], {0, 12345})

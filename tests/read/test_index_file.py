@@ -55,7 +55,7 @@ def every(folder: Path) -> Path:
 
 
 def index_in(folder: Path) -> Path:
-    (found,) = folder.glob(".*.sweephand-index")
+    (found,) = folder.glob(".sweephand/*.sweephand-index")
     return found
 
 
@@ -118,7 +118,7 @@ def test_what_is_asked_for_is_part_of_an_index(folder: Path, scanned: list[str])
         sh.JSONLDeserializer(every(folder), sh.StreamDefs(tokens=sh.StreamDef()))
     ).close()
     assert len(scanned) == 3
-    assert len(list(folder.glob(".*.sweephand-index"))) == 2
+    assert len(list(folder.glob(".sweephand/*.sweephand-index"))) == 2
 
 
 def test_a_damaged_index_is_built_again(folder: Path, scanned: list[str]) -> None:
@@ -193,7 +193,7 @@ def test_the_errors_of_an_index_are_told_again(tmp_path: Path) -> None:
     corpus = sh.CTFDeserializer(path, sh.StreamDefs(A=sh.StreamDef(field="A", shape=1)))
     with pytest.raises(sh.DataError, match="column 6"):
         sh.MinibatchSource(corpus, max_errors=1)
-    assert not list(tmp_path.glob(".*.sweephand-index"))
+    assert not list(tmp_path.glob(".sweephand/*.sweephand-index"))
     first = [str(error) for error in sh.MinibatchSource(corpus, max_errors=2).errors]
     index_in(tmp_path)
     source = sh.MinibatchSource(corpus, max_errors=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -91,8 +92,8 @@ def test_it_is_hidden_in_the_cache_or_nowhere(make: Make, data: Path, cache: Pat
     assert names_in(data) == before, "the one in the cache is as good"
     shutil.rmtree(cache)
     assert count(open_it(make, data)) == 40
-    (new,) = set(names_in(data)) - set(before)
-    assert new.startswith(".")
+    assert set(names_in(data)) - set(before) == {".sweephand"}
+    (new,) = names_in(data / ".sweephand")
     assert new.endswith(".sweephand-index")
     assert names_in(cache) == []
 
@@ -195,17 +196,83 @@ def test_hidden_files_are_found_by_a_pattern_that_asks_for_them(data: Path) -> N
 
 
 @each_format
-def test_an_index_of_an_earlier_version_is_left_alone(
-    make: Make, data: Path, cache: Path
-) -> None:
-    """Its name does not begin with a dot; it is no data, and a new index is built beside it."""
+def test_an_index_of_an_earlier_version_is_found(make: Make, data: Path, cache: Path) -> None:
+    """It lay in the folder itself, in a hidden file; a new one goes to the new place."""
     make(data, corpus_for(make))
     assert count(open_it(make, data)) == 40
-    (index,) = data.glob(".*.sweephand-index")
-    old = index.rename(data / index.name.removeprefix("."))
+    (index,) = data.glob(".sweephand/*.sweephand-index")
+    old = index.rename(data / f".{index.name}")
+    index.parent.rmdir()
+    content = old.read_bytes()
+    assert count(open_it(make, data)) == 40
+    assert names_in(data / ".sweephand") == []
+    file = min(path for path in data.iterdir() if path not in (old, index.parent))
+    file.touch()
+    assert count(open_it(make, data)) == 40
+    assert index.is_file()
+    assert old.read_bytes() == content
+
+
+@each_format
+def test_an_index_whose_name_has_no_dot_is_left_alone(
+    make: Make, data: Path, cache: Path
+) -> None:
+    """It is no data, and a new index is built."""
+    make(data, corpus_for(make))
+    assert count(open_it(make, data)) == 40
+    (index,) = data.glob(".sweephand/*.sweephand-index")
+    old = index.rename(data / index.name)
     content = old.read_bytes()
     assert count(open_it(make, data)) == 40
     assert index.is_file()
     assert old.read_bytes() == content
     assert main(["info", str(data), "--json"]) == 0
     assert old.name in [Path(path).name for path in find_files(str(data / "*")).leftovers]
+
+
+# -- cleaning --
+@each_format
+def test_clean_removes_all_indexes_and_nothing_else(
+    make: Make, data: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(data, corpus_for(make))
+    before = names_in(data)
+    other = cache / "other.txt"
+    assert count(open_it(make, data, index="cache")) == 40
+    shutil.copytree(cache, data.parent / "kept")
+    shutil.rmtree(cache)
+    assert count(open_it(make, data)) == 40
+    (index,) = data.glob(".sweephand/*.sweephand-index")
+    shutil.copy(index, data / f".{index.name}")
+    shutil.copy(index, data / index.name)
+    shutil.copytree(data.parent / "kept", cache)
+    other.write_text("mine")
+    (cache / ".of-another.sweephand-index").write_text("damaged")
+    assert main(["index", str(data), "--clean", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["removed"]) == 4
+    assert names_in(data) == before
+    assert names_in(cache) == [".of-another.sweephand-index", "other.txt"]
+    assert main(["index", str(data), "--clean"]) == 0
+    assert capsys.readouterr().out == "there is no index to remove\n"
+    assert count(open_it(make, data)) == 40
+
+
+def test_what_others_keep_in_the_hidden_folder_stays(data: Path) -> None:
+    jsonl(data, varied())
+    (data / ".sweephand").mkdir()
+    (data / ".sweephand" / "notes.txt").write_text("mine")
+    assert count(open_it(jsonl, data)) == 40
+    assert main(["index", str(data), "--clean"]) == 0
+    assert names_in(data / ".sweephand") == ["notes.txt"]
+
+
+def test_a_hidden_folder_that_is_a_link_is_not_written_through(
+    data: Path, cache: Path, tmp_path: Path
+) -> None:
+    jsonl(data, varied())
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (data / ".sweephand").symlink_to(elsewhere)
+    assert count(open_it(jsonl, data)) == 40
+    assert names_in(elsewhere) == []
+    assert len(names_in(cache)) == 1

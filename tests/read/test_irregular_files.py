@@ -145,7 +145,7 @@ def test_under_the_name_of_an_index_it_is_replaced_or_passed_over(
     data.mkdir()
     make(data, corpus_for(make))
     whole = tokens(OPEN[make](data))
-    (index,) = data.glob(".*.sweephand-index")
+    (index,) = data.glob(".sweephand/*.sweephand-index")
     index.unlink()
     put(index)
     assert tokens(OPEN[make](data)) == whole

@@ -7,7 +7,7 @@ from typing import Literal
 
 from sweephand import open_path
 from sweephand.deserializers import Deserializer
-from sweephand.files.index_file import Keep
+from sweephand.files.index_places import Keep
 from sweephand.layouts import Layout
 from sweephand.source.source import MinibatchSource
 from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
@@ -79,8 +79,8 @@ def add_corpus(parser: argparse.ArgumentParser) -> None:
         "--index",
         choices=_KEEP,
         default="auto",
-        help="where an index is kept, of formats that need one: beside the files if possible "
-        "(auto), in a cache folder, or nowhere (none)",
+        help="where an index is kept, of formats that need one: in the hidden folder "
+        ".sweephand of the data if possible (auto), in a cache folder, or nowhere (none)",
     )
 
 

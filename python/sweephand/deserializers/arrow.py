@@ -22,7 +22,7 @@ from sweephand.deserializers.formats import Format, SelfDescribed, Wanted, the_o
 from sweephand.deserializers.given import is_table, wrong_data
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
-from sweephand.files.index_file import Keep, check_keep
+from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.local import open_regular
 from sweephand.files.paths import AnyPath, begins_with
 from sweephand.files.source_file import spec_of

@@ -32,7 +32,8 @@ from sweephand.deserializers.units.unit_scan import told_fields
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
 from sweephand.files.find import find_files
-from sweephand.files.index_file import Index, Keep, check_keep, load_index
+from sweephand.files.index_file import Index, load_index
+from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.local import LocalFile, stat_file
 from sweephand.files.paths import AnyPath, as_path, head_of
 from sweephand.files.source_file import Files, SourceFile

@@ -10,7 +10,7 @@ from typing import TypeVar
 from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.files.index_file import Keep
+from sweephand.files.index_places import Keep
 from sweephand.files.paths import AnyPath
 
 

@@ -27,7 +27,8 @@ from sweephand.deserializers.units.tf_examples import (
 )
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
-from sweephand.files.index_file import Advance, Keep, Scan
+from sweephand.files.index_file import Advance, Scan
+from sweephand.files.index_places import Keep
 from sweephand.files.inflate import Compression, InflatedFile, find_compression
 from sweephand.files.paths import AnyPath, head_of, stat_all
 from sweephand.files.range_reader import open_to_scan

@@ -134,6 +134,16 @@ def read_index(
         return None
 
 
+def meaning_of(path: Path) -> Mapping[str, Any] | None:
+    """Return what an index file is of; None if it is none, or damaged."""
+    try:
+        with open_regular(path) as file:
+            meaning = _read_header(file)["meaning"]
+    except (DataError, OSError, ValueError, KeyError, TypeError, RecursionError, MemoryError):
+        return None
+    return meaning if isinstance(meaning, dict) else None
+
+
 def to_json(value: object) -> bytes:
     """Return a value in the one way that it is written."""
     return json.dumps(value, sort_keys=True).encode()

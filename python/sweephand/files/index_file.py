@@ -6,12 +6,12 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,33 +22,21 @@ from sweephand.files.index_content import (
     Arrays,
     Described,
     IndexContent,
-    digest_of,
     read_index,
-    to_json,
     write_index,
+)
+from sweephand.files.index_places import (
+    Keep,
+    begin_of,
+    folder_of,
+    index_places,
+    places_to_write,
 )
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile
 from sweephand.printable import printable
 
-SUFFIX = ".sweephand-index"
-
 Advance = Callable[[int], object]
-Keep = Literal["auto", "cache"] | None
-"""Where an index is kept: beside the data or else in the cache; in the cache; nowhere."""
-
-
-def check_keep(index: object) -> Keep:
-    """Return the value of an option ``index=``.
-
-    Raises
-    ------
-    ValueError
-        If there is no such place.
-    """
-    if index == "auto" or index == "cache" or index is None:
-        return index
-    raise ValueError(f"index must be 'auto', 'cache' or None, got {index!r}")
 
 
 @dataclass(frozen=True)
@@ -112,8 +100,8 @@ def load_index(
 ) -> Index:
     """Return the index of a corpus: the one that is kept, or a new one.
 
-    It is kept in the folder of the files, in a hidden file that other readers of the folder
-    pass over, or in the cache folder if that cannot be written: the one that the variable
+    It is kept in ``.sweephand``, a hidden folder of that of the files, which other readers pass
+    over, or in the cache folder if that cannot be written: the one that the variable
     SWEEPHAND_CACHE names, else ``sweephand`` in XDG_CACHE_HOME or ``~/.cache``. All files of a
     folder that have one meaning share an index. Only files that it does not know, or that
     changed since, are scanned.
@@ -167,7 +155,7 @@ def load_index(
         described = [*wanted, *others]
         whole = join_scans([], [*scans, *others.values()]) if others else index
         content = IndexContent(described, whole.facts, whole.arrays, whole.starts)
-        found = _keep(content, meaning, _own_places(places, owners))
+        found = _keep(content, meaning, places_to_write(places, owners))
     return replace(index, path=found)
 
 
@@ -201,24 +189,12 @@ def _trusted_owners(file: SourceFile) -> set[int]:
     return owners
 
 
-def _own_places(places: Sequence[Path], owners: Collection[int]) -> list[Path]:
-    """Return the places where nobody else keeps an index: theirs is not replaced."""
-    own = []
-    for path in places:
-        owner = os.geteuid()
-        with suppress(OSError):
-            owner = path.lstat().st_uid
-        if owner in owners:
-            own.append(path)
-    return own
-
-
 def _still_there(
     files: Sequence[SourceFile], known: Mapping[Described, Scan]
 ) -> dict[Described, Scan]:
     """Return what is known of other files, and of no file that was replaced or removed."""
     names = {name for name, _, _ in _describe(files)}
-    folder = _folder_of(files[0])
+    folder = folder_of(files[0])
     return {
         one: scan
         for one, scan in known.items()
@@ -226,49 +202,13 @@ def _still_there(
     }
 
 
-def cache_folder() -> Path:
-    """Return the folder for indexes that cannot lie beside their data."""
-    given = os.environ.get("SWEEPHAND_CACHE")
-    if given:
-        return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "sweephand"
-
-
-def index_places(
-    files: Sequence[SourceFile], meaning: Mapping[str, Any], keep: Keep = "auto"
-) -> list[Path]:
-    """Return where an index may lie, the best place first: its name tells what it is of."""
-    if keep is None:
-        return []
-    kind = str(meaning["format"]).replace(" ", "-")
-    of_folder = digest_of(to_json([meaning, _begin_of(files[0])]))[:16]
-    cached = cache_folder() / f".{kind}.{of_folder}{SUFFIX}"
-    folder = _folder_of(files[0])
-    if keep == "cache" or folder is None:
-        return [cached]
-    return [folder / f".{kind}.{digest_of(to_json(meaning))[:16]}{SUFFIX}", cached]
-
-
-def _folder_of(file: SourceFile) -> Path | None:
-    """Return the folder that the names of local files are relative to."""
-    if not isinstance(file, LocalFile):
-        return None
-    return Path(file.path).parents[len(Path(file.name).parents) - 1]
-
-
 def _describe(files: Sequence[SourceFile]) -> list[Described]:
     """Return what identifies files; those that lie elsewhere than the first by their path."""
-    begin = _begin_of(files[0])
+    begin = begin_of(files[0])
     return [
         (file.name if file.path == begin + file.name else file.path, file.size, file.tag)
         for file in files
     ]
-
-
-def _begin_of(file: SourceFile) -> str:
-    """Return what comes before its name in the path of a file."""
-    return file.path.removesuffix(file.name)
 
 
 def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:

@@ -13,7 +13,7 @@ import numpy as np
 from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.formats import Format, Wanted, stream_per_name
-from sweephand.files.index_file import Keep, check_keep
+from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.paths import AnyPath
 from sweephand.tfds.builder_info import BuilderInfo, builder_info
 from sweephand.tfds.dataset import Dataset

@@ -19,7 +19,7 @@ from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamDefs, StreamInfo, size_stream
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.files.access import access_to
-from sweephand.files.index_file import Keep
+from sweephand.files.index_places import Keep
 from sweephand.files.paths import read_file
 from sweephand.tfds.builder_info import BuilderInfo
 from sweephand.tfds.example_reader import ExampleReader

@@ -14,7 +14,8 @@ from sweephand.corpus.columns import offsets_of
 from sweephand.deserializers.units.tf_examples import PADDING
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
-from sweephand.files.index_file import Advance, Index, Keep, Scan, load_index
+from sweephand.files.index_file import Advance, Index, Scan, load_index
+from sweephand.files.index_places import Keep
 from sweephand.files.local import LocalFile, join_pieces
 from sweephand.files.paths import stat_all
 from sweephand.files.source_file import SourceFile

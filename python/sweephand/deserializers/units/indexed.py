@@ -38,7 +38,8 @@ from sweephand.deserializers.units.unit_scan import (
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
 from sweephand.files.find import find_files
-from sweephand.files.index_file import Advance, Index, Keep, Scan, check_keep, load_index
+from sweephand.files.index_file import Advance, Index, Scan, load_index
+from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.source_file import FileList, Files, SourceFile
 from sweephand.optional import OptionalModule
 
