@@ -268,7 +268,20 @@ def test_find_is_the_inverse_of_trace(tokens: Path, sweep: int, call: Call) -> N
 def test_find_names_an_id_that_is_not_there(tokens: Path, call: Call) -> None:
     answer = call("find", tokens, "tokens.npz__300")
     assert answer.code == 1
-    assert answer.err == "sweephand find: no sequence has the id 'tokens.npz__300'\n"
+    assert answer.err == (
+        "sweephand find: no sequence has the id 'tokens.npz__300'; here ids look like "
+        "'tokens.npz__0'; near to it: 'tokens.npz__30', 'tokens.npz__230', 'tokens.npz__200'\n"
+    )
+
+
+@pytest.mark.parametrize("wrong", ["17", "token.npz__17", "a.npz__17", "data/tokens.npz__17"])
+def test_find_tells_the_id_that_was_meant(wrong: str, tokens: Path, call: Call) -> None:
+    assert "near to it: 'tokens.npz__17'" in call("find", tokens, wrong).err
+
+
+def test_find_tells_nothing_near_where_nothing_is(tokens: Path, call: Call) -> None:
+    answer = call("find", tokens, "?", "--json")
+    assert answer.facts["hint"] == "here ids look like 'tokens.npz__0'"
 
 
 def test_verify_looks_at_everything(tokens: Path, call: Call) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from sweephand.cli.near_ids import unknown_id
 from sweephand.cli.options import (
     add_corpus,
     add_order,
@@ -19,6 +20,7 @@ from sweephand.cli.options import (
     whole,
 )
 from sweephand.cli.steps import step_at_time
+from sweephand.corpus.ledger import Ledger
 from sweephand.source.limits import INFINITELY_REPEAT
 from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen
@@ -27,7 +29,9 @@ from sweephand.terminal.screen import Screen
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     add_corpus(parser)
-    parser.add_argument("id", metavar="ID", help="as info and trace show it")
+    parser.add_argument(
+        "id", metavar="ID", help="as info and trace show it, such as shard-0.parquet__17"
+    )
     parser.add_argument("--sweep", metavar="R", type=whole, default=0, help="0 by default")
     add_size(parser, optional="say in which step, too")
     add_order(parser)
@@ -35,10 +39,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
-    with make_source(
-        open_corpus(arguments), arguments, max_sweeps=INFINITELY_REPEAT, num_threads=0
-    ) as source:
-        time = source.find(arguments.id, arguments.sweep)
+    corpus = open_corpus(arguments)
+    with make_source(corpus, arguments, max_sweeps=INFINITELY_REPEAT, num_threads=0) as source:
+        try:
+            time = source.find(arguments.id, arguments.sweep)
+        except KeyError:
+            raise KeyError(unknown_id(arguments.id, corpus.open(Ledger()))) from None
         step = None
         if arguments.size is not None:
             step = step_at_time(source, arguments.size, time, screen)

@@ -1,0 +1,40 @@
+"""What to say to an id that no sequence has."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+import numpy as np
+
+from sweephand.corpus.corpus import Corpus
+
+_MOST_LOOKED_AT = 5000
+_MOST_TOLD = 3
+
+
+def unknown_id(wanted: str, corpus: Corpus) -> str:
+    """Return what ids of a corpus look like, and those that are near to one that is unknown."""
+    first = corpus.ids.names(np.array([0], np.uint64))[0]
+    told = f"no sequence has the id {wanted!r}; here ids look like {first!r}"
+    near = _near(wanted, corpus, first)
+    return f"{told}; near to it: {', '.join(map(repr, near))}" if near else told
+
+
+def _near(wanted: str, corpus: Corpus, first: str) -> list[str]:
+    """Return up to three ids: with the file that was left out, or spelled nearly so."""
+    guesses = [first.rpartition("__")[0] + f"__{wanted.rpartition('__')[2]}"]
+    found = [guess for guess in guesses if _is_there(guess, corpus)]
+    count = corpus.num_sequences
+    places = np.unique(np.linspace(0, count - 1, min(count, _MOST_LOOKED_AT)).astype(np.uint64))
+    names = corpus.ids.names(places)
+    found += [name for name in names if name.endswith(f"/{wanted}")][:_MOST_TOLD]
+    found += get_close_matches(wanted, names, _MOST_TOLD)
+    return list(dict.fromkeys(found))[:_MOST_TOLD]
+
+
+def _is_there(name: str, corpus: Corpus) -> bool:
+    try:
+        corpus.ids.number(name)
+    except KeyError:
+        return False
+    return True
