@@ -83,7 +83,7 @@ auto of_assembled(const EngineStats& stats) {
 void bind_stats(py::module_& room) {
   py::class_<WorkTime>(room, "WorkTime")
       .def_readonly("total_ns", &WorkTime::total_ns)
-      .def_readonly("busy_ns", &WorkTime::busy_ns);
+      .def_readonly("waited_ns", &WorkTime::waited_ns);
   py::class_<EngineStats>(room, "EngineStats")
       .def_readonly("minibatches", &EngineStats::minibatches)
       .def_readonly("samples", &EngineStats::samples)

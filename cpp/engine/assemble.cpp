@@ -220,7 +220,7 @@ std::shared_ptr<Batch> Assembler::write_deliverable(Plan& plan,
 
 std::shared_ptr<Batch> Assembler::write(const Plan& plan,
                                         const std::vector<std::vector<Run>>& runs) {
-  const WorkClock clock(reads_as_written_);
+  const WorkClock clock(reads_as_written_ ? Watch::kWaits : Watch::kTotal);
   auto batch = std::make_shared<Batch>();
   batch->options = options_;
   std::uint64_t bytes = 0;

@@ -170,10 +170,10 @@ class Assembler:
         ...
 class WorkTime:
     @property
-    def busy_ns(self) -> int:
+    def total_ns(self) -> int:
         ...
     @property
-    def total_ns(self) -> int:
+    def waited_ns(self) -> int:
         ...
 class EngineStats:
     @property

@@ -275,17 +275,24 @@ class MinibatchSource(Loops):
         -------
         dict
             ``minibatches`` and ``samples`` delivered to this worker; ``waited_seconds`` by
-            callers for minibatches that were not ready; ``bytes_assembled``; ``chunks_loaded``,
-            ``chunk_hits``, ``bytes_loaded`` and ``bytes_held`` of chunks that are not resident;
+            callers for minibatches that were not ready; what all threads of the source took:
+            ``read_seconds`` waiting while data were read, for a disk, a network or a lock,
+            ``decode_seconds`` making chunks of them and ``assemble_seconds`` minibatches;
+            ``bytes_assembled``; ``chunks_loaded``, ``chunk_hits``, ``bytes_loaded`` and
+            ``bytes_held`` of chunks that are not resident;
             ``fill_ratio``, samples over the cells of dense arrays so far. Per sweep:
             ``dropped_sequences`` by a join or the layout, ``dropped_samples`` of those that are
             too long for the layout, and ``split_sequences`` with ``split_samples``.
         """
         found = self._delivery.stats()
+        loaded, written = found.load, found.write
         return {
             "minibatches": found.minibatches,
             "samples": found.samples,
             "waited_seconds": found.waited_ns * 1e-9,
+            "read_seconds": (loaded.waited_ns + written.waited_ns) * 1e-9,
+            "decode_seconds": (loaded.total_ns - loaded.waited_ns) * 1e-9,
+            "assemble_seconds": (written.total_ns - written.waited_ns) * 1e-9,
             "bytes_assembled": found.bytes_assembled,
             "chunks_loaded": found.chunks_loaded,
             "chunk_hits": found.chunk_hits,

@@ -42,7 +42,8 @@ class TrainingSession:
     learning-rate control, minibatch scaling, checkpoint. What is due every n of something is
     done when training has passed one or several multiples of n since it was done last, once for
     all of them; no minibatch is cut there. In the end it is done once more, if it was not just
-    done.
+    done. The last event says which stage has limited the session: the model, or of the loader
+    disk, decode or assemble.
 
     Frequencies are None: once, at the end; 0: never; a number of label samples; or
     ``(n, unit)`` with "sample", "minibatch", "sweep", "epoch" or "seconds".
@@ -160,6 +161,7 @@ class TrainingSession:
             With ``PREEMPTED_EXIT_CODE``, after SIGTERM or SIGUSR1.
         """
         self._trainer.writers.append(self._run.averages)
+        self._stats = self._source.stats()
         try:
             with self._preemption:
                 try:
@@ -250,6 +252,7 @@ class TrainingSession:
         if changed or checkpoint.is_due_at_end(self._run.count):
             self._save()
         self._wait_for_saver()
+        self._tell_verdict()
 
     def _leave(self) -> None:
         """Save and exit after a signal; what is due is done after the restore."""
@@ -315,6 +318,13 @@ class TrainingSession:
 
     def _tell_saved(self, checkpoint: Checkpoint) -> None:
         self._trainer.tell("event", {"message": f"saved {checkpoint.folder}"})
+
+    def _tell_verdict(self) -> None:
+        """Tell the writers where the time went."""
+        verdict = self._run.averages.stages.verdict(self._stats, self._source.stats())
+        if verdict is not None:
+            self._trainer.tell("event", {"message": verdict})
+            logger.info("%s", verdict)
 
     def _say(self, message: str) -> None:
         """Write a message to the progress writers, or to the log if there are none."""

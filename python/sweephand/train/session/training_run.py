@@ -21,6 +21,7 @@ from sweephand.train.progress.averages import Averages
 from sweephand.train.progress.record import Record, Step
 from sweephand.train.session.frequency import Action, Frequency, FrequencyUnit
 from sweephand.train.session.minibatch_feed import MinibatchFeed
+from sweephand.train.session.stages import StageClock
 from sweephand.train.trainer.trainer import Trainer
 
 
@@ -155,26 +156,30 @@ class SessionAverages:
     ----------
     epoch, summary : Averages
         Since the last epoch, and since the last summary.
+    stages : StageClock
+        Since the session was made.
     """
 
     def __init__(self) -> None:
         self.epoch = Averages()
         self.summary = Averages()
+        self.stages = StageClock()
 
     def update(self, step: Step) -> None:
         """Add a step."""
         self.epoch.update(step)
         self.summary.update(step)
+        self.stages.update(step)
 
     def write(self, record: Record) -> None:
         """Do nothing."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return both."""
+        """Return both averages."""
         return {"epoch": asdict(self.epoch), "summary": asdict(self.summary)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore both."""
+        """Restore both averages."""
         epoch, summary = (read_counts(Averages, state[name]) for name in ("epoch", "summary"))
         self.epoch, self.summary = epoch, summary
 
