@@ -48,6 +48,7 @@ from sweephand.train.progress.periodic_writer import PeriodicWriter
 from sweephand.train.progress.printer import ProgressBar, ProgressPrinter
 from sweephand.train.progress.record import ProgressWriter, Record, Step
 from sweephand.train.progress.tensorboard_writer import TensorBoardProgressWriter
+from sweephand.train.progress.tracker_writers import MLflowProgressWriter, WandbProgressWriter
 from sweephand.train.schedules.learning_rates import (
     UnitType,
     learning_parameter_schedule,
@@ -96,6 +97,7 @@ __all__ = [
     "LearningRateControl",
     "LossScaleError",
     "LossScaleOptimizer",
+    "MLflowProgressWriter",
     "MapDeserializer",
     "MegatronDeserializer",
     "Minibatch",
@@ -131,6 +133,7 @@ __all__ = [
     "TruncatedBPTT",
     "UnitType",
     "UserDeserializer",
+    "WandbProgressWriter",
     "__version__",
     "learning_parameter_schedule",
     "learning_parameter_schedule_per_sample",

@@ -38,7 +38,7 @@ class TensorBoardProgressWriter(PeriodicWriter):
             return
         for name, value in record.figures.items():
             if not isinstance(value, str):
-                self._writer.add_event(_event(_tag(record.kind, name), value, record.step))
+                self._writer.add_event(_event(tag_of(record.kind, name), value, record.step))
         if record.kind != "training":
             self._writer.flush()
 
@@ -47,7 +47,8 @@ class TensorBoardProgressWriter(PeriodicWriter):
         self._writer.close()
 
 
-def _tag(kind: str, name: str) -> str:
+def tag_of(kind: str, name: str) -> str:
+    """Return the name under which a figure of a record is shown."""
     name = {"loss": "avg_loss", "metric": "avg_metric"}.get(name, name)
     prefixes = {
         "training": "minibatch/",

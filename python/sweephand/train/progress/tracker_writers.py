@@ -1,0 +1,106 @@
+"""Progress as experiment trackers show it: Weights & Biases and MLflow."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from sweephand.train.progress.periodic_writer import PeriodicWriter
+from sweephand.train.progress.record import Record
+from sweephand.train.progress.tensorboard_writer import tag_of
+
+
+class _TrackerWriter(PeriodicWriter):
+    """A writer that gives the figures of a record to a tracker, by their tags."""
+
+    def write(self, record: Record) -> None:
+        """Give the figures of a record to the tracker; events are left out."""
+        figures = {
+            tag_of(record.kind, name): value
+            for name, value in record.figures.items()
+            if not isinstance(value, str)
+        }
+        if figures:
+            self._log(figures | {"samples": record.samples}, record.step)
+
+    @abstractmethod
+    def _log(self, figures: Mapping[str, float | int], step: int) -> None:
+        """Log figures of a step."""
+
+
+class WandbProgressWriter(_TrackerWriter):
+    """Log to Weights & Biases, with training steps on the x-axis.
+
+    The names are those of `TensorBoardProgressWriter`, with ``samples``, the label samples
+    since the start. The run stays yours: it is not finished here.
+
+    Parameters
+    ----------
+    freq : int or None
+        Minibatches that are averaged.
+    run : wandb run, optional
+        What ``wandb.init`` returned; by default the run that is active when something is
+        logged.
+
+    Examples
+    --------
+    ::
+
+        run = wandb.init(project="speech")
+        trainer = sh.Trainer(model, criterion, learner, [sh.WandbProgressWriter(100, run)])
+    """
+
+    def __init__(self, freq: int | None = None, run: Any = None) -> None:
+        super().__init__(freq)
+        self._run = run if run is not None else _module("wandb", self)
+        self._named: set[str] = set()
+
+    def _log(self, figures: Mapping[str, float | int], step: int) -> None:
+        # Records of one step come one after another, and changes before the step that they
+        # hold for: a step of our own as x-axis takes them in any order, wandb's does not.
+        for name in figures.keys() - self._named:
+            self._run.define_metric(name, step_metric="step")
+            self._named.add(name)
+        self._run.log({**figures, "step": step})
+
+
+class MLflowProgressWriter(_TrackerWriter):
+    """Log metrics to MLflow, with training steps on the x-axis.
+
+    The names are those of `TensorBoardProgressWriter`, with ``samples``, the label samples
+    since the start. The run stays yours: it is not ended here.
+
+    Parameters
+    ----------
+    freq : int or None
+        Minibatches that are averaged.
+    run_id : str, optional
+        Of the run that is logged to; by default the active one, which MLflow begins if there is
+        none.
+
+    Examples
+    --------
+    ::
+
+        with mlflow.start_run():
+            trainer = sh.Trainer(model, criterion, learner, [sh.MLflowProgressWriter(100)])
+    """
+
+    def __init__(self, freq: int | None = None, run_id: str | None = None) -> None:
+        super().__init__(freq)
+        self._mlflow = _module("mlflow", self)
+        self._options = {} if run_id is None else {"run_id": run_id}
+
+    def _log(self, figures: Mapping[str, float | int], step: int) -> None:
+        self._mlflow.log_metrics(dict(figures), step=step, **self._options)
+
+
+def _module(name: str, writer: object) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ImportError(
+            f"{type(writer).__name__} needs {name}: pip install 'sweephand[{name}]'"
+        ) from None
