@@ -45,7 +45,8 @@ from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.progress.file_writers import CSVProgressWriter, JSONLProgressWriter
 from sweephand.train.progress.periodic_writer import PeriodicWriter
-from sweephand.train.progress.printer import ProgressBar, ProgressPrinter
+from sweephand.train.progress.printer import ProgressPrinter
+from sweephand.train.progress.progress_bar import ProgressBar
 from sweephand.train.progress.record import ProgressWriter, Record, Step
 from sweephand.train.progress.tensorboard_writer import TensorBoardProgressWriter
 from sweephand.train.progress.tracker_writers import MLflowProgressWriter, WandbProgressWriter

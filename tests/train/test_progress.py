@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from tests.train.small import (
 
 import sweephand as sh
 from sweephand.train.progress.averages import Averages
-from sweephand.train.progress.printer import ProgressBar
+from sweephand.train.progress.progress_bar import ProgressBar
 
 
 def step(number: int, loss: float = 6.0, *, applied: bool = True, size: int = 4) -> sh.Step:
@@ -146,6 +147,71 @@ class TestPrinter:
         bar.close()
         assert "40 samples" in file.getvalue()
         assert "saved it" in file.getvalue()
+
+
+class Notebook:
+    """Stands in for IPython in the kernel of a notebook."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, kernel: object) -> None:
+        self.shown: list[str] = []
+        self.num_outputs = 0
+        shell = SimpleNamespace(kernel=kernel)
+        modules = {
+            "IPython": SimpleNamespace(get_ipython=lambda: shell),
+            "IPython.display": SimpleNamespace(display=self.display, HTML=str),
+        }
+        for name, module in modules.items():
+            monkeypatch.setitem(sys.modules, name, module)  # type: ignore[arg-type]
+
+    def display(self, html: str, *, display_id: bool) -> "Notebook":
+        assert display_id
+        self.num_outputs += 1
+        self.update(html)
+        return self
+
+    def update(self, html: str) -> None:
+        self.shown.append(html)
+
+
+class TestNotebook:
+    def test_a_bar_is_one_output_that_is_replaced(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        notebook = Notebook(monkeypatch, kernel=object())
+        bar = ProgressBar(num_samples=4000, freq=5)
+        for number in range(1, 11):
+            bar.update(step(number, size=400))
+        bar.write(sh.Record("event", 10, 40, {"message": "saved <it>"}))
+        bar.close()
+        assert notebook.num_outputs == 1
+        assert (
+            notebook.shown[0]
+            == '<progress value="0" max="4000"></progress> 0 of 4,000 samples '
+        )
+        assert '<progress value="4000" max="4000"></progress> 4,000 of' in notebook.shown[-1]
+        assert "loss = 0.015" in notebook.shown[-1]
+        assert capsys.readouterr() == ("saved <it>\n", "")
+
+    def test_a_bar_without_an_end_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        notebook = Notebook(monkeypatch, kernel=object())
+        ProgressBar(freq=1).update(step(1))
+        assert notebook.shown[-1].startswith("4 samples loss = 1.5")
+
+    def test_a_file_that_is_given_is_written_in_a_notebook_too(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        notebook, file = Notebook(monkeypatch, kernel=object()), io.StringIO()
+        ProgressBar(freq=1, file=file).update(step(1))
+        assert notebook.shown == []
+        assert "Minibatch[    1-    1]" in file.getvalue()
+
+    def test_the_shell_of_a_terminal_is_no_notebook(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        notebook = Notebook(monkeypatch, kernel=None)
+        ProgressBar(freq=1).update(step(1))
+        assert notebook.shown == []
+        assert "Minibatch" in capsys.readouterr().err
 
 
 class TestFiles:

@@ -1,8 +1,6 @@
-"""Progress as lines of text, and as a bar on a terminal."""
+"""Progress as lines of text."""
 
-import sys
 from pathlib import Path
-from typing import Any, TextIO
 
 from sweephand.train.progress.periodic_writer import PeriodicWriter
 from sweephand.train.progress.record import Record
@@ -82,52 +80,9 @@ class ProgressPrinter(PeriodicWriter):
             file.write(line + "\n")
 
 
-class ProgressBar(PeriodicWriter):
-    """Show a bar on a terminal, and plain lines elsewhere.
-
-    Parameters
-    ----------
-    num_samples : int, optional
-        Label samples of the whole training; without it the bar only counts.
-    freq : int
-        Steps between two updates of the bar, or between two lines.
-    file : text file, optional
-        The standard error by default.
-    """
-
-    def __init__(
-        self, num_samples: int | None = None, freq: int = 100, file: TextIO | None = None
-    ) -> None:
-        super().__init__(freq, first=1)
-        self._out = sys.stderr if file is None else file
-        self._num_samples = num_samples
-        self._bar: Any = None  # a rich Progress
-
-    def write(self, record: Record) -> None:
-        """Show a record."""
-        if self._out.isatty():
-            self._show(record)
-        else:
-            self._out.write(ProgressPrinter()._line(record) + "\n")
-            self._out.flush()
-
-    def close(self) -> None:
-        """Stop updating the bar."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
-
-    def _show(self, record: Record) -> None:
-        if self._bar is None:
-            self._bar = _rich_bar(self._out)
-            self._task = self._bar.add_task("training", total=self._num_samples, text="")
-        if record.kind == "training":
-            text = describe(record)
-            self._bar.update(self._task, completed=record.samples, text=text)
-        else:
-            self._bar.console.print(ProgressPrinter()._line(record), highlight=False)
-        if self._num_samples is not None and record.samples >= self._num_samples:
-            self._bar.refresh()
+def line_of(record: Record) -> str:
+    """Return a record as a line of text."""
+    return ProgressPrinter()._line(record)
 
 
 def describe(record: Record, *, metric_is_pct: bool = True) -> str:
@@ -147,18 +102,3 @@ def describe(record: Record, *, metric_is_pct: bool = True) -> str:
 
 def _text(value: float | int | str) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _rich_bar(file: TextIO) -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    bar = Progress(
-        TextColumn("{task.completed} samples"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[text]}"),
-        console=Console(file=file),
-    )
-    bar.start()
-    return bar
