@@ -120,7 +120,8 @@ def _index_of(path: AnyPath) -> AnyPath:
 
 
 def _is_megatron(path: AnyPath) -> bool:
-    return begins_with(_index_of(path), b"MMIDIDX")
+    # "." has no name.
+    return bool(path.name) and begins_with(_index_of(path), b"MMIDIDX")
 
 
 def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:

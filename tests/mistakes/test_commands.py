@@ -1,0 +1,139 @@
+"""Wrong commands: what was typed, what is said, and the exit code; as JSON too."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sweephand.cli import main
+
+
+def tokens(folder: Path) -> None:
+    offsets = np.arange(0, 101, 5)
+    np.savez(folder / "train.npz", tokens=np.arange(100), tokens_offsets=offsets)
+
+
+def nothing(folder: Path) -> None:
+    pass
+
+
+def text(name: str, content: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).write_text(content) and None  # type: ignore[return-value]
+
+
+def two_logs(folder: Path) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        (folder / name).write_text("")
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A wrong command, with what lies in the folder where it is typed."""
+
+    words: str
+    code: int
+    says: tuple[str, ...]
+    make: Callable[[Path], None] = tokens
+
+
+MISTAKES = [
+    Typed("", 2, ("required: COMMAND",)),
+    Typed("inof train.npz", 2, ("invalid choice: 'inof'", "info")),
+    Typed("info", 2, ("required: PATH",)),
+    Typed("info train.npz --sizestream tokens", 2, ("unrecognized arguments: --sizestream",)),
+    Typed("info train.npz --index here", 2, ("--index", "auto", "cache", "none")),
+    Typed("info trian.npz", 1, ("there is no file or folder", "'train.npz'")),
+    Typed("info .", 1, ("the folder '.' is empty",), nothing),
+    Typed("info train.npz --size-stream words", 1, ("words", "tokens")),
+    Typed("info train.npz --png absent/x.png", 1, ("--png", "there is no folder absent")),
+    Typed("info train.npz --html .", 1, ("--html", "it is a folder")),
+    Typed("plan train.npz --size 0", 2, ("--size: must be positive, got '0'",)),
+    Typed("plan train.npz --size 1e4", 2, ("--size: must be a whole number, got '1e4'",)),
+    Typed("plan train.npz --window-chunks 2 --window-samples 9", 2, ("not allowed with",)),
+    Typed("plan train.npz --seed -1", 2, ("--seed",)),
+    Typed("plan train.npz --seed 99999999999999999999", 1, ("randomization_seed",)),
+    Typed("plan train.npz --workers 100", 1, ("num_data_partitions", "100")),
+    Typed("trace train.npz --size 10", 2, ("--step", "--time", "required")),
+    Typed("trace train.npz --step 1", 2, ("required: --size",)),
+    Typed("trace train.npz --step 1 --size 10 --png x.png", 2, ("trace has no picture",)),
+    Typed("trace train.npz --step 1 --size 10 --workers 2 --rank 2", 1, ("partition_index",)),
+    Typed("find train.npz", 2, ("required: ID",)),
+    Typed("find train.npz 7", 1, ("here ids look like 'train.npz__0'", "'train.npz__7'")),
+    Typed("verify train.npz --html x.html", 2, ("verify has no picture",)),
+    Typed("bench train.npz --seconds never", 2, ("--seconds",)),
+    Typed("split train.npz --validation 10", 2, ("must be a share between 0 and 1, got '10'",)),
+    Typed("split train.npz --validation 0.6 --test 0.5", 1, ("nothing is left for train",)),
+    Typed("demo --steps 3", 1, ("needs 20 steps or more, got 3",), nothing),
+    Typed("plot run", 1, ("there is no file or folder 'run'",), nothing),
+    Typed("plot .", 1, ("there is no log in", "JSONLProgressWriter"), nothing),
+    Typed("plot .", 1, ("several logs", "a.jsonl, b.jsonl"), two_logs),
+    Typed("plot x.csv", 1, ("line 1", "no record of progress"), text("x.csv", "a,b\n1,2\n")),
+    Typed("index absent --clean", 1, ("there is no file or folder 'absent'",), nothing),
+    Typed("completion tcsh", 2, ("tcsh", "bash", "zsh", "fish"), nothing),
+]
+
+
+def run(words: list[str]) -> int:
+    try:
+        return main(words)
+    except SystemExit as end:  # never of a mistake
+        raise AssertionError(f"exit {end.code}") from end
+
+
+@pytest.fixture(params=MISTAKES, ids=lambda typed: typed.words or "nothing")
+def typed(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Typed:
+    wrong: Typed = request.param
+    wrong.make(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return wrong
+
+
+def test_a_wrong_command_is_answered_in_one_line(
+    typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(typed.words.split()) == typed.code
+    out, err = capsys.readouterr()
+    assert out == ""
+    *usage, message = err.splitlines()
+    assert not usage or usage[0].startswith("usage: sweephand")
+    assert message.startswith("sweephand")
+    assert len(message) < 400
+    for words in typed.says:
+        assert words in message
+
+
+def test_under_json_it_is_json_with_the_same_exit_code(
+    typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*typed.words.split(), "--json"]) == typed.code
+    out, err = capsys.readouterr()
+    assert err == ""
+    facts = json.loads(out)
+    assert set(facts) == {"ok", "error", "where", "hint"}
+    assert facts["ok"] is False
+    assert "\n" not in facts["error"]
+    for words in typed.says:
+        assert words in f"{facts['where']} {facts['error']}"
+    if typed.code == 2:
+        assert facts["hint"].endswith("--help")
+
+
+def test_a_missing_package_is_answered_by_what_brings_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    for words, extra in ((["info", "train.npz", "--png", "x.png"], "plot"),
+                         (["completion", "bash"], "completion")):  # fmt: skip
+        assert run(words) == 1
+        assert f"pip install 'sweephand[{extra}]'" in capsys.readouterr().err
