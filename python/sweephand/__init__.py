@@ -21,8 +21,8 @@ from sweephand.deserializers import (
     UserDeserializer,
 )
 from sweephand.deserializers.ctf_text import sequence_to_cntk_text_format
-from sweephand.errors import DataError, LossScaleError, StaleError, StateError, SweephandHint
 from sweephand.deserializers.split import split
+from sweephand.errors import DataError, LossScaleError, StaleError, StateError, SweephandHint
 from sweephand.layouts import (
     Bucketed,
     Frames,

@@ -266,7 +266,7 @@ MISTAKES = [
         "an array", to_source(np.zeros((99, 9))), TypeError, ("sh.ArrayDeserializer({'x'",)
     ),
     Mistake("a tensor", to_source(torch.zeros(99)), TypeError, ("sh.ArrayDeserializer({'x'",)),
-    Mistake("a list of dicts", to_source([{"x": 1}] * 99), TypeError, ("sh.MapDeserializer(rows)",)),
+    Mistake("rows", to_source([{"x": 1}] * 99), TypeError, ("sh.MapDeserializer(rows)",)),
     Mistake("a class", to_source(sh.ArrayDeserializer), TypeError, ("ArrayDeserializer(...)",)),
     Mistake(
         "a torch dataset",
