@@ -116,7 +116,9 @@ template <class From>
 bool are_small(const std::byte* from, std::size_t begin, std::size_t end,
                unsigned digits) noexcept {
   using Bits = std::make_unsigned_t<typename From::Value>;
-  const Bits half = std::signed_integral<typename From::Value> ? Bits{1} << (digits - 1) : 0;
+  const Bits half = std::signed_integral<typename From::Value>
+                        ? static_cast<Bits>(Bits{1} << (digits - 1))
+                        : 0;
   Bits all = 0;
   for (std::size_t i = begin; i < end; ++i) {
     const auto bits = static_cast<Bits>(load<From>(from, i));

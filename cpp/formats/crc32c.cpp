@@ -71,14 +71,14 @@ constexpr std::array<Factors, kMaxLaneWords + 1> make_factors() noexcept {
 
 constexpr auto kFactors = make_factors();
 
-[[gnu::target("sse4.2,pclmul")]] std::uint64_t times(std::uint64_t crc,
-                                                     std::uint32_t factor) noexcept {
+[[gnu::target("sse4.2,crc32,pclmul")]] std::uint64_t times(std::uint64_t crc,
+                                                           std::uint32_t factor) noexcept {
   const __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128(static_cast<long long>(crc)),
                                                _mm_cvtsi32_si128(static_cast<int>(factor)), 0);
   return _mm_crc32_u64(0, static_cast<std::uint64_t>(_mm_cvtsi128_si64(product)));
 }
 
-[[gnu::target("sse4.2,pclmul")]] std::uint32_t crc32c_hardware(
+[[gnu::target("sse4.2,crc32,pclmul")]] std::uint32_t crc32c_hardware(
     std::span<const std::byte> bytes) noexcept {
   std::uint64_t crc = 0xffffffff;
   while (bytes.size() >= 24 * kMinLaneWords) {

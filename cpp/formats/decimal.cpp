@@ -3,6 +3,15 @@
 #include <charconv>
 #include <span>
 #include <system_error>
+#ifndef __cpp_lib_to_chars
+#include <clocale>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#ifdef __APPLE__
+#include <xlocale.h>
+#endif
+#endif
 
 namespace sweephand::decimal {
 namespace {
@@ -39,6 +48,30 @@ bool at_least_one(const char* text, const char* end) noexcept {
   return std::count_if(first, digits.end, is_digit) + digits.exponent > 0;
 }
 
+#ifdef __cpp_lib_to_chars
+
+// Whether there is a number nearest to the text, and which.
+template <class T>
+bool find_nearest(const char* text, const char* end, T& value) noexcept {
+  return std::from_chars(text, end, value).ec != std::errc::result_out_of_range;
+}
+
+#else  // a library whose from_chars knows integers alone
+
+template <class T>
+bool find_nearest(const char* text, const char* end, T& value) noexcept {
+  static const ::locale_t plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  const std::string copy(text, end);
+  if constexpr (std::same_as<T, float>) {
+    value = ::strtof_l(copy.c_str(), nullptr, plain);
+  } else {
+    value = ::strtod_l(copy.c_str(), nullptr, plain);
+  }
+  return std::isfinite(value);
+}
+
+#endif
+
 }  // namespace
 
 template <std::floating_point T>
@@ -46,7 +79,7 @@ Decimal<T> round_text(const char* text, const char* end) noexcept {
   const bool negative = *text == '-';
   if (*text == '+') ++text;  // which from_chars does not know
   Decimal<T> result{.end = end};
-  if (std::from_chars(text, end, result.value).ec == std::errc::result_out_of_range) {
+  if (!find_nearest(text, end, result.value)) {
     // Too large, or nearer to zero than to the smallest subnormal.
     if (at_least_one(text, end)) return {.end = end, .fault = DecimalFault::kRange};
     result.value = negative ? -T{0} : T{0};

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -17,6 +18,7 @@ namespace {
 // A piece of so many bytes is read by a call, which costs as much as entering its pages does,
 // and does not count as memory of the process.
 constexpr std::size_t kLarge = std::size_t{1} << 18;
+constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // Darwin refuses 2 GiB in one call
 
 [[noreturn]] void fail(const std::string& action, const std::string& path) {
   throw std::filesystem::filesystem_error("cannot " + action, path,
@@ -41,8 +43,13 @@ struct stat look_at(int descriptor, const std::string& path) {
 
 FileTag to_tag(const struct stat& status) {
   constexpr std::int64_t kNanoseconds = 1000000000;
+#ifdef __APPLE__
+  const struct timespec& mtime = status.st_mtimespec;
+#else
+  const struct timespec& mtime = status.st_mtim;
+#endif
   return {.size = static_cast<std::uint64_t>(status.st_size),
-          .mtime_ns = status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec,
+          .mtime_ns = mtime.tv_sec * kNanoseconds + mtime.tv_nsec,
           .inode = status.st_ino};
 }
 
@@ -115,8 +122,8 @@ void File::read_unchecked(std::uint64_t offset, std::span<std::byte> out) const 
     return;
   }
   while (!out.empty()) {
-    const ssize_t count =
-        ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
+    const ssize_t count = ::pread(descriptor_, out.data(), std::min(out.size(), kMostAtOnce),
+                                  static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail("read", path_);
     if (count == 0) {  // cut short, so it changed

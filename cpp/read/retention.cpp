@@ -31,7 +31,7 @@ std::vector<std::uint64_t> Retention::leaving(const Demand& demand,
     return !one.is_loading && !(stays_while_open(demand) && wants(demand, one.chunk));
   });
   if (!stays_while_open(demand)) {
-    const std::uint64_t most = std::min(held.size(), most_recent(demand));
+    const std::size_t most = std::min<std::uint64_t>(held.size(), most_recent(demand));
     std::ranges::sort(leaving, {}, &HeldChunk::last_wanted);
     leaving.resize(std::min(leaving.size(), held.size() - most));
   }

@@ -29,8 +29,10 @@ std::align_val_t alignment_of(std::size_t capacity) noexcept {
 
 std::byte* allocate(std::size_t capacity) {
   auto* const data = static_cast<std::byte*>(::operator new(capacity, alignment_of(capacity)));
+#ifdef MADV_HUGEPAGE
   // One page fault instead of 512; a system without huge pages says no, and nothing is lost.
   if (capacity >= kLarge) ::madvise(data, capacity, MADV_HUGEPAGE);
+#endif
   return data;
 }
 

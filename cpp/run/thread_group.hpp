@@ -15,6 +15,11 @@ namespace sweephand {
 // a limit, and must not be one of them.
 class ThreadGroup {
  public:
+  ThreadGroup() = default;
+  ThreadGroup(const ThreadGroup&) = delete;
+  ThreadGroup& operator=(const ThreadGroup&) = delete;
+  ~ThreadGroup();
+
   // Starts one more, and returns whether the system had one.
   bool start(std::function<void()> work);
   std::size_t size() const;
@@ -32,7 +37,7 @@ class ThreadGroup {
   mutable std::mutex mutex_;
   std::condition_variable ended_;
   std::size_t running_ = 0;
-  std::vector<std::jthread> threads_;
+  std::vector<std::thread> threads_;  // not std::jthread, which some libraries still lack
 };
 
 }  // namespace sweephand

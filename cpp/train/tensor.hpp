@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -65,14 +65,16 @@ void share_out(std::size_t count, std::size_t num_threads, const Work& work) {
   const auto take_turns = [&] {
     for (std::size_t i = next++; i < count; i = next++) work(i);
   };
-  std::vector<std::jthread> others;
+  const std::size_t most = std::min(num_threads, count);
+  std::vector<std::thread> others;
+  others.reserve(most);
   try {
-    for (std::size_t i = 1; i < std::min(num_threads, count); ++i)
-      others.emplace_back(take_turns);
-  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch)
+    while (others.size() + 1 < most) others.emplace_back(take_turns);
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
     // Those that have started, and the caller, take the turns of all.
   }
   take_turns();
+  for (std::thread& other : others) other.join();
 }
 
 }  // namespace sweephand

@@ -7,6 +7,7 @@
 #include "engine/engine.hpp"
 #include "no_threads.hpp"
 #include "order/timeline.hpp"
+#include "run/thread_group.hpp"
 #include "run/waiting.hpp"
 
 #include <algorithm>
@@ -173,10 +174,9 @@ void several_callers_get_every_minibatch_once() {
   const auto engine = make_engine({.num_threads = 2, .prefetch = 2, .load_threads = 1});
   std::vector<std::vector<std::uint64_t>> times(4);
   {
-    std::vector<std::jthread> callers;
-    callers.reserve(times.size());
+    ThreadGroup callers;
     for (auto& mine : times) {
-      callers.emplace_back([&] {
+      callers.start([&] {
         while (true) {
           const auto batch = engine->next({.num_samples = 30}, kPatient);
           if (batch->end_of_data) return;
@@ -217,10 +217,9 @@ void closing_ends_callers_and_threads(std::uint32_t num_threads) {
       {.num_threads = num_threads, .prefetch = 2, .load_threads = 1, .limit = ~0ULL});
   std::atomic<int> ended = 0;
   {
-    std::vector<std::jthread> callers;
-    callers.reserve(3);
+    ThreadGroup callers;
     for (int i = 0; i < 3; ++i) {
-      callers.emplace_back([&] {
+      callers.start([&] {
         try {
           while (true) engine->next({.num_samples = 30}, kPatient);
         } catch (const std::runtime_error&) {
