@@ -73,9 +73,12 @@ def _step(
     return check_int("the number of epochs", epochs), check(value)
 
 
+_DIGITS: dict[type, str] = {int: r"\d+", float: r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"}
+
+
 def _parse(text: str, number: type[Number]) -> list[tuple[int, Number]]:
     """Read ``"128*2 + 1024"``; as in BrainScript ``:`` may stand for ``+``."""
-    digits = r"\d+" if number is int else r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+    digits = _DIGITS[number]
     entries = []
     for term in re.split(r"(?<![eE])[+:]", text):  # not at the sign of an exponent
         found = re.fullmatch(rf"\s*({digits})\s*(?:\*\s*(\d+)\s*)?", term)

@@ -1,7 +1,7 @@
 """Losses that are multiplied by a scale, and gradients that are divided by it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, overload
+from collections.abc import Mapping, Sequence
+from typing import TypeVar, cast
 
 from sweephand.train.learners.finite_check import Findings
 from sweephand.train.loss_scale.loss_scale import LossScale, Stage
@@ -27,13 +27,7 @@ class ScaledGradients(LossScale):
         """
         self._inner.name_parameters(names)
 
-    @overload
-    def get_scaled_loss(self, loss: Callable[[], T]) -> Callable[[], T]: ...
-
-    @overload
-    def get_scaled_loss(self, loss: T) -> T: ...
-
-    def get_scaled_loss(self, loss: Any) -> Any:
+    def get_scaled_loss(self, loss: T) -> T:
         """Return the loss times the scale, in float32 or the type of the loss if that is wider.
 
         Parameters
@@ -47,13 +41,13 @@ class ScaledGradients(LossScale):
             If a loss was scaled before and no step was taken since, outside of `accumulate`.
         """
         if callable(loss):
-            return lambda: self.get_scaled_loss(loss())
+            return cast(T, lambda: self.get_scaled_loss(loss()))
         if not (self._is_accumulating and self._stage is Stage.SCALED):
             self._expect(Stage.READY, "scale a loss")
         scaled = self._inner.scaled(loss, self.loss_scale)
         self._nan_loss = self._nan_loss | self._inner.is_nan(loss)
         self._stage = Stage.SCALED
-        return scaled
+        return cast(T, scaled)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients that the parameters of a torch optimizer hold, and `discard`."""
