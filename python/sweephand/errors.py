@@ -77,17 +77,53 @@ class DataError(Exception):
 
 
 class StaleError(DataError):
-    """The data changed after it was indexed or opened."""
+    """The data changed after it was indexed or opened.
+
+    Examples
+    --------
+    >>> import pathlib, sweephand as sh
+    >>> path = pathlib.Path("train.jsonl")
+    >>> _ = path.write_text('{"x": 1}')
+    >>> source = sh.MinibatchSource(sh.open(path), num_threads=0)
+    >>> _ = path.write_text('{"x": 11}')
+    >>> try:
+    ...     source.next_minibatch(1)
+    ... except sh.StaleError as error:
+    ...     print(error.file, error.reason.partition(":")[0])
+    train.jsonl the file changed
+    """
 
 
 class StateError(ValueError):
-    """A checkpoint state does not fit this source, or is no state at all."""
+    """A checkpoint state does not fit this source, or is no state at all.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"x": np.arange(4)})
+    >>> state = sh.MinibatchSource(corpus, randomization_seed=1).get_checkpoint_state()
+    >>> try:
+    ...     sh.MinibatchSource(corpus, randomization_seed=2).restore_from_checkpoint(state)
+    ... except sh.StateError as error:
+    ...     print(str(error).partition(": ")[2])
+    seed is 2 here and 1 in the state
+    """
 
 
 class SweephandHint(UserWarning):
     """Something runs that is hardly meant; each source says each of them once.
 
     Where it is meant, ``warnings.simplefilter("ignore", sweephand.SweephandHint)``.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh, warnings
+    >>> source = sh.MinibatchSource({"x": np.arange(5)})
+    >>> with warnings.catch_warnings(record=True) as given:
+    ...     warnings.simplefilter("always")
+    ...     minibatch = next(source.minibatches(100))
+    >>> given[0].category.__name__
+    'SweephandHint'
     """
 
 
@@ -108,6 +144,18 @@ class LossScaleError(RuntimeError):
         The first parameters whose gradient was not finite.
     minibatch_ids : tuple of str
         The sequences of the minibatch, as far as they were told.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> weights = sh.numpy.SGD({"w": np.zeros(2, np.float32)}, 0.1)
+    >>> optimizer = sh.LossScaleOptimizer(weights, max_consecutive_skips=1)
+    >>> loss = optimizer.get_scaled_loss(1.0)
+    >>> try:
+    ...     optimizer.update([np.float32([np.inf, 1])], 1)
+    ... except sh.LossScaleError as error:
+    ...     print(error.step, error.cause, error.parameters)
+    1 inf ('w',)
     """
 
     def __init__(

@@ -47,6 +47,14 @@ class StreamDef:
     ------
     TypeError
         If an argument is of a wrong type, or has another name, saying which one is meant.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> parity = sh.StreamDef(field="n", dtype="int32", transforms=(lambda values: values % 2,))
+    >>> corpus = sh.ArrayDeserializer({"n": np.arange(5)}, sh.StreamDefs(parity=parity))
+    >>> sh.MinibatchSource(corpus, randomize=False).next_minibatch(5)["parity"].values
+    array([0, 1, 0, 1, 0], dtype=int32)
     """
 
     field: str | None = None
@@ -192,6 +200,14 @@ class StreamInfo:
         Whether every sequence of the corpus has exactly one sample in it, a label for instance:
         such a stream comes as (sequences, *shape) in every layout. A source says so; it is no
         part of what makes two streams equal.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.zeros((5, 2), np.float32)}))
+    >>> info = source.streams.x
+    >>> info.name, info.dtype, info.shape
+    ('x', dtype('float32'), (2,))
     """
 
     name: str

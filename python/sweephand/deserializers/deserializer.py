@@ -12,7 +12,17 @@ from sweephand.printable import printable
 
 
 class Deserializer(ABC):
-    """Turns a file format, or arrays, into chunks of sequences."""
+    """Turns a file format, or arrays, into chunks of sequences.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"x": np.arange(4)})  # each format has one
+    >>> isinstance(corpus, sh.Deserializer)
+    True
+    >>> sh.MinibatchSource(corpus, randomize=False).next_minibatch(4)["x"].values
+    array([0, 1, 2, 3])
+    """
 
     @abstractmethod
     def open(self, ledger: Ledger) -> Corpus:

@@ -78,6 +78,16 @@ class NpyDeserializer(Deserializer):
         are never loaded.
     ValueError
         If streams differ in their number of sequences, or offsets do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> np.save("tokens.npy", np.arange(5))
+    >>> np.save("offsets.npy", [0, 3, 5])
+    >>> corpus = sh.NpyDeserializer({"tokens": ("tokens.npy", "offsets.npy")})
+    >>> minibatch = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1).next_minibatch(5)
+    >>> minibatch["tokens"].as_sequences()
+    [array([0, 1, 2]), array([3, 4])]
     """
 
     def __init__(

@@ -164,6 +164,15 @@ def write(
     References
     ----------
     https://www.tensorflow.org/tutorials/load_data/tfrecord
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> sh.tfrecord.write("train.tfrecord", [{"label": 7}, {"label": 8}])
+    2
+    >>> source = sh.MinibatchSource(sh.open("train.tfrecord"), randomize=False, max_sweeps=1)
+    >>> source.next_minibatch(2)["label"].values.ravel()
+    array([7, 8])
     """
     if compression not in (None, "gzip", "zlib"):
         raise ValueError(f"compression must be None, 'gzip' or 'zlib', got {compression!r}")

@@ -38,7 +38,14 @@ class LengthLimit:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a minibatch is composed and laid out."""
+    """How a minibatch is composed and laid out.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> isinstance(sh.Packed(128), sh.Layout), sh.Padded() == sh.Padded(multiple_of=1)
+    (True, True)
+    """
 
     # How minibatches lie in memory, and whether rows come with segment and position ids.
     form: ClassVar[_core.engine.Form] = _core.engine.Form.RAGGED

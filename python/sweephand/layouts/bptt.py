@@ -26,6 +26,15 @@ class TruncatedBPTT(Layout):
     ----------
     length : int
         Columns of a minibatch, in [1, 2^31).
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"tokens": [np.arange(n) for n in (3, 9, 4, 7)]})
+    >>> layout = sh.TruncatedBPTT(4)
+    >>> source = sh.MinibatchSource(corpus, layout=layout, randomize=False, max_sweeps=1)
+    >>> [minibatch["tokens"].asarray().tolist() for minibatch in source.minibatches(4)][:3]
+    [[[0, 1, 2, 0]], [[1, 2, 3, 4]], [[5, 6, 7, 8]]]
     """
 
     length: int

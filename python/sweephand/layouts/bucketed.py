@@ -40,6 +40,15 @@ class Bucketed(GapLayout):
         Where padding stands.
     num_sequences : int, optional
         Sequences of a minibatch, in place of what its size in samples allows.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"tokens": [np.arange(n) for n in (3, 9, 4, 7)]})
+    >>> source = sh.MinibatchSource(corpus, layout=sh.Bucketed([4, 16]), max_sweeps=1)
+    >>> shapes = [(m.bucket_key, m["tokens"].asarray().shape) for m in source.minibatches(32)]
+    >>> sorted(shapes)
+    [(4, (2, 4)), (16, (2, 16))]
     """
 
     boundaries: Sequence[int] | Literal["auto"]

@@ -37,6 +37,19 @@ class Packed(GapLayout):
         are packed together are in sight, and rows come in shuffled order.
     cu_seqlens_capacity : int, optional
         Sequences of a share that `MinibatchData.cu_seqlens` always has entries for.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"tokens": [np.arange(n) for n in (3, 9, 4, 7)]})
+    >>> source = sh.MinibatchSource(corpus, layout=sh.Packed(12), randomize=False, max_sweeps=1)
+    >>> minibatch = source.next_minibatch(24)
+    >>> minibatch["tokens"].asarray()
+    array([[0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8],
+           [0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 0]])
+    >>> minibatch.segment_ids
+    array([[1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2],
+           [1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 0]], dtype=int32)
     """
 
     row_length: int

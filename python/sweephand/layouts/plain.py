@@ -28,12 +28,31 @@ class WholeSequences(Layout):
 
 @dataclass(frozen=True)
 class Ragged(WholeSequences):
-    """Sequences one behind the other: values and offsets, no padding. The default."""
+    """Sequences one behind the other: values and offsets, no padding. The default.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"tokens": [np.arange(n) for n in (3, 9, 4, 7)]})
+    >>> source = sh.MinibatchSource(corpus, layout=sh.Ragged(), randomize=False, max_sweeps=1)
+    >>> data = source.next_minibatch(16)["tokens"]
+    >>> data.values.shape, data.offsets
+    ((16,), array([ 0,  3, 12, 16]))
+    """
 
 
 @dataclass(frozen=True)
 class Frames(WholeSequences):
-    """Every sample is its own sequence. Streams must have equal lengths."""
+    """Every sample is its own sequence. Streams must have equal lengths.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"x": [np.arange(4), np.arange(4, 6)]})
+    >>> source = sh.MinibatchSource(corpus, layout=sh.Frames(), max_sweeps=1)
+    >>> [minibatch.num_sequences for minibatch in source.minibatches(4)]
+    [4, 2]
+    """
 
 
 @dataclass(frozen=True)
@@ -48,6 +67,16 @@ class Padded(WholeSequences, GapLayout):
         Where padding stands.
     multiple_of : int
         Widths are rounded up to a multiple of it.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"tokens": [np.arange(n) for n in (3, 9, 4, 7)]})
+    >>> layout = sh.Padded(pad_value=-1, multiple_of=4)
+    >>> source = sh.MinibatchSource(corpus, layout=layout, randomize=False, max_sweeps=1)
+    >>> source.next_minibatch(12)["tokens"].asarray()
+    array([[ 0,  1,  2, -1, -1, -1, -1, -1, -1, -1, -1, -1],
+           [ 0,  1,  2,  3,  4,  5,  6,  7,  8, -1, -1, -1]])
     """
 
     form: ClassVar[_core.engine.Form] = _core.engine.Form.PADDED

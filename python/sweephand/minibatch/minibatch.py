@@ -35,6 +35,17 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     It is falsy only at the end of the data; a worker whose share is empty gets a truthy one
     with 0 sequences. It pickles by value. Loaders that make mappings anew, as
     ``type(mapping)({key: mapping[key], ...})``, get the same minibatch.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> data = {"tokens": [np.arange(3), np.arange(2)], "label": np.arange(2)}
+    >>> source = sh.MinibatchSource(sh.ArrayDeserializer(data), randomize=False, max_sweeps=1)
+    >>> minibatch = source.next_minibatch(5)
+    >>> minibatch.ids, minibatch.num_sequences, minibatch.num_samples, minibatch.end_of_sweep
+    (['array__0', 'array__1'], 2, 5, True)
+    >>> {name: data.values for name, data in minibatch.items()}
+    {'tokens': array([0, 1, 2, 0, 1]), 'label': array([0, 1])}
     """
 
     __slots__ = ("_cache", "_device", "_keys", "_layout")

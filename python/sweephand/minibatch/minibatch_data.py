@@ -20,7 +20,19 @@ if TYPE_CHECKING:
 
 
 class MinibatchData(Boundaries):
-    """One stream of a minibatch. Its arrays own their data and stay valid and unchanged."""
+    """One stream of a minibatch. Its arrays own their data and stay valid and unchanged.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"tokens": [np.arange(3), np.arange(2)]})
+    >>> data = sh.MinibatchSource(corpus, randomize=False).next_minibatch(5)["tokens"]
+    >>> data.values, data.offsets, data.lengths
+    (array([0, 1, 2, 0, 1]), array([0, 3, 5]), array([3, 2]))
+    >>> data.asarray(pad_value=-1)
+    array([[ 0,  1,  2],
+           [ 0,  1, -1]])
+    """
 
     @property
     def is_sparse(self) -> bool:

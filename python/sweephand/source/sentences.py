@@ -32,6 +32,17 @@ class DataBatch:
         Of this minibatch.
     pad : int
         Always 0: minibatches are full.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> sentences = [[1, 2, 3], [4, 5, 6]]
+    >>> batch = next(sh.mxnet.BucketSentenceIter(sentences, 2, buckets=[4], shuffle=False))
+    >>> batch.bucket_key, batch.provide_data
+    (4, [('data', (2, 4))])
+    >>> batch.label[0]
+    array([[ 2.,  3., -1., -1.],
+           [ 5.,  6., -1., -1.]], dtype=float32)
     """
 
     data: list[NDArray[Any]]

@@ -39,6 +39,13 @@ class Builder:
     info : BuilderInfo
     features : dict of Feature
         The streams by name, as ``features.json`` says; empty if there is none.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> builder = sh.tfds.builder_from_directory("mnist/3.0.1")
+    >>> sorted(builder.features), len(builder.as_dataset("train"))
+    (['label'], 10)
     """
 
     def __init__(self, info: BuilderInfo) -> None:
@@ -186,6 +193,13 @@ def builder_from_directory(data_dir: DataDir) -> Builder:
         If a JSON file is damaged, with its name.
     ValueError
         If the folders hold different data sets, or files of another format than TFRecord.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> builder = sh.tfds.builder_from_directory("mnist/3.0.1")
+    >>> builder.info.name, builder.info.splits["train"].num_examples
+    ('mnist', 10)
     """
     return Builder(builder_info(data_dir))
 
@@ -267,6 +281,16 @@ def load(
         If a decoder is Pillow, and it is not installed.
     ValueError
         If a split, option, stream or decoder is not supported.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> dataset = sh.tfds.load("mnist/3.0.1", "train[:75%]")
+    >>> len(dataset), dataset.ids(0, 2)
+    (8, ['mnist-train.tfrecord-00000-of-00002__0', 'mnist-train.tfrecord-00000-of-00002__1'])
+    >>> source = sh.MinibatchSource(dataset, randomize=False, max_sweeps=1)  # TFDS' own order
+    >>> source.next_minibatch(4)["label"].values
+    array([0, 1, 2, 3])
     """
     return builder_from_directory(data_dir).as_dataset(
         split,

@@ -26,6 +26,13 @@ class SplitInfo:
         The split, or the text of the selection.
     file_instructions : tuple of FileInstruction
         What to read, in storage order. Files without selected examples have none.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> split = sh.tfds.builder_info("mnist/3.0.1").splits["train[:7]"]
+    >>> split.num_examples, [(part.skip, part.take) for part in split.file_instructions]
+    (7, [(0, 5), (0, 2)])
     """
 
     name: str
@@ -72,7 +79,15 @@ class StoredSplit:
 
 
 class Splits(Mapping[str, SplitInfo]):
-    """The splits of a folder, by name or by any split expression."""
+    """The splits of a folder, by name or by any split expression.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> splits = sh.tfds.builder_info("mnist/3.0.1").splits
+    >>> list(splits), splits["train[50%:]+test"].num_examples
+    (['train', 'test'], 10)
+    """
 
     def __init__(self, stored: Mapping[str, StoredSplit]) -> None:
         self._stored = dict(stored)
@@ -130,6 +145,13 @@ class BuilderInfo:
     features : dict, optional
         The content of ``features.json``; None if there is none.
     data_dirs : tuple of paths, as `as_path` makes them
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> info = sh.tfds.builder_info("mnist/3.0.1")
+    >>> info.name, info.version, info.file_format, list(info.splits)
+    ('mnist', '3.0.1', 'tfrecord', ['train', 'test'])
     """
 
     name: str
@@ -284,6 +306,12 @@ def builder_info(
         If a JSON file is damaged, with its name.
     ValueError
         If the folders hold different data sets, or there is none.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> sh.tfds.builder_info("mnist/3.0.1").splits["test"].num_examples
+    5
     """
     dirs = [data_dir] if isinstance(data_dir, str | PathLike) else list(data_dir)
     if not dirs:

@@ -48,6 +48,14 @@ class Dataset(Deserializer):
     info : BuilderInfo
     shuffle_seed : int or None
         The seed of the shuffle of files: the given one, or one that was drawn.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> config = sh.tfds.ReadConfig(shuffle_seed=7)
+    >>> dataset = sh.tfds.load("mnist/3.0.1", "train", shuffle_files=True, read_config=config)
+    >>> [dataset.find(name) for name in dataset.ids(3, 6)]
+    [3, 4, 5]
     """
 
     def __init__(

@@ -19,6 +19,14 @@ class FileInstruction:
         Examples of the run.
     examples_in_shard : int
         All examples of the file.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> info = sh.tfds.builder_info("mnist/3.0.1")
+    >>> part = info.splits["test[2:]"].file_instructions[0]
+    >>> part.skip, part.take, part.examples_in_shard
+    (2, 3, 5)
     """
 
     filename: str

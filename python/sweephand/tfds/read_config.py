@@ -16,6 +16,14 @@ class InputContext:
     Attributes
     ----------
     num_input_pipelines, input_pipeline_id : int
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> context = sh.tfds.InputContext(num_input_pipelines=2, input_pipeline_id=1)
+    >>> read_config = sh.tfds.ReadConfig(input_context=context)
+    >>> len(sh.tfds.load("mnist/3.0.1", "train", read_config=read_config))  # one of two files
+    5
     """
 
     num_input_pipelines: int = 1
@@ -58,6 +66,14 @@ class ReadConfig:
     ------
     ValueError
         If an option is out of range, or not supported.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> read_config = sh.tfds.ReadConfig(interleave_cycle_length=2, interleave_block_length=1)
+    >>> dataset = sh.tfds.load("mnist/3.0.1", "train", read_config=read_config)
+    >>> [name[-1] for name in dataset.ids(0, 4)]  # from two files in turn
+    ['0', '0', '1', '1']
     """
 
     interleave_cycle_length: int | None = None

@@ -30,7 +30,15 @@ class Interval(NamedTuple):
 
 
 class Split(ABC):
-    """Some examples of some splits. Splits can be added to one another, and to text."""
+    """Some examples of some splits. Splits can be added to one another, and to text.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> split = sh.tfds.ReadInstruction("train", to=50, unit="%") + "test"
+    >>> isinstance(split, sh.tfds.Split), len(sh.tfds.load("mnist/3.0.1", split))
+    (True, 10)
+    """
 
     @abstractmethod
     def resolve(self, lengths: ShardLengths) -> list[Interval]:

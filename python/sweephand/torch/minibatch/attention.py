@@ -36,6 +36,18 @@ def attention_mask(
     Tensor of bool, shape (rows, 1, row length, row length)
         True where the query of the third axis may look at the key of the fourth one. Gaps
         attend to gaps, so that no query is without a key; what comes out there means nothing.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"tokens": [np.arange(2), np.arange(1)]})
+    >>> layout = sh.Packed(4)
+    >>> source = sh.MinibatchSource(corpus, layout=layout, randomize=False, max_sweeps=1)
+    >>> sh.torch.attention_mask(source.next_minibatch(4)).int()[0, 0]
+    tensor([[1, 0, 0, 0],
+            [1, 1, 0, 0],
+            [0, 0, 1, 0],
+            [0, 0, 0, 1]], dtype=torch.int32)
     """
     segments = minibatch.segment_ids
     mask = segments[:, :, None] == segments[:, None, :]
@@ -70,6 +82,16 @@ def block_mask(
     -------
     BlockMask
         For queries and keys of shape (rows, heads, row length, head size).
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"tokens": [np.arange(2), np.arange(1)]})
+    >>> layout = sh.Packed(4)
+    >>> source = sh.MinibatchSource(corpus, layout=layout, randomize=False, max_sweeps=1)
+    >>> mask = sh.torch.block_mask(source.next_minibatch(4))  # for flex_attention
+    >>> mask.shape
+    (1, 1, 4, 4)
     """
     check_int("block_size", block_size, 1, 2**31)
     from torch.nn.attention.flex_attention import BlockMask
@@ -98,6 +120,14 @@ def nested(data: MinibatchData, *, device: object = None) -> torch.Tensor:
     Returns
     -------
     Tensor, shape (sequences, ragged, *sample shape)
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"tokens": [np.arange(2), np.arange(1)]})
+    >>> minibatch = sh.MinibatchSource(corpus, randomize=False).next_minibatch(3)
+    >>> sh.torch.nested(minibatch["tokens"]).unbind()
+    (tensor([0, 1]), tensor([0]))
     """
     lengths = data.lengths
     return torch.nested.nested_tensor_from_jagged(

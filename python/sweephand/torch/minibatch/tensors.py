@@ -17,7 +17,16 @@ Whole = TypeVar("Whole")
 
 
 class Tensors(dict[str, torch.Tensor]):
-    """The tensors of a minibatch by name: a dict that goes to a device as one."""
+    """The tensors of a minibatch by name: a dict that goes to a device as one.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> minibatch = sh.MinibatchSource({"x": np.zeros((2, 3))}).next_minibatch(2)
+    >>> tensors = minibatch.torch()
+    >>> type(tensors).__name__, tensors.to("cpu")["x"].shape
+    ('Tensors', torch.Size([2, 3]))
+    """
 
     def to(self, device: object, non_blocking: bool = False) -> Tensors:
         """Return the tensors on a device.
@@ -56,6 +65,13 @@ def tensors_of(
         shape (sequences, width, *sample shape), and ``<name>_mask`` says which cells hold data.
         Sparse streams come dense. In packed rows ``segment_ids`` and ``position_ids`` are there
         too, unless streams are called so.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"tokens": [np.arange(2), np.arange(1)]})
+    >>> sh.torch.tensors_of(sh.MinibatchSource(corpus, randomize=False).next_minibatch(3))
+    {'tokens': tensor([0, 1, 0]), 'tokens_offsets': tensor([0, 2, 3])}
     """
     arrays: dict[str, NDArray[Any]] = {}
     for key, data in minibatch.items():
@@ -110,6 +126,15 @@ def to_tensor(
     ------
     TypeError
         If torch has no such dtype.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> array = np.arange(3)
+    >>> tensor = sh.torch.to_tensor(array)  # the same memory
+    >>> array[0] = 7
+    >>> tensor
+    tensor([7, 1, 2])
     """
     if array.dtype.name == "bfloat16":
         tensor = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)

@@ -49,6 +49,15 @@ class TorchLearner(Learner):
         If ``optimizer`` is no torch optimizer.
     ValueError
         If an option is out of its range.
+
+    Examples
+    --------
+    >>> import torch, sweephand as sh
+    >>> model = torch.nn.Linear(4, 1)
+    >>> rates = sh.learning_parameter_schedule(0.05, minibatch_size=64)
+    >>> learner = sh.torch.Learner(torch.optim.Adam(model.parameters()), rates)
+    >>> round(learner.learning_rate, 3)
+    0.05
     """
 
     def __init__(

@@ -27,6 +27,15 @@ class AdaDelta(HasEpsilon, ArrayLearner):
     References
     ----------
     Zeiler 2012, "ADADELTA: an adaptive learning rate method".
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> w = np.zeros(2, np.float32)
+    >>> learner = sh.numpy.AdaDelta({"w": w}, 1.0)
+    >>> learner.update([np.float32([8, -4])], num_samples=4)  # the sum of 4 gradients
+    >>> w.round(4)
+    array([-0.0032,  0.0032], dtype=float32)
     """
 
     RULE = _core.train.AdaDelta

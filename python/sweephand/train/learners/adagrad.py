@@ -27,6 +27,15 @@ class AdaGrad(HasEpsilon, ArrayLearner):
     ----------
     Duchi et al. 2011, "Adaptive subgradient methods for online learning and stochastic
     optimization".
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> w = np.zeros(2, np.float32)
+    >>> learner = sh.numpy.AdaGrad({"w": w}, 0.1)
+    >>> learner.update([np.float32([8, -4])], num_samples=4)  # the sum of 4 gradients
+    >>> w.round(4)
+    array([-0.1,  0.1], dtype=float32)
     """
 
     RULE = _core.train.AdaGrad

@@ -32,6 +32,15 @@ class Adam(HasBetas, HasEpsilon, ArrayLearner):
     References
     ----------
     Kingma and Ba 2015, "Adam: a method for stochastic optimization".
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> w = np.zeros(2, np.float32)
+    >>> learner = sh.numpy.Adam({"w": w}, 0.1)
+    >>> learner.update([np.float32([8, -4])], num_samples=4)  # the sum of 4 gradients
+    >>> w.round(4)
+    array([-0.1,  0.1], dtype=float32)
     """
 
     RULE: ClassVar[MakesRule] = _core.train.Adam
@@ -89,6 +98,15 @@ class AdamW(Adam):
     References
     ----------
     Loshchilov and Hutter 2019, "Decoupled weight decay regularization".
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> w = np.zeros(2, np.float32)
+    >>> learner = sh.numpy.AdamW({"w": w}, 0.1)
+    >>> learner.update([np.float32([8, -4])], num_samples=4)  # the sum of 4 gradients
+    >>> w.round(4)
+    array([-0.1,  0.1], dtype=float32)
     """
 
     weight_decay: float = field(default=0.01, kw_only=True)
@@ -105,6 +123,15 @@ class AdaMax(Adam):
     References
     ----------
     Kingma and Ba 2015, "Adam: a method for stochastic optimization", section 7.1.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> w = np.zeros(2, np.float32)
+    >>> learner = sh.numpy.AdaMax({"w": w}, 0.1)
+    >>> learner.update([np.float32([8, -4])], num_samples=4)  # the sum of 4 gradients
+    >>> w.round(4)
+    array([-0.1,  0.1], dtype=float32)
     """
 
     RULE: ClassVar[MakesRule] = _core.train.AdaMax

@@ -75,6 +75,18 @@ class ArrayLearner(Learner):
     ValueError
         If there is no parameter, one is not writable or not contiguous, two of them share
         memory, or an option is out of its range.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> w = np.zeros(2, np.float32)
+    >>> rate = sh.learning_parameter_schedule(0.1, minibatch_size=2)
+    >>> learner = sh.numpy.SGD({"w": w}, rate)
+    >>> isinstance(learner, sh.numpy.Learner), learner.learning_rate
+    (True, 0.1)
+    >>> learner.update([np.float32([8, -4])], num_samples=4)  # by rate / 2 times the sum
+    >>> w
+    array([-0.4,  0.2], dtype=float32)
     """
 
     RULE: ClassVar[MakesRule]

@@ -25,6 +25,15 @@ class Lion(HasBetas, ArrayLearner):
     References
     ----------
     Chen et al. 2023, "Symbolic discovery of optimization algorithms".
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> w = np.zeros(2, np.float32)
+    >>> learner = sh.numpy.Lion({"w": w}, 0.01)
+    >>> learner.update([np.float32([8, -4])], num_samples=4)  # the sum of 4 gradients
+    >>> w.round(4)
+    array([-0.01,  0.01], dtype=float32)
     """
 
     RULE = _core.train.Lion

@@ -28,6 +28,15 @@ class RMSProp(HasEpsilon, ArrayLearner):
     References
     ----------
     Tieleman and Hinton 2012, "Lecture 6.5: rmsprop".
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> w = np.zeros(2, np.float32)
+    >>> learner = sh.numpy.RMSProp({"w": w}, 0.1)
+    >>> learner.update([np.float32([8, -4])], num_samples=4)  # the sum of 4 gradients
+    >>> w.round(4)
+    array([-1.,  1.], dtype=float32)
     """
 
     RULE = _core.train.RmsProp

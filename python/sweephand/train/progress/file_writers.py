@@ -32,6 +32,14 @@ class JSONLProgressWriter(_FileWriter):
     path : path
     freq, first : int
         As for `PeriodicWriter`.
+
+    Examples
+    --------
+    >>> import pathlib, sweephand as sh
+    >>> writer = sh.JSONLProgressWriter("run.jsonl")  # progress_writers=writer of a Trainer
+    >>> writer.write(sh.Record("event", 10, 640, {"message": "epoch 1 ended"}))
+    >>> pathlib.Path("run.jsonl").read_text().rstrip()
+    '{"kind": "event", "step": 10, "samples": 640, "message": "epoch 1 ended"}'
     """
 
     def write(self, record: Record) -> None:
@@ -54,6 +62,14 @@ class CSVProgressWriter(_FileWriter):
     path : path
     freq, first : int
         As for `PeriodicWriter`.
+
+    Examples
+    --------
+    >>> import pathlib, sweephand as sh
+    >>> writer = sh.CSVProgressWriter("run.csv")  # progress_writers=writer of a Trainer
+    >>> writer.write(sh.Record("validation", 10, 640, {"loss": 0.5, "num_samples": 100}))
+    >>> pathlib.Path("run.csv").read_text().splitlines()[1]
+    'validation,10,640,0.5,,100,,,,,'
     """
 
     def write(self, record: Record) -> None:

@@ -20,6 +20,17 @@ class PeriodicWriter(ABC):
         Every so many steps; 0: after 1, 3, 7, 15, ... steps; None: no such records.
     first : int
         Also after each of the first so many steps.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> class Lines(sh.PeriodicWriter):
+    ...     def write(self, record):
+    ...         print(record.kind, record.samples, record.figures["loss"])
+    >>> lines = Lines(freq=2)  # progress_writers=lines of a Trainer
+    >>> for n in (1, 2):
+    ...     lines.update(sh.Step(n, 10 * n, 10, 5.0 * n, None, True, 0.1, 0.0))
+    training 20 0.75
     """
 
     def __init__(self, freq: int | None = None, first: int = 0) -> None:

@@ -36,6 +36,15 @@ class ProgressBar(PeriodicWriter):
         Steps between two updates of the bar, or between two lines.
     file : text file, optional
         The standard error by default, or the output of the cell in a notebook.
+
+    Examples
+    --------
+    >>> import io, sweephand as sh
+    >>> out = io.StringIO()  # no terminal, so lines in place of a bar
+    >>> bar = sh.ProgressBar(num_samples=200, freq=1, file=out)
+    >>> bar.update(sh.Step(1, 100, 100, 50.0, None, True, 0.1, 0.0))
+    >>> "loss = 0.5 * 100" in out.getvalue()
+    True
     """
 
     def __init__(

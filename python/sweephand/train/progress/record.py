@@ -25,6 +25,13 @@ class Step(NamedTuple):
         Whether the parameters were changed.
     seconds, waited_seconds : float
         Since the step before has ended, and how many of them passed outside of the trainer.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> step = sh.Step(1, 64, 64, 32.0, None, True, 0.01, 0.001)
+    >>> step.loss / step.num_samples
+    0.5
     """
 
     step: int
@@ -53,6 +60,13 @@ class Record:
         also ``num_steps``, ``num_skipped``, which are left out of the averages,
         ``samples_per_second`` and ``waiting``, the share of the time that passed outside of the
         trainer. For an event ``message``.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> record = sh.Record("validation", 10, 640, {"loss": 0.5, "num_samples": 100})
+    >>> record.figures["loss"]
+    0.5
     """
 
     kind: RecordKind
@@ -63,7 +77,19 @@ class Record:
 
 @runtime_checkable
 class ProgressWriter(Protocol):
-    """A receiver of progress, on worker 0 only unless its ``every_worker`` is true."""
+    """A receiver of progress, on worker 0 only unless its ``every_worker`` is true.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> class Best:
+    ...     loss = float("inf")
+    ...     def update(self, step):
+    ...         self.loss = min(self.loss, step.loss / step.num_samples)
+    ...     def write(self, record): ...
+    >>> isinstance(Best(), sh.ProgressWriter)
+    True
+    """
 
     def update(self, step: Step) -> None:
         """Receive one training step."""

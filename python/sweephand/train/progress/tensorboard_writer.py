@@ -23,6 +23,13 @@ class TensorBoardProgressWriter(PeriodicWriter):
         Where the event file is written.
     rank : int, optional
         This worker's number: it writes whatever it is. By default worker 0 alone writes.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> writer = sh.TensorBoardProgressWriter(freq=10, log_dir="runs/first")
+    >>> isinstance(writer, sh.ProgressWriter)  # progress_writers=writer of a Trainer
+    True
     """
 
     def __init__(

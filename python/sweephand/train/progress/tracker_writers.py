@@ -46,10 +46,9 @@ class WandbProgressWriter(_TrackerWriter):
 
     Examples
     --------
-    ::
-
-        run = wandb.init(project="speech")
-        trainer = sh.Trainer(model, criterion, learner, [sh.WandbProgressWriter(100, run)])
+    >>> import sweephand as sh
+    >>> writer = sh.WandbProgressWriter(100, wandb.init(project="a"))  # doctest: +SKIP
+    >>> trainer = sh.Trainer(model, criterion, learner, [writer])  # doctest: +SKIP
     """
 
     def __init__(self, freq: int | None = None, run: Any = None) -> None:

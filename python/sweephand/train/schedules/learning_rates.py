@@ -60,12 +60,27 @@ def learning_parameter_schedule_per_sample(
     """Make a schedule of learning rates per sample: the reference size is 1.
 
     See `learning_parameter_schedule` for the parameters.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> rate = sh.learning_parameter_schedule_per_sample("0.01*2 + 0.001", epoch_size=1000)
+    >>> rate[0], rate[1999], rate[2000], rate.minibatch_size
+    (0.01, 0.01, 0.001, 1)
     """
     return schedule_of(spec, _rate, 1, epoch_size, follows)
 
 
 class UnitType(Enum):
-    """Whether the rates of a `training_parameter_schedule` are per sample or minibatch."""
+    """Whether the rates of a `training_parameter_schedule` are per sample or minibatch.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> rate = sh.training_parameter_schedule(0.01, sh.UnitType.sample)
+    >>> rate.minibatch_size
+    1
+    """
 
     sample = "sample"
     minibatch = "minibatch"
@@ -85,6 +100,13 @@ def training_parameter_schedule(
         If ``unit`` is none.
     ValueError
         As `learning_parameter_schedule`.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> rate = sh.training_parameter_schedule([(2, 0.1), 0.01], sh.UnitType.sample, 500)
+    >>> rate[999], rate[1000]
+    (0.1, 0.01)
     """
     return schedule_of(schedule, _rate, _reference_of(unit), epoch_size, "applied")
 
@@ -92,7 +114,15 @@ def training_parameter_schedule(
 def learning_rate_schedule(
     lr: Spec[float], unit: UnitType, epoch_size: int | None = None
 ) -> Schedule[float]:
-    """Do as `training_parameter_schedule`, which CNTK 2.0 also calls this."""
+    """Do as `training_parameter_schedule`, which CNTK 2.0 also calls this.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> rate = sh.learning_rate_schedule([0.1, 0.01], sh.UnitType.minibatch, epoch_size=1000)
+    >>> rate[0], rate[1000]
+    (0.1, 0.01)
+    """
     return schedule_of(lr, _rate, _reference_of(unit), epoch_size, "applied")
 
 

@@ -35,6 +35,13 @@ def momentum_schedule(
     ValueError
         If a momentum lies outside ``[0, 1)``, a size is not positive, or the text cannot be
         read.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> momentum = sh.momentum_schedule([0.5, 0.9], epoch_size=1000, minibatch_size=64)
+    >>> momentum[0], momentum[1000], momentum.minibatch_size
+    (0.5, 0.9, 64)
     """
     return schedule_of(spec, _momentum, minibatch_size, epoch_size, follows)
 
@@ -45,6 +52,13 @@ def momentum_schedule_per_sample(
     """Make a schedule of momenta per sample: the reference size is 1.
 
     See `momentum_schedule` for the parameters.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> momentum = sh.momentum_schedule_per_sample(0.999)
+    >>> momentum[0], momentum.minibatch_size
+    (0.999, 1)
     """
     return schedule_of(spec, _momentum, 1, epoch_size, follows)
 

@@ -44,6 +44,13 @@ class CheckpointConfig:
     ValueError
         If there is a frequency or something to restore, but no folder; or settings contradict
         each other.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> config = sh.CheckpointConfig("runs/first", frequency=(10, "minibatch"), keep_last=2)
+    >>> config.restore
+    'auto'
     """
 
     filename: str | Path | None

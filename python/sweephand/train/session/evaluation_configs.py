@@ -37,6 +37,15 @@ class CrossValidationConfig:
     ------
     ValueError
         If the source is infinite and there is no ``max_samples``, or a number is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> held_out = sh.ArrayDeserializer({"labels": np.float32([1, 2, 3, 4])})
+    >>> source = sh.MinibatchSource(held_out, max_sweeps=1)
+    >>> config = sh.CrossValidationConfig(source, frequency=(1, "sweep"), minibatch_size=1024)
+    >>> config.frequency  # cv_config=config of a training_session
+    (1, 'sweep')
     """
 
     minibatch_source: MinibatchSource | None = None
@@ -78,6 +87,14 @@ class TestConfig:
     ------
     ValueError
         If the source is infinite.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> held_out = sh.ArrayDeserializer({"labels": np.float32([1, 2, 3, 4])})
+    >>> config = sh.TestConfig(sh.MinibatchSource(held_out, max_sweeps=1), minibatch_size=1024)
+    >>> config.minibatch_size  # test_config=config of a training_session
+    1024
     """
 
     __test__ = False  # pytest collects what is called Test...

@@ -40,6 +40,13 @@ class LearningRateControl:
         ends training.
     min_learning_rate : float
         A rate below it, in the unit of its schedule, ends training; so does one below 1e-12.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> control = sh.LearningRateControl(reduce_if_improve_less_than=0.01, continue_reduce=True)
+    >>> control.load_best  # lr_control=control of a training_session
+    True
     """
 
     reduce_if_improve_less_than: float = 0.0

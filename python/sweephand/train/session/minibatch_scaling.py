@@ -47,6 +47,13 @@ class MinibatchScaling:
     References
     ----------
     McCandlish et al. 2018, "An empirical model of large-batch training".
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> scaling = sh.MinibatchScaling(max_size=8192, trial_minibatches=20, frequency=2)
+    >>> scaling.rule  # mb_scaling=scaling of a training_session
+    'search'
     """
 
     max_size: int = 2**20

@@ -83,6 +83,20 @@ class TrainingSession:
         If training would never end, or the learners' rates cannot be steered as wanted.
     ArgumentTypeError
         If an argument is of a wrong type.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"labels": np.float32([1, 2, 3, 4])})
+    >>> model = {"mean": np.zeros(1, np.float32)}
+    >>> def squared_error(model, minibatch):
+    ...     error = model["mean"] - minibatch["labels"].values
+    ...     return float(error @ error), [2 * error.sum(keepdims=True)]
+    >>> trainer = sh.Trainer(model, squared_error, sh.numpy.SGD(model, 0.1))
+    >>> source = sh.MinibatchSource(corpus)
+    >>> sh.training_session(trainer, source, mb_size=4, max_samples=80).train()
+    >>> trainer.total_number_of_samples_seen, round(float(model["mean"][0]), 1)
+    (80, 2.5)
     """
 
     @names_ours(SESSION, "training_session")

@@ -76,6 +76,20 @@ class Trainer:
         If an argument is of a wrong type.
     ValueError
         If the learners do not cover the parameters, or cover one twice.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> corpus = sh.ArrayDeserializer({"labels": np.float32([1, 2, 3, 4])})
+    >>> model = {"mean": np.zeros(1, np.float32)}
+    >>> def squared_error(model, minibatch):
+    ...     error = model["mean"] - minibatch["labels"].values
+    ...     return float(error @ error), [2 * error.sum(keepdims=True)]
+    >>> trainer = sh.Trainer(model, squared_error, sh.numpy.SGD(model, 0.5))
+    >>> trainer.train_minibatch(sh.MinibatchSource(corpus).next_minibatch(4))
+    True
+    >>> model["mean"], trainer.previous_minibatch_loss_average
+    (array([2.5], dtype=float32), 7.5)
     """
 
     @names_ours(TRAINER, "Trainer")
