@@ -1,15 +1,9 @@
-"""Draws docs/images/epochs.png: one training session, as its minibatches and actions came.
+"""Epochs: one training session, as its minibatches and actions came."""
 
-python docs/pictures/epochs.py
-"""
-
-from pathlib import Path
-
-import matplotlib
-
-matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from drawing import bare, color, piece
+from matplotlib.figure import Figure
 
 import sweephand as sh
 
@@ -54,47 +48,32 @@ def train() -> tuple[Record, list[str]]:
     return told, list(source.sequence_ids(0, SAMPLES))
 
 
-def bar(axis: plt.Axes, row: float, begin: int, end: int, color: object, text: str) -> None:
-    """Draw one piece of a row."""
-    axis.barh(row, end - begin, 0.7, begin, color=color, edgecolor="white", linewidth=1.5)
-    axis.text((begin + end) / 2, row, text, ha="center", va="center", fontsize=8)
-
-
-def main() -> None:
-    """Draw."""
+def draw() -> Figure:
+    """Draw sweeps, sequences, minibatches and epochs below each other."""
     told, names = train()
     figure, axis = plt.subplots(figsize=(11, 3.4), layout="constrained")
     sweep = sum(LENGTHS)
     for number in range(SAMPLES // sweep):
-        bar(axis, 3, number * sweep, (number + 1) * sweep, "0.85", f"sweep {number}")
+        piece(axis, 3, number * sweep, (number + 1) * sweep, "0.85", f"sweep {number}")
     begin = 0
     for name in names:
         sequence = int(name.rsplit("__", 1)[1])
         end = begin + LENGTHS[sequence]
-        bar(axis, 2, begin, end, plt.get_cmap("Set3")(sequence), str(sequence))
+        piece(axis, 2, begin, end, color(sequence), str(sequence))
         begin = end
     for number, (begin, end) in enumerate(zip(told.ends, told.ends[1:], strict=False)):
-        bar(axis, 1, begin, end, "lightsteelblue", f"{number}: {end - begin}")
+        piece(axis, 1, begin, end, "lightsteelblue", f"{number}: {end - begin}")
     for number, begin in enumerate(range(0, SAMPLES, EPOCH_SIZE)):
-        bar(axis, 0, begin, begin + EPOCH_SIZE, "0.93", "")
+        piece(axis, 0, begin, begin + EPOCH_SIZE, "0.93", "")
         axis.text(begin + 0.4, 0, f"epoch {number}", va="center", fontsize=8)
     for end in told.epochs:
         axis.annotate(
             "actions", (end, 0.6), (end, -0.75), ha="center", fontsize=8, color="tab:red",
             arrowprops={"arrowstyle": "->", "color": "tab:red"}, annotation_clip=False,
         )  # fmt: skip
-    axis.set_yticks(
-        [3, 2, 1, 0], ["sweeps", "sequences", "minibatches\nof up to 6", "epochs of 12"]
-    )
+    rows = {3: "sweeps", 2: "sequences", 1: "minibatches\nof up to 6", 0: "epochs of 12"}
+    bare(axis, rows)
     axis.set_xticks(range(0, SAMPLES + 1, 4))
-    axis.set_xlabel("samples since the start: nominal time")
+    axis.set_xlabel("nominal time: samples served since the start")
     axis.set_ylim(-0.9, 3.5)
-    axis.spines[["top", "right", "left"]].set_visible(False)
-    axis.tick_params(left=False)
-    path = Path(__file__).parents[1] / "images" / "epochs.png"
-    figure.savefig(path, dpi=110)
-    print(path, told.ends, told.epochs)
-
-
-if __name__ == "__main__":
-    main()
+    return figure

@@ -1,0 +1,18 @@
+"""The pictures of the pages are drawn by the package, and are those that lie there."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_pictures_are_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    subprocess.run([sys.executable, DOCS / "pictures", tmp_path], check=True)
+    drawn = {path.name for path in tmp_path.iterdir()}
+    examples = {"char_lm.png", "ctf_classifier.png"}  # which draw their own
+    assert drawn == {path.name for path in (DOCS / "images").iterdir()} - examples
+    assert all(path.stat().st_size > 5000 for path in tmp_path.iterdir())
