@@ -2,10 +2,11 @@
 # What a commit must pass, in an environment made by: python -m pip install -e ".[test,dev]"
 #
 #   ./check.sh                 formats, lint, types, tests, cpp
-#   ./check.sh all             the same, then tidy, asan, tsan, pyasan
+#   ./check.sh all             the same, then site, tidy, asan, tsan, pyasan
 #   ./check.sh STEP...         only these steps
 #   ./check.sh clients         accelerate, transformers and Lightning in two processes; needs the
 #                              extra `clients`
+#   ./check.sh site            the pages and the reference into build/site; needs the extra `docs`
 #   ./check.sh fix             write the formats instead of checking them
 #   ./check.sh stub            write python/sweephand/_core/*.pyi again
 set -euo pipefail
@@ -22,6 +23,15 @@ lint() { ruff check .; }
 types() { mypy; }
 tests() { python -m pytest; }
 cpp() { cmake --workflow --preset dev; }
+
+# A warning is an error, a reference that is not found too; nothing is fetched.
+site() {
+  python -m sphinx -E -W --keep-going -q -b html docs build/site
+  if grep -rlE '(src|href)="https?://[^"]*\.(js|css|woff2?)"' build/site --include='*.html'; then
+    echo "check.sh: these pages load from elsewhere" >&2
+    return 1
+  fi
+}
 
 clients() { SWEEPHAND_CLIENTS=1 python -m pytest tests/clients; }
 
@@ -62,12 +72,12 @@ stub() {
 quick=(formats lint types tests cpp)
 case "${1-}" in
   "") steps=("${quick[@]}") ;;
-  all) steps=("${quick[@]}" tidy asan tsan pyasan) ;;
+  all) steps=("${quick[@]}" site tidy asan tsan pyasan) ;;
   *) steps=("$@") ;;
 esac
 for step in "${steps[@]}"; do
   case "$step" in
-    formats | lint | types | tests | cpp | clients | tidy | asan | tsan | pyasan | fix | stub) ;;
+    formats | lint | types | tests | cpp | clients | site | tidy | asan | tsan | pyasan | fix | stub) ;;
     *) echo "check.sh: unknown step '$step'" >&2; exit 2 ;;
   esac
   echo "== $step"

@@ -79,7 +79,8 @@ def _displayed(data: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Run all tutorials, and keep what they show."""
-    for path in map(Path.resolve, map(Path, sys.argv[1:] or sorted(TUTORIALS.glob("*.ipynb")))):
+    given = [Path(name).resolve() for name in sys.argv[1:]]
+    for path in given or sorted(TUTORIALS.glob("*.ipynb")):
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
             os.environ["SWEEPHAND_CACHE"] = folder
             notebook = run(json.loads(path.read_text()))

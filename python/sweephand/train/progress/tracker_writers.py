@@ -81,10 +81,9 @@ class MLflowProgressWriter(_TrackerWriter):
 
     Examples
     --------
-    ::
-
-        with mlflow.start_run():
-            trainer = sh.Trainer(model, criterion, learner, [sh.MLflowProgressWriter(100)])
+    >>> import sweephand as sh
+    >>> writer = sh.MLflowProgressWriter(100)  # doctest: +SKIP
+    >>> trainer = sh.Trainer(model, criterion, learner, [writer])  # doctest: +SKIP
     """
 
     def __init__(self, freq: int | None = None, run_id: str | None = None) -> None:
