@@ -4,9 +4,9 @@
 #   ./check.sh                 formats, lint, types, tests, cpp
 #   ./check.sh all             the same, then site, tidy, asan, tsan, pyasan
 #   ./check.sh STEP...         only these steps
-#   ./check.sh clients         accelerate, transformers and Lightning in two processes; needs the
-#                              extra `clients`
 #   ./check.sh site            the pages and the reference into build/site; needs the extra `docs`
+#   ./check.sh frameworks      JAX, Keras, Lightning, ... train over a source, and two processes of
+#                              some; needs the extra `frameworks`
 #   ./check.sh fix             write the formats instead of checking them
 #   ./check.sh stub            write python/sweephand/_core/*.pyi again
 set -euo pipefail
@@ -33,7 +33,7 @@ site() {
   fi
 }
 
-clients() { SWEEPHAND_CLIENTS=1 python -m pytest tests/clients; }
+frameworks() { SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks; }
 
 tidy() {
   pybind11_ROOT="$(python -m pybind11 --cmakedir)" cmake --workflow --preset tidy
@@ -77,7 +77,7 @@ case "${1-}" in
 esac
 for step in "${steps[@]}"; do
   case "$step" in
-    formats | lint | types | tests | cpp | clients | site | tidy | asan | tsan | pyasan | fix | stub) ;;
+    formats | lint | types | tests | cpp | frameworks | site | tidy | asan | tsan | pyasan | fix | stub) ;;
     *) echo "check.sh: unknown step '$step'" >&2; exit 2 ;;
   esac
   echo "== $step"

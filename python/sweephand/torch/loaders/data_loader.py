@@ -39,7 +39,7 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
     of the source. Items are handed out as `IterableDataset` makes them.
 
     Accelerate and Lightning leave it as it is, and save and restore its state: see
-    ``docs/clients.md``.
+    ``docs/frameworks``.
 
     Parameters
     ----------

@@ -228,7 +228,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             raise RuntimeError(
                 "this loader would split minibatches that the ranks share already, so that "
                 "rows are lost or come twice; use sh.torch.DataLoader, which accelerate leaves "
-                "as it is, in place of torch's (docs/clients.md)"
+                "as it is, in place of torch's (docs/frameworks)"
             )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -2,7 +2,14 @@
 
 import accelerate
 import torch
-from tests.clients.corpus import NUM_SWEEPS, STEPS_BEFORE_STOP, Model, Notes, make_loader, parse
+from tests.frameworks.corpus import (
+    NUM_SWEEPS,
+    STEPS_BEFORE_STOP,
+    Model,
+    Notes,
+    make_loader,
+    parse,
+)
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import transformers
-from tests.clients.corpus import (
+from tests.frameworks.corpus import (
     LENGTHS,
     NUM_SWEEPS,
     SIZE,

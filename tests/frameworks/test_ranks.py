@@ -1,7 +1,7 @@
 """Two real processes under accelerate, transformers.Trainer and Lightning.
 
-Not part of the plain run: SWEEPHAND_CLIENTS=1 python -m pytest tests/clients, in an environment
-with the extra `clients`.
+Not part of the plain run: SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks, in an
+environment with the extra `frameworks`.
 """
 
 import json
@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.clients.corpus import LENGTHS, NUM_SWEEPS, STEPS_BEFORE_STOP
+from tests.frameworks.corpus import LENGTHS, NUM_SWEEPS, STEPS_BEFORE_STOP
 
 pytestmark = pytest.mark.skipif(
-    not os.environ.get("SWEEPHAND_CLIENTS"),
-    reason="set SWEEPHAND_CLIENTS=1, with the extra `clients`, to train with other libraries",
+    not os.environ.get("SWEEPHAND_FRAMEWORKS"),
+    reason="set SWEEPHAND_FRAMEWORKS=1, with the extra `frameworks`, to train with them",
 )
 ROOT = Path(__file__).parents[2]
 CASES = [
@@ -55,14 +55,24 @@ def launch(client: str, folder: Path, *options: str) -> list[tuple[int, str]]:
     ranks = []
     for rank in ("0", "1"):
         said = (folder / f"rank{rank}.txt").open("w+")
-        command = [sys.executable, "-m", f"tests.clients.{client}_loop", str(folder), *options]
+        command = [
+            sys.executable,
+            "-m",
+            f"tests.frameworks.{client}_loop",
+            str(folder),
+            *options,
+        ]
         env = os.environ | shared | {"RANK": rank, "LOCAL_RANK": rank}
         run = subprocess.Popen(command, cwd=ROOT, env=env, stdout=said, stderr=said)
         ranks.append((run, said))
+    try:
+        codes = [run.wait(timeout=900) for run, _ in ranks]
+    finally:
+        for run, _ in ranks:
+            run.kill()
     ended = []
-    for run, said in ranks:
+    for code, (_, said) in zip(codes, ranks, strict=True):
         with said:
-            code = run.wait(timeout=300)
             said.seek(0)
             ended.append((code, said.read()))
     return ended

@@ -1,0 +1,43 @@
+"""The script of every framework runs, and goes on exactly.
+
+Not part of the plain run: SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks, in an
+environment with the extra `frameworks`.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("SWEEPHAND_FRAMEWORKS"),
+    reason="set SWEEPHAND_FRAMEWORKS=1, with the extra `frameworks`, to train with them",
+)
+SCRIPTS = Path(__file__).parents[2] / "examples" / "frameworks"
+CASES = [
+    (path.name, backend)
+    for path in sorted(SCRIPTS.glob("*_loop.py"))
+    for backend in (("torch", "jax") if path.name == "keras_loop.py" else ("",))
+]
+
+
+@pytest.mark.parametrize(("name", "backend"), CASES)
+def test_a_stopped_run_goes_on_exactly(name: str, backend: str, tmp_path: Path) -> None:
+    env = os.environ | {
+        "CUDA_VISIBLE_DEVICES": "",
+        "HF_HUB_OFFLINE": "1",
+        "JAX_PLATFORMS": "cpu",
+        "KERAS_BACKEND": backend,
+        "KERAS_HOME": str(tmp_path / "keras"),
+        "OMP_NUM_THREADS": "1",
+    }
+    run = subprocess.run(
+        [sys.executable, SCRIPTS / name],
+        cwd=tmp_path, env=env, capture_output=True, text=True, timeout=1800, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-6000:]
+    assert ": True" in run.stdout
+    assert ": False" not in run.stdout
+    print(run.stdout)
