@@ -43,10 +43,7 @@ def make_source(*, validation: bool) -> sh.MinibatchSource:
                 labels.append(np.float32(label))
     corpus = sh.ArrayDeserializer({"text": texts, "label": np.array(labels)})
     layout = sh.Bucketed("auto", BUCKETS)
-    sweeps = 1 if validation else SWEEPS
-    return sh.MinibatchSource(
-        corpus, randomize=not validation, layout=layout, max_sweeps=sweeps
-    )
+    return sh.MinibatchSource(corpus, randomize=not validation, layout=layout)
 
 
 def to_item(minibatch: sh.Minibatch) -> dict[str, jax.Array]:
@@ -87,18 +84,19 @@ class Run:
 
     def train(self, stop_at: int | None = None) -> None:
         """Train what is left of all sweeps, or up to so many steps."""
-        for minibatch in self.source.minibatches(SIZE):
-            self.state, loss = step(self.state, to_item(minibatch))
-            self.losses.append(loss)  # left on the device: nothing waits for it
-            if len(self.losses) == stop_at:
-                return
-            if minibatch.end_of_sweep:
-                print(f"{self.source.current_position:7} samples: {self.validate():.3f}")
+        end = SWEEPS * self.source.num_samples_per_sweep
+        while self.source.current_position < end:
+            for minibatch in self.source.epoch(SIZE):
+                self.state, loss = step(self.state, to_item(minibatch))
+                self.losses.append(loss)  # left on the device: nothing waits for it
+                if len(self.losses) == stop_at:
+                    return
+            print(f"{self.source.current_position:7} samples: {self.validate():.3f}")
 
     def validate(self) -> float:
         """Return the mean loss over the lines that are left out of training."""
         lines, loss = make_source(validation=True), 0.0
-        for minibatch in lines.minibatches(SIZE):
+        for minibatch in lines.epoch(SIZE):
             mean = jax.jit(loss_of)(self.state[0], to_item(minibatch))
             loss += float(mean) * minibatch.num_sequences
         return loss / lines.num_sequences_per_sweep

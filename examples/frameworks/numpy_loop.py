@@ -39,7 +39,7 @@ class Run:
     def __init__(self) -> None:
         self.weights = np.zeros(NUM_PAIRS, np.float32)
         self.learner = sh.numpy.Adam({"weights": self.weights}, 0.05)
-        self.source = sh.MinibatchSource(read_lines(validation=False), max_sweeps=SWEEPS)
+        self.source = sh.MinibatchSource(read_lines(validation=False), randomization_seed=1)
         self.losses: list[float] = []
 
     def loss(self, minibatch: sh.Minibatch) -> tuple[float, np.ndarray]:
@@ -53,19 +53,20 @@ class Run:
 
     def train(self, stop_at: int | None = None) -> None:
         """Train what is left of all sweeps, or up to so many steps."""
-        for minibatch in self.source.minibatches(SIZE):
-            loss, gradient = self.loss(minibatch)
-            self.learner.update([gradient], minibatch.num_sequences)
-            self.losses.append(loss / minibatch.num_sequences)
-            if len(self.losses) == stop_at:
-                return
-            if minibatch.end_of_sweep:
-                print(f"{self.source.current_position:7} samples: {self.validate():.3f}")
+        end = SWEEPS * self.source.num_samples_per_sweep
+        while self.source.current_position < end:
+            for minibatch in self.source.epoch(SIZE):
+                loss, gradient = self.loss(minibatch)
+                self.learner.update([gradient], minibatch.num_sequences)
+                self.losses.append(loss / minibatch.num_sequences)
+                if len(self.losses) == stop_at:
+                    return
+            print(f"{self.source.current_position:7} samples: {self.validate():.3f}")
 
     def validate(self) -> float:
         """Return the mean loss over the lines that are left out of training."""
-        lines = sh.MinibatchSource(read_lines(validation=True), randomize=False, max_sweeps=1)
-        losses = [self.loss(minibatch)[0] for minibatch in lines.minibatches(SIZE)]
+        lines = sh.MinibatchSource(read_lines(validation=True), randomize=False)
+        losses = [self.loss(minibatch)[0] for minibatch in lines.epoch(SIZE)]
         return sum(losses) / lines.num_sequences_per_sweep
 
     def save(self, path: Path) -> None:

@@ -18,7 +18,6 @@ import torch
 from torch import nn
 
 import sweephand as sh
-import sweephand.torch
 
 SIZE, SWEEPS = 4096, 4  # samples (pairs of letters) in a minibatch; passes over the corpus
 
@@ -56,7 +55,7 @@ class Run:
         self.device = device
         self.model = Model().to(device)
         self.opt = sh.LossScaleOptimizer(torch.optim.Adam(self.model.parameters(), 0.01))
-        self.source = sh.MinibatchSource(read_lines(validation=False), max_sweeps=SWEEPS)
+        self.source = sh.MinibatchSource(read_lines(validation=False), randomization_seed=1)
         self.losses: list[float] = []
         self.parts = {
             "model": self.model,
@@ -67,30 +66,30 @@ class Run:
 
     def loss(self, minibatch: sh.Minibatch) -> torch.Tensor:
         """Return the mean loss over the sequences of a minibatch."""
-        tensors = sh.torch.tensors_of(minibatch)
-        item = {name: tensor.to(self.device) for name, tensor in tensors.items()}
+        item = minibatch.torch(self.device)
         with torch.autocast(self.device, torch.float16):
             logits = self.model(item["pairs"], item["pairs_offsets"])
         return nn.functional.binary_cross_entropy_with_logits(logits.float(), item["label"])
 
     def train(self, stop_at: int | None = None) -> None:
         """Train what is left of all sweeps, or up to so many steps."""
-        for minibatch in self.source.minibatches(SIZE):
-            loss = self.loss(minibatch)
-            self.opt.zero_grad()
-            self.opt.get_scaled_loss(loss).backward()
-            self.opt.step()
-            self.losses.append(loss.item())
-            if len(self.losses) == stop_at:
-                return
-            if minibatch.end_of_sweep:
-                print(f"{self.source.current_position:7} samples: {self.validate():.3f}")
+        end = SWEEPS * self.source.num_samples_per_sweep
+        while self.source.current_position < end:
+            for minibatch in self.source.epoch(SIZE):
+                loss = self.loss(minibatch)
+                self.opt.zero_grad()
+                self.opt.get_scaled_loss(loss).backward()
+                self.opt.step()
+                self.losses.append(loss.item())
+                if len(self.losses) == stop_at:
+                    return
+            print(f"{self.source.current_position:7} samples: {self.validate():.3f}")
 
     @torch.no_grad()
     def validate(self) -> float:
         """Return the mean loss over the lines that are left out of training."""
-        lines = sh.MinibatchSource(read_lines(validation=True), randomize=False, max_sweeps=1)
-        sums = [(self.loss(one).item(), one.num_sequences) for one in lines.minibatches(SIZE)]
+        lines = sh.MinibatchSource(read_lines(validation=True), randomize=False)
+        sums = [(self.loss(one).item(), one.num_sequences) for one in lines.epoch(SIZE)]
         return sum(loss * count for loss, count in sums) / sum(count for _, count in sums)
 
     def save(self, path: Path) -> None:
