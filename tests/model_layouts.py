@@ -60,7 +60,6 @@ class Piece:
 class Row:
     time: int
     sweep: int
-    lane: int
     pieces: tuple[Piece, ...]
 
 
@@ -89,10 +88,25 @@ def pack_ranges(
                 yield lane, a + j * (b - a) // count, a + (j + 1) * (b - a) // count
 
 
-def packed_sweep(
+def pieces_of(sequence: int, size: int, length: int) -> list[Piece]:
+    """A sequence, cut if it is longer than a row."""
+    return [
+        Piece(sequence, first, min(length, size - first), first + length < size)
+        for first in range(0, size, length)
+    ]
+
+
+def rows_of_pack(pieces: list[Piece], length: int, key: int) -> list[tuple[Piece, ...]]:
+    """The rows of a shuffled pack."""
+    rows = rows_longest_first([piece.size for piece in pieces], length)
+    order = model.Permutation(len(rows), key).take(0, len(rows))
+    return [tuple(pieces[place] for place in rows[r]) for r in order]
+
+
+def lanes_apart(
     corpus: ModelCorpus, settings: ModelSettings, length: int, look_ahead: int, sweep: int
 ) -> list[Row]:
-    """One sweep as rows, in order. Sequences longer than a row are split."""
+    """One sweep as rows of single lanes, in order. Sequences longer than a row are split."""
     lanes = settings.num_lanes if settings.randomize else 1
     order = model.sweep_list(corpus, settings, sweep)
     starts = list(
@@ -101,32 +115,78 @@ def packed_sweep(
     placed = []  # offset in the lane, lane, pieces
     for lane, begin, end in pack_ranges(corpus, settings, length, sweep):
         pieces = [
-            Piece(sequence, first, min(length, size - first), first + length < size)
+            piece
             for sequence, start in zip(order, starts[:-1], strict=True)
             if begin <= start < end
-            for size in [corpus.sizes[sequence]]
-            for first in range(0, size, length)
+            for piece in pieces_of(sequence, corpus.sizes[sequence], length)
         ]
         if not pieces:
             continue
-        sizes = [piece.size for piece in pieces]
         if settings.randomize:
             key = model.derive_key(model.ORDER_VERSION, settings.seed, 3, sweep, begin)
-            rows = rows_longest_first(sizes, length)
-            rows = [rows[r] for r in model.Permutation(len(rows), key).take(0, len(rows))]
+            rows = rows_of_pack(pieces, length, key)
         else:
-            rows = rows_in_order(sizes, length, look_ahead)
+            places = rows_in_order([piece.size for piece in pieces], length, look_ahead)
+            rows = [tuple(pieces[place] for place in row) for row in places]
         offset = next(start for start in starts if start >= begin)
         offset -= lane * corpus.num_samples // lanes
         for row in rows:
-            placed.append((offset, lane, tuple(pieces[place] for place in row)))
-            offset += sum(sizes[place] for place in row)
+            placed.append((offset, lane, row))
+            offset += sum(piece.size for piece in row)
     result = []
     time = sweep * corpus.num_samples
-    for _, lane, members in sorted(placed, key=lambda row: row[:2]):
-        result.append(Row(time, sweep, lane, members))
+    for _, _, members in sorted(placed, key=lambda row: row[:2]):
+        result.append(Row(time, sweep, members))
         time += sum(piece.size for piece in members)
     return result
+
+
+def pack_parts(corpus: ModelCorpus, settings: ModelSettings, length: int) -> int:
+    """Packs of a shuffled sweep whose lanes are together."""
+    blocks = len(model.base_lists(corpus, settings, 0))
+    windows = -(-blocks // settings.num_lanes)
+    return max(
+        1,
+        nearest(corpus.num_samples, 2**11 * length),
+        corpus.num_sequences // 2**18,
+        min(windows, corpus.num_samples // (2**9 * length)),
+    )
+
+
+def lanes_together(
+    corpus: ModelCorpus, settings: ModelSettings, length: int, sweep: int
+) -> list[Row]:
+    """One shuffled sweep as rows of its parts, in order; long sequences are split."""
+    result = []
+    total = corpus.num_samples
+    count = pack_parts(corpus, settings, length)
+    for _, number, entries in parts(corpus, settings, count, (sweep + 1) * total, sweep):
+        pieces = [
+            piece
+            for entry in entries
+            for piece in pieces_of(entry.sequence, entry.size, length)
+        ]
+        key = model.derive_key(model.ORDER_VERSION, settings.seed, 5, sweep, number)
+        time = entries[0].time
+        for row in rows_of_pack(pieces, length, key):
+            result.append(Row(time, sweep, row))
+            time += sum(piece.size for piece in row)
+    return result
+
+
+def packed_sweep(
+    corpus: ModelCorpus,
+    settings: ModelSettings,
+    length: int,
+    look_ahead: int,
+    sweep: int,
+    *,
+    apart: bool = False,
+) -> list[Row]:
+    """One sweep as rows, in order. Sequences longer than a row are split."""
+    if apart or not settings.randomize:
+        return lanes_apart(corpus, settings, length, look_ahead, sweep)
+    return lanes_together(corpus, settings, length, sweep)
 
 
 # 4. Parts of a sweep --------------------------------------------------------------------------

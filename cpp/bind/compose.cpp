@@ -104,8 +104,8 @@ py::class_<Choices> bind_layout(py::module_& room, PlannerClass& planner, const 
 void bind_layouts(py::module_& room, PlannerClass planner) {
   bind_layout<FitPlanner, Fitting>(room, planner, "Fitting").def(py::init<>());
   bind_layout<PackedPlanner, Packing>(room, planner, "Packing")
-      .def(py::init<std::uint32_t, std::uint64_t, bool>(), "row_length"_a, "look_ahead"_a,
-           "split_long"_a);
+      .def(py::init<std::uint32_t, std::uint64_t, bool, bool>(), "row_length"_a, "look_ahead"_a,
+           "split_long"_a, "lanes_apart"_a);
   bind_layout<BucketedPlanner, Bucketing>(room, planner, "Bucketing")
       .def(py::init<std::vector<std::uint32_t>, std::uint64_t>(), "boundaries"_a,
            "num_sequences"_a);

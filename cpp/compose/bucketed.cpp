@@ -19,7 +19,7 @@ std::uint64_t parts_per_sweep(const Timeline& timeline) {
   const std::uint64_t by_sequences = timeline.corpus().chunks.num_sequences() / kPartSequences;
   const std::uint64_t by_window =
       timeline.settings().randomize
-          ? timeline.sweep(0).num_blocks() / timeline.settings().num_lanes
+          ? num_blocks(timeline.corpus(), timeline.settings()) / timeline.settings().num_lanes
           : 0;
   return std::max({std::uint64_t{1}, by_sequences, by_window});
 }

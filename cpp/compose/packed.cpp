@@ -1,7 +1,5 @@
 #include "compose/packed.hpp"
 
-#include "base/mix.hpp"
-
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -86,8 +84,7 @@ Plan PackedPlanner::next(const Request& request) {
 
 std::uint64_t PackedPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
                                   std::uint64_t /*num_samples*/) const {
-  PackedSweep rows(*timeline_, packing_, sweep);
-  return checked_add(checked_mul(sweep, timeline_->num_samples()), rows.find(sequence));
+  return RowCursor::find(timeline_, packing_, sequence, sweep);
 }
 
 std::vector<std::uint64_t> PackedPlanner::sequences_in(std::uint64_t start, std::uint64_t stop,

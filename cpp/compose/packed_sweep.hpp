@@ -1,59 +1,20 @@
-// The rows of one sweep: each lane is cut into packs, and each pack is joined into rows by
-// itself (docs/layouts.md, section 3).
+// The rows of one sweep, lane by lane: each lane is cut into packs (docs/layouts.md, section
+// 3).
 #pragma once
 
-#include "compose/block_uses.hpp"
-#include "compose/pack.hpp"
+#include "compose/pieces.hpp"
 #include "order/timeline.hpp"
 
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <span>
-#include <vector>
 
 namespace sweephand {
-
-struct Packing {
-  std::uint32_t row_length = 0;   // in [1, 2^31]
-  std::uint64_t look_ahead = 64;  // of an order that is kept; a shuffled one has none to keep
-  bool split_long = false;  // sequences longer than a row are cut; without it, they are refused
-};
-
-// Throws std::invalid_argument for a row length outside [1, 2^31] or a look-ahead of 0.
-void check(const Packing& packing);
-
-// A part of a sequence that stands in one row; mostly the whole.
-struct Piece {
-  std::uint64_t sequence : 63;
-  std::uint64_t goes_on : 1;  // 1: the sequence has more samples behind the piece
-  std::uint32_t first;        // sample of the sequence
-  std::uint32_t size;
-};
 
 // The sequences of one lane that start in [begin, end) of the sweep's list.
 struct PackRange {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-};
-
-// A pack that is planned. Its rows cover its samples of the list without a gap: a row starts
-// where its predecessor ends.
-struct Pack {
-  std::uint64_t num_rows() const noexcept { return ends.size() - 1; }
-  std::span<const Piece> row(std::uint64_t row) const noexcept {
-    return std::span(pieces).subspan(ends[row], ends[row + 1] - ends[row]);
-  }
-
-  // The row that starts at a sample of the list. Throws DataError if none does: sizes that are
-  // read again must be what they were. Logarithmic.
-  std::uint64_t row_at(std::uint64_t start) const;
-
-  std::vector<Piece> pieces;        // row after row
-  std::vector<std::uint64_t> ends;  // entry row + 1: where the row ends in `pieces`
-  std::vector<std::uint64_t>
-      starts;        // sample of the list at which each row starts, and the end
-  BlockUses blocks;  // by row
 };
 
 // Packs are planned when they are asked for, and held until let_go. Not for several threads at

@@ -4,7 +4,6 @@
 #include "order/cursor.hpp"
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <vector>
 

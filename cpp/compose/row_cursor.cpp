@@ -1,82 +1,33 @@
 #include "compose/row_cursor.hpp"
 
 #include "base/mix.hpp"
-
-#include <algorithm>
-#include <functional>
+#include "compose/lane_rows.hpp"
+#include "compose/part_rows.hpp"
 
 namespace sweephand {
+namespace {
 
-RowCursor::RowCursor(std::shared_ptr<const Timeline> timeline, const Packing& packing,
-                     std::uint64_t time)
-    : timeline_(std::move(timeline)),
-      packing_(packing),
-      sweep_(*timeline_, packing, time / timeline_->num_samples()),
-      lanes_(sweep_.num_lanes()) {
-  open_sweep(sweep_.offset_at(time % timeline_->num_samples()));
-  while (time_ < time && !sweep_done()) pop();
+// An order that is kept has one lane, whose rows are the same either way.
+bool in_lanes(const Timeline& timeline, const Packing& packing) {
+  return packing.lanes_apart || !timeline.settings().randomize;
 }
 
-void RowCursor::open_sweep(std::uint64_t offset) {
-  time_ = checked_mul(sweep_.number(), sweep_.num_samples());
-  checked_add(time_, sweep_.num_samples());
-  time_ += sweep_.samples_before(offset, 0);
-  for (std::uint32_t l = 0; l < lanes_.size(); ++l) {
-    const std::uint64_t start = sweep_.row_start(l, sweep_.cut(l) + offset);
-    lanes_[l] = {};
-    if (start >= sweep_.lane_end(l)) continue;
-    lanes_[l].pack = sweep_.take_pack(l, start);
-    lanes_[l].row = lanes_[l].pack->row_at(start);
-    push_key(l, start);
+}  // namespace
+
+std::unique_ptr<RowCursor> RowCursor::open(const std::shared_ptr<const Timeline>& timeline,
+                                           const Packing& packing, std::uint64_t time) {
+  if (in_lanes(*timeline, packing)) return std::make_unique<LaneRows>(timeline, packing, time);
+  return std::make_unique<PartRows>(timeline, packing, time);
+}
+
+std::uint64_t RowCursor::find(const std::shared_ptr<const Timeline>& timeline,
+                              const Packing& packing, std::uint64_t sequence,
+                              std::uint64_t sweep) {
+  if (!in_lanes(*timeline, packing)) {
+    return PartRows::find(timeline, packing, sequence, sweep);
   }
-  sweep_.let_go();
-}
-
-void RowCursor::push_key(std::uint32_t number, std::uint64_t start) {
-  keys_.push_back((start - sweep_.cut(number)) << kLaneBits | number);
-  std::ranges::push_heap(keys_, std::greater<>());
-}
-
-void RowCursor::enter_next_sweep() {
-  sweep_ = PackedSweep(*timeline_, packing_, sweep_.number() + 1);
-  open_sweep(0);
-}
-
-std::span<const Piece> RowCursor::front() const noexcept {
-  const Lane& lane = lanes_[front_lane()];
-  return lane.pack->row(lane.row);
-}
-
-void RowCursor::pop() {
-  const std::uint32_t number = front_lane();
-  std::ranges::pop_heap(keys_, std::greater<>());
-  keys_.pop_back();
-  Lane& lane = lanes_[number];
-  const std::uint64_t start = lane.pack->starts[lane.row + 1];
-  time_ += start - lane.pack->starts[lane.row];
-  if (start >= sweep_.lane_end(number)) {
-    lane = {};  // the lane has ended: its chunks may be closed
-    return;
-  }
-  if (++lane.row == lane.pack->num_rows()) {
-    lane.pack = sweep_.take_pack(number, start);
-    lane.row = lane.pack->row_at(start);
-    sweep_.let_go();
-  } else {
-    lane.pack->blocks.close_before(lane.row);
-  }
-  push_key(number, start);
-}
-
-void RowCursor::opened_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const {
-  const Lane& lane = lanes_[front_lane()];
-  lane.pack->blocks.opened_at(lane.row, blocks);
-}
-
-void RowCursor::open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const {
-  for (const Lane& lane : lanes_) {
-    if (lane.pack) lane.pack->blocks.open_at(lane.row, blocks);
-  }
+  PackedSweep rows(*timeline, packing, sweep);
+  return checked_add(checked_mul(sweep, timeline->num_samples()), rows.find(sequence));
 }
 
 }  // namespace sweephand

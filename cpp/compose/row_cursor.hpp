@@ -1,7 +1,8 @@
-// Walks along the timeline, row by row: the lanes of a sweep merged in key order.
+// Walks along the timeline, row by row.
 #pragma once
 
-#include "compose/packed_sweep.hpp"
+#include "compose/pieces.hpp"
+#include "order/timeline.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -13,52 +14,41 @@ namespace sweephand {
 class RowCursor {
  public:
   // Stands at the first row of the sweep that begins at or after `time`, or at the sweep's end.
-  RowCursor(std::shared_ptr<const Timeline> timeline, const Packing& packing,
-            std::uint64_t time);
+  // REQUIRES: check(packing)
+  static std::unique_ptr<RowCursor> open(const std::shared_ptr<const Timeline>& timeline,
+                                         const Packing& packing, std::uint64_t time);
+
+  // Nominal time at which `sequence` begins in its row of a sweep. REQUIRES: the corpus has it
+  static std::uint64_t find(const std::shared_ptr<const Timeline>& timeline,
+                            const Packing& packing, std::uint64_t sequence,
+                            std::uint64_t sweep);
+
+  RowCursor() = default;
+  RowCursor(const RowCursor&) = delete;
+  RowCursor& operator=(const RowCursor&) = delete;
+  virtual ~RowCursor() = default;
 
   // Nominal time of the front row.
-  std::uint64_t time() const noexcept { return time_; }
+  virtual std::uint64_t time() const noexcept = 0;
 
   // The sweep has no more rows; time() is its end.
-  bool sweep_done() const noexcept { return keys_.empty(); }
+  virtual bool sweep_done() const noexcept = 0;
 
   // Goes to the first row of the next sweep. REQUIRES: sweep_done()
-  void enter_next_sweep();
+  virtual void enter_next_sweep() = 0;
 
   // The next row of the sweep. Valid until the next call. REQUIRES: !sweep_done()
-  std::span<const Piece> front() const noexcept;
+  virtual std::span<const Piece> front() const noexcept = 0;
 
   // Goes on by one row. REQUIRES: !sweep_done()
-  void pop();
+  virtual void pop() = 0;
 
   // Adds the blocks that the front row is the first to need. Who keeps them keeps their chunks
   // open.
-  void opened_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const;
+  virtual void opened_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const = 0;
 
-  // Adds the blocks that are open in the lanes; a block may come several times.
-  void open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const;
-
- private:
-  struct Lane {
-    std::unique_ptr<Pack> pack;  // null at the end of the lane
-    std::uint64_t row = 0;
-  };
-
-  // A key is (offset in the lane, lane), the lane in the low bits.
-  static constexpr unsigned kLaneBits = 16;
-  std::uint32_t front_lane() const noexcept {
-    return static_cast<std::uint32_t>(keys_.front() & ((1U << kLaneBits) - 1));
-  }
-
-  void open_sweep(std::uint64_t offset);
-  void push_key(std::uint32_t number, std::uint64_t start);
-
-  std::shared_ptr<const Timeline> timeline_;
-  Packing packing_;
-  PackedSweep sweep_;
-  std::uint64_t time_ = 0;
-  std::vector<Lane> lanes_;
-  std::vector<std::uint64_t> keys_;  // a heap, the least in front, of lanes that have a row
+  // Adds the blocks that are open; a block may come several times.
+  virtual void open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const = 0;
 };
 
 }  // namespace sweephand

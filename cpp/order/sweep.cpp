@@ -29,6 +29,11 @@ std::uint64_t block_chunks(const Corpus& corpus, const OrderSettings& settings) 
   return chunks.num_chunks();
 }
 
+std::uint64_t num_blocks(const Corpus& corpus, const OrderSettings& settings) {
+  const std::uint64_t chunks = block_chunks(corpus, settings);
+  return (corpus.chunks.num_chunks() + chunks - 1) / chunks;
+}
+
 Sweep::Sweep(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings,
              std::uint64_t number)
     : corpus_(std::move(corpus)),

@@ -16,6 +16,9 @@ namespace sweephand {
 // Chunks that are shuffled together: those of one block. Blocks that no window cuts are all.
 std::uint64_t block_chunks(const Corpus& corpus, const OrderSettings& settings);
 
+// Of a sweep.
+std::uint64_t num_blocks(const Corpus& corpus, const OrderSettings& settings);
+
 // A place in the list, and the samples of the sweep's list before it.
 struct ListPlace {
   std::uint64_t block;

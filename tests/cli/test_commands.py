@@ -133,11 +133,12 @@ def test_plan_recommends_what_pads_least_and_says_why(
     def recommended(path: Path, *options: object) -> dict[str, str]:
         return call("plan", path, *options, "--json").facts["recommended"]
 
-    packed = recommended(tokens, "--row-length", 512, "--lanes", 1)
+    packed = recommended(tokens, "--row-length", 512)
     assert packed["layout"] == "Packed(512)"
     assert 'cannot keep segments apart take Bucketed("auto", 16)' in packed["reason"]
-    lanes = recommended(tokens, "--row-length", 512, "--lanes", 48)
-    assert lanes["layout"] == 'Bucketed("auto", 16)', "half a row of each lane is empty"
+    assert recommended(tokens, "--row-length", 512, "--lanes", 48) == packed
+    long = recommended(tokens, "--row-length", 2**20)
+    assert long["layout"] == 'Bucketed("auto", 16)', "the corpus is less than a row"
     assert recommended(rows) == {
         "layout": "Ragged()",
         "reason": "all sequences have one length: there is nothing to pad",

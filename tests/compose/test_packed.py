@@ -26,10 +26,11 @@ def planner(
     length: int,
     look_ahead: int = 64,
     limit: int = NO_LIMIT,
+    *,
+    apart: bool = False,
 ) -> _core.compose.Planner:
-    return _core.compose.Planner(
-        core_timeline(corpus, settings), _core.compose.Packing(length, look_ahead, True), limit
-    )
+    packing = _core.compose.Packing(length, look_ahead, True, apart)
+    return _core.compose.Planner(core_timeline(corpus, settings), packing, limit)
 
 
 def rows_of(plan: _core.compose.Plan) -> list[tuple[Piece, ...]]:
@@ -49,39 +50,43 @@ def next_rows(core: _core.compose.Planner, size: int) -> list[tuple[Piece, ...]]
 
 
 def model_rows(
-    corpus: ModelCorpus, settings: ModelSettings, length: int, look_ahead: int = 64
+    corpus: ModelCorpus, settings: ModelSettings, length: int, *, apart: bool = False
 ) -> list[Row]:
     """Two sweeps."""
     return [
         row
         for sweep in (0, 1)
-        for row in layouts.packed_sweep(corpus, settings, length, look_ahead, sweep)
+        for row in layouts.packed_sweep(corpus, settings, length, 64, sweep, apart=apart)
     ]
 
 
 lengths = st.integers(1, 40)
 
 
-@given(timelines(), lengths, st.integers(1, 9), st.sampled_from([0, 1, FAR]))
+@given(timelines(), lengths, st.integers(1, 9), st.sampled_from([0, 1, FAR]), st.booleans())
 def test_the_rows_of_a_sweep_are_those_of_the_model(
-    timeline: tuple[ModelCorpus, ModelSettings], length: int, look_ahead: int, sweep: int
+    timeline: tuple[ModelCorpus, ModelSettings],
+    length: int,
+    look_ahead: int,
+    sweep: int,
+    apart: bool,
 ) -> None:
     corpus, settings = timeline
-    core = planner(corpus, settings, length, look_ahead)
+    core = planner(corpus, settings, length, look_ahead, apart=apart)
     core.seek(sweep * corpus.num_samples)
     plan = core.next(core_request(TO_SWEEP_END))
-    expected = layouts.packed_sweep(corpus, settings, length, look_ahead, sweep)
+    expected = layouts.packed_sweep(corpus, settings, length, look_ahead, sweep, apart=apart)
     assert rows_of(plan) == [row.pieces for row in expected]
     assert plan.sweeps_ended == 1
     assert core.time == (sweep + 1) * corpus.num_samples
 
 
-@given(timelines(), lengths)
+@given(timelines(), lengths, st.booleans())
 def test_every_sample_is_in_one_row_and_no_row_overflows(
-    timeline: tuple[ModelCorpus, ModelSettings], length: int
+    timeline: tuple[ModelCorpus, ModelSettings], length: int, apart: bool
 ) -> None:
     corpus, settings = timeline
-    core = planner(corpus, settings, length)
+    core = planner(corpus, settings, length, apart=apart)
     rows = next_rows(core, TO_SWEEP_END)
     assert all(0 < sum(piece.size for piece in row) <= length for row in rows)
     samples = [
@@ -96,7 +101,7 @@ def test_every_sample_is_in_one_row_and_no_row_overflows(
 
 
 @given(timelines(), lengths)
-def test_the_sequences_of_a_row_are_of_one_lane_and_one_sweep(
+def test_the_sequences_of_a_row_are_of_one_lane_where_lanes_are_apart(
     timeline: tuple[ModelCorpus, ModelSettings], length: int
 ) -> None:
     corpus, settings = timeline
@@ -105,7 +110,7 @@ def test_the_sequences_of_a_row_are_of_one_lane_and_one_sweep(
         for sweep in (0, 1)
         for entry in model.sweep_entries(corpus, settings, sweep)
     }
-    core = planner(corpus, settings, length)
+    core = planner(corpus, settings, length, apart=True)
     for sweep in (0, 1):
         for row in next_rows(core, TO_SWEEP_END):
             assert len({lanes[sweep, piece.sequence] for piece in row}) == 1
@@ -114,9 +119,9 @@ def test_the_sequences_of_a_row_are_of_one_lane_and_one_sweep(
 @given(st.data())
 def test_minibatches_of_any_sizes_and_workers_hold_the_same_rows(data: st.DataObject) -> None:
     corpus, settings = data.draw(timelines())
-    length = data.draw(lengths)
-    expected = model_rows(corpus, settings, length)
-    core = planner(corpus, settings, length)
+    length, apart = data.draw(lengths), data.draw(st.booleans())
+    expected = model_rows(corpus, settings, length, apart=apart)
+    core = planner(corpus, settings, length, apart=apart)
     position = 0
     while position < len(expected):
         size = data.draw(st.integers(1, 9 * length))
@@ -142,10 +147,10 @@ def test_minibatches_of_any_sizes_and_workers_hold_the_same_rows(data: st.DataOb
 @given(st.data())
 def test_a_place_is_found_from_nominal_time_alone(data: st.DataObject) -> None:
     corpus, settings = data.draw(timelines())
-    length = data.draw(lengths)
-    rows = model_rows(corpus, settings, length)
+    length, apart = data.draw(lengths), data.draw(st.booleans())
+    rows = model_rows(corpus, settings, length, apart=apart)
     time = data.draw(st.integers(0, 2 * corpus.num_samples - 1))
-    core = planner(corpus, settings, length)
+    core = planner(corpus, settings, length, apart=apart)
     core.seek(time)
     wanted = next((row for row in rows if row.time >= time), None)
     if wanted is None:
@@ -158,11 +163,11 @@ def test_a_place_is_found_from_nominal_time_alone(data: st.DataObject) -> None:
 @given(st.data())
 def test_resuming_at_any_row_gives_the_same_rows(data: st.DataObject) -> None:
     corpus, settings = data.draw(timelines())
-    length = data.draw(lengths)
-    first = planner(corpus, settings, length)
+    length, apart = data.draw(lengths), data.draw(st.booleans())
+    first = planner(corpus, settings, length, apart=apart)
     plans = [first.next(core_request(1)) for _ in range(30)]
     cut = data.draw(st.integers(0, 28))
-    second = planner(corpus, settings, length)
+    second = planner(corpus, settings, length, apart=apart)
     second.resume(plans[cut].next)
     for plan in plans[cut + 1 :]:
         again = second.next(core_request(1))
@@ -173,16 +178,16 @@ def test_resuming_at_any_row_gives_the_same_rows(data: st.DataObject) -> None:
 @given(st.data())
 def test_the_time_of_a_sequence_is_its_rows_time_and_column(data: st.DataObject) -> None:
     corpus, settings = data.draw(timelines())
-    length = data.draw(lengths)
+    length, apart = data.draw(lengths), data.draw(st.booleans())
     sweep = data.draw(st.sampled_from([0, 1, FAR]))
     sequence = data.draw(st.integers(0, corpus.num_sequences - 1))
     begins = {
         piece.sequence: row.time + sum(other.size for other in row.pieces[:column])
-        for row in layouts.packed_sweep(corpus, settings, length, 64, sweep)
+        for row in layouts.packed_sweep(corpus, settings, length, 64, sweep, apart=apart)
         for column, piece in enumerate(row.pieces)
         if piece.first == 0
     }
-    core = planner(corpus, settings, length)
+    core = planner(corpus, settings, length, apart=apart)
     time = core.find(sequence, sweep, 1)
     assert time == begins[sequence]
     assert core.sequences_in(time, time + 1, 1).tolist() == [sequence]
@@ -191,26 +196,28 @@ def test_the_time_of_a_sequence_is_its_rows_time_and_column(data: st.DataObject)
 @given(st.data())
 def test_what_begins_between_two_times_is_listed_in_order(data: st.DataObject) -> None:
     corpus, settings = data.draw(timelines())
-    length = data.draw(lengths)
+    length, apart = data.draw(lengths), data.draw(st.booleans())
     start = data.draw(st.integers(0, corpus.num_samples))
     stop = start + data.draw(st.integers(0, corpus.num_samples))
     begins = [
         (row.time + sum(other.size for other in row.pieces[:column]), piece.sequence)
-        for row in model_rows(corpus, settings, length)
+        for row in model_rows(corpus, settings, length, apart=apart)
         for column, piece in enumerate(row.pieces)
         if piece.first == 0
     ]
-    found = planner(corpus, settings, length).sequences_in(start, stop, 1)
+    found = planner(corpus, settings, length, apart=apart).sequences_in(start, stop, 1)
     assert found.tolist() == [sequence for time, sequence in begins if start <= time < stop]
 
 
 @given(st.data())
 def test_rows_at_or_after_the_limit_are_left_out(data: st.DataObject) -> None:
     corpus, settings = data.draw(timelines())
-    length = data.draw(lengths)
+    length, apart = data.draw(lengths), data.draw(st.booleans())
     limit = data.draw(st.integers(1, 2 * corpus.num_samples))
-    expected = [row for row in model_rows(corpus, settings, length) if row.time < limit]
-    core = planner(corpus, settings, length, limit=limit)
+    expected = [
+        row for row in model_rows(corpus, settings, length, apart=apart) if row.time < limit
+    ]
+    core = planner(corpus, settings, length, limit=limit, apart=apart)
     size = data.draw(st.integers(1, 5 * length))
     rows = []
     while not (plan := core.next(core_request(size))).end_of_data:
@@ -232,8 +239,26 @@ def test_long_lanes_are_cut_into_packs_that_the_model_knows(
     corpus = ModelCorpus.of([sizes[i : i + 999] for i in range(0, 40_000, 999)])
     settings = ModelSettings(7, 32, window_chunks, randomize=randomize)
     assert len(list(layouts.pack_ranges(corpus, settings, 3, 0))) == num_packs
+    core = planner(corpus, settings, 3, apart=True)
+    rows = layouts.packed_sweep(corpus, settings, 3, 64, 0, apart=True)
+    check_places(core, rows)
+
+
+@pytest.mark.parametrize(
+    ("window_chunks", "num_packs"), [(None, 13), (80, 13), (2, 40), (1, 52)]
+)
+def test_sweeps_are_cut_into_packs_that_the_model_knows(
+    window_chunks: int | None, num_packs: int
+) -> None:
+    sizes = np.random.default_rng(3).integers(1, 4, 40_000).tolist()
+    corpus = ModelCorpus.of([sizes[i : i + 500] for i in range(0, 40_000, 500)])
+    settings = ModelSettings(7, 1, window_chunks)
+    assert layouts.pack_parts(corpus, settings, 3) == num_packs
     core = planner(corpus, settings, 3)
-    rows = layouts.packed_sweep(corpus, settings, 3, 64, 0)
+    check_places(core, layouts.packed_sweep(corpus, settings, 3, 64, 0))
+
+
+def check_places(core: _core.compose.Planner, rows: list[Row]) -> None:
     assert next_rows(core, TO_SWEEP_END) == [row.pieces for row in rows]
     for row in rows[:: len(rows) // 50]:
         core.seek(row.time)
@@ -244,7 +269,7 @@ def test_long_lanes_are_cut_into_packs_that_the_model_knows(
 def test_sequences_longer_than_a_row_are_refused_or_split() -> None:
     corpus, settings = ModelCorpus.of([[3, 25, 4]]), ModelSettings(num_lanes=1, randomize=False)
     refusing = _core.compose.Planner(
-        core_timeline(corpus, settings), _core.compose.Packing(10, 64, False), NO_LIMIT
+        core_timeline(corpus, settings), _core.compose.Packing(10, 64, False, False), NO_LIMIT
     )
     with pytest.raises(ValueError, match="sequence 1 has 25 samples, more than a row of 10"):
         refusing.next(core_request(10))
@@ -292,8 +317,8 @@ def test_a_request_that_makes_no_sense_is_refused() -> None:
             core.next(request)
 
 
-@pytest.mark.parametrize(("num_lanes", "fill"), [(1, 0.9997), (48, 0.998)])
-def test_many_lanes_fill_rows_nearly_as_well_as_one(num_lanes: int, fill: float) -> None:
+@pytest.mark.parametrize(("num_lanes", "fill"), [(1, 0.9997), (48, 0.9997), (999, 0.9997)])
+def test_many_lanes_fill_rows_as_well_as_one(num_lanes: int, fill: float) -> None:
     sizes = np.random.default_rng(0).lognormal(np.log(180), 1, 200_000)
     sizes = np.clip(np.rint(sizes), 1, 2048).astype(np.uint32)
     corpus = _core.index.Corpus(
@@ -302,7 +327,9 @@ def test_many_lanes_fill_rows_nearly_as_well_as_one(num_lanes: int, fill: float)
         _core.index.StoredSizes(sizes),
     )
     timeline = _core.order.Timeline(corpus, _core.order.OrderSettings(0, num_lanes, 0, 0, True))
-    core = _core.compose.Planner(timeline, _core.compose.Packing(2048, 64, False), NO_LIMIT)
+    core = _core.compose.Planner(
+        timeline, _core.compose.Packing(2048, 64, False, False), NO_LIMIT
+    )
     rows, sequences, counts = 0, 0, []
     while not (plan := core.next(core_request(2048 * 256, 256, 0))).sweeps_ended:
         rows += plan.global_rows

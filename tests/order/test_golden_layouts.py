@@ -11,9 +11,15 @@ from tests.source.rows import source_of
 
 import sweephand as sh
 
-CASES = json.loads((Path(__file__).parents[1] / "golden" / "order_1_layouts.json").read_text())
+FOLDER = Path(__file__).parents[1] / "golden"
+CASES = [
+    case
+    for name in ("layouts", "rows")
+    for case in json.loads((FOLDER / f"order_1_{name}.json").read_text())
+]
 LAYOUTS = {
-    "packed": lambda length: sh.Packed(length, "split"),
+    "packed": lambda length: sh.Packed(length, "split", lanes="apart"),
+    "packed, lanes together": lambda length: sh.Packed(length, "split"),
     "bucketed": sh.Bucketed,
     "bptt": sh.TruncatedBPTT,
 }

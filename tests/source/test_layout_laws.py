@@ -24,7 +24,13 @@ def layouts_of(corpus: ModelCorpus) -> st.SearchStrategy[sh.Layout]:
     longest = max(corpus.sizes)
     lengths = st.integers(1, 30)
     return st.one_of(
-        st.builds(sh.Packed, lengths, st.just("split"), look_ahead=st.sampled_from([1, 4, 64])),
+        st.builds(
+            sh.Packed,
+            lengths,
+            st.just("split"),
+            look_ahead=st.sampled_from([1, 4, 64]),
+            lanes=st.sampled_from(["together", "apart"]),
+        ),
         st.builds(lambda count: sh.Bucketed("auto", count), st.integers(1, 5)),
         st.builds(lambda ends: sh.Bucketed(sorted({*ends, longest})), st.sets(lengths)),
         st.builds(sh.TruncatedBPTT, lengths),
@@ -122,7 +128,7 @@ def test_a_state_of_any_minibatch_goes_on_with_other_workers(data: st.DataObject
 def test_rows_do_not_depend_on_sizes_or_workers(data: st.DataObject) -> None:
     corpus, settings = data.draw(timelines())
     length = data.draw(st.integers(1, 30))
-    layout = sh.Packed(length, "split")
+    layout = sh.Packed(length, "split", lanes=data.draw(st.sampled_from(["together", "apart"])))
     with source_of(corpus, settings, layout, max_sweeps=1) as source:
         wanted = [list(pieces_of(minibatch)) for minibatch in source.minibatches(1)]
     workers = data.draw(st.integers(1, 4))

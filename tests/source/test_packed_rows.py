@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import model_layouts as layouts
 from tests.model import ModelCorpus, ModelSettings
-from tests.source.rows import KINDS, check_rows, check_segments, source_of
+from tests.source.rows import KINDS, Chunks, check_rows, check_segments, source_of
 from tests.sources import as_served, engines
 from tests.strategies import timelines
 
 import sweephand as sh
+
+LANES = ("together", "apart")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -24,11 +26,17 @@ def test_packed_rows_are_those_of_the_model(kind: str, data: st.DataObject) -> N
     corpus, settings = as_served(kind, *data.draw(timelines()))
     length = data.draw(st.integers(1, 40))
     pad = data.draw(st.sampled_from([0, -1]))
-    packed = sh.Packed(length, "split", pad_value={"tokens": pad, "pairs": pad})
+    apart = data.draw(st.booleans())
+    packed = sh.Packed(
+        length,
+        "split",
+        pad_value={"tokens": pad, "pairs": pad},
+        lanes="apart" if apart else "together",
+    )
     rows = [
         row.pieces
         for sweep in (0, 1)
-        for row in layouts.packed_sweep(corpus, settings, length, 64, sweep)
+        for row in layouts.packed_sweep(corpus, settings, length, 64, sweep, apart=apart)
     ]
     options = data.draw(engines())
     with source_of(kind, corpus, settings, layout=packed, max_sweeps=2, **options) as source:
@@ -54,7 +62,7 @@ def test_packed_rows_are_those_of_the_model(kind: str, data: st.DataObject) -> N
 def test_packed_rows_continue_from_a_state(kind: str, data: st.DataObject) -> None:
     corpus, settings = as_served(kind, *data.draw(timelines()))
     length = data.draw(st.integers(1, 40))
-    packed = sh.Packed(length, "split")
+    packed = sh.Packed(length, "split", lanes=data.draw(st.sampled_from(LANES)))
     text = ""
     seen: list[int] = []
     for _ in range(4):
@@ -71,6 +79,25 @@ def test_packed_rows_continue_from_a_state(kind: str, data: st.DataObject) -> No
         while len(once) < len(seen):
             once += source.next_minibatch(1)["tokens"].values.tolist()
     assert seen == once
+
+
+@pytest.mark.parametrize(("count", "fill"), [(1_000, 0.99), (10_000, 0.9984)])
+@pytest.mark.parametrize("chunk", [None, 10, 500])
+def test_rows_of_small_corpora_are_full(count: int, fill: float, chunk: int | None) -> None:
+    drawn = np.random.default_rng(1).lognormal(3, 0.8, count)
+    sizes = np.clip(np.rint(drawn), 1, 256).astype(np.int64)
+    if chunk is None:
+        values = np.zeros(sizes.sum(), np.uint8)
+        corpus: sh.Deserializer = sh.ArrayDeserializer({"x": (values, np.cumsum([0, *sizes]))})
+    else:
+        corpus = Chunks(
+            ModelCorpus.of([sizes[i : i + chunk].tolist() for i in range(0, count, chunk)])
+        )
+    with sh.MinibatchSource(corpus, layout=sh.Packed(256), max_sweeps=1) as source:
+        (plan,) = source.plan(sh.FULL_DATA_SWEEP)
+    assert plan.num_samples == sizes.sum()
+    assert plan.shape is not None
+    assert plan.num_samples / (plan.shape[0] * plan.shape[1]) > fill
 
 
 def test_positions_ids_and_finding_count_inside_rows() -> None:
@@ -111,7 +138,7 @@ def test_more_sequences_than_the_capacity_are_an_error() -> None:
     with sh.MinibatchSource(corpus, layout=sh.Packed(2, cu_seqlens_capacity=3)) as source:
         assert source.next_minibatch(2)["ids"].cu_seqlens.size == 4
         with pytest.raises(ValueError, match=r"4 sequences.*cu_seqlens_capacity of 3"):
-            _ = source.next_minibatch(8)["ids"].cu_seqlens
+            _ = source.next_minibatch(4)["ids"].cu_seqlens
 
 
 def test_every_long_sequence_is_refused_split_or_dropped_and_counted() -> None:
@@ -218,6 +245,7 @@ def test_a_longer_stream_is_an_error_too() -> None:
         (lambda: sh.Packed(0), r"row_length must be in \[1, 2147483649\), got 0"),
         (lambda: sh.Packed(2**31 + 1), "row_length must be in"),
         (lambda: sh.Packed(8, look_ahead=0), "look_ahead must be in"),
+        (lambda: sh.Packed(8, lanes="both"), "lanes must be 'together' or 'apart', got 'both'"),
         (lambda: sh.Packed(8, "cut"), "split_long must be 'error', 'split' or 'drop'"),
         (lambda: sh.Packed(8, cu_seqlens_capacity=0), "cu_seqlens_capacity must be in"),
         (lambda: sh.Bucketed([]), "boundaries must not be empty"),

@@ -104,7 +104,7 @@ class Fitting:
     def __init__(self) -> None:
         ...
 class Packing:
-    def __init__(self, row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex, split_long: bool) -> None:
+    def __init__(self, row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex, split_long: bool, lanes_apart: bool) -> None:
         ...
 class Bucketing:
     def __init__(self, boundaries: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], num_sequences: typing.SupportsInt | typing.SupportsIndex) -> None:

@@ -163,9 +163,10 @@ def recommend(figures: dict[str, LayoutFigures], equal_sequences: bool) -> tuple
         return (
             "bucketed",
             f"it pads {bucketed.percent}, rows of packed sequences {packed.percent}: the "
-            "corpus is small for its lanes, or the rows are short for its sequences",
+            "corpus is small, or the rows are short for its sequences",
         )
-    cut = f" and cuts {packed.split_sequences} sequences" if packed.split_sequences else ""
+    count = packed.split_sequences
+    cut = f" and cuts {count} sequence{'s' * (count != 1)}" if count else ""
     return (
         "packed",
         f"it pads {packed.percent}{cut} where padded rows have {padded.percent}; for a model "

@@ -260,7 +260,7 @@ def _tell_other_kinds(
             "records": f"{in_count(count)}, checksums verified, in {path}",
             "same order": f"{'yes' if same else 'NO'}: {in_count(minibatches)} minibatches "
             "against those from memory, bit for bit",
-            **{name: f"{fill:.1%} of all cells hold a byte" for name, fill in filled.items()},
+            **{name: f"{fill:.2%} of all cells hold a byte" for name, fill in filled.items()},
         }
     )
     return {"path": str(path), "count": count, "same": same, "fills": filled}

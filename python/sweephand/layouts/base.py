@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import Field, dataclass, fields
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 from sweephand import _core
 
 LongPolicy = Literal["error", "split", "drop"]
+
+# In the metadata of a field: the value that descriptions leave out, as those from before the
+# field existed did.
+UNTOLD = "untold"
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Layout:
 
     def describe(self) -> str:
         """Return the layout and its parameters, for fingerprints."""
-        return repr(self)
+        return self._tell([field for field in fields(self) if self._is_told(field)])
 
     @property
     def num_progress(self) -> int:
@@ -89,11 +93,22 @@ class Layout:
     def summary(self) -> str:
         """Return the layout and what of it is not the default, the shortest first."""
         told = [
-            f"{field.name}={getattr(self, field.name)!r}"
+            field
             for field in fields(self)
-            if getattr(self, field.name) != field.default
+            if getattr(self, field.name) != field.metadata.get(UNTOLD, field.default)
         ]
-        return f"{type(self).__name__}({', '.join(sorted(told, key=len))})"
+        return self._tell(told, shortest_first=True)
+
+    def _is_told(self, field: Field[Any]) -> bool:
+        return (
+            UNTOLD not in field.metadata or getattr(self, field.name) != field.metadata[UNTOLD]
+        )
+
+    def _tell(self, told: Collection[Field[Any]], *, shortest_first: bool = False) -> str:
+        values = [f"{field.name}={getattr(self, field.name)!r}" for field in told]
+        if shortest_first:
+            values.sort(key=len)
+        return f"{type(self).__name__}({', '.join(values)})"
 
     def check_streams(self, streams: Collection[str]) -> None:
         """Refuse parameters for streams that are not there, with ValueError."""
@@ -106,6 +121,16 @@ class Layout:
     def length_limit(self) -> LengthLimit | None:
         """The longest sequence that the layout holds; None if it holds any."""
         return None
+
+    @property
+    def earlier(self) -> Mapping[str, Layout]:
+        """What to write for each layout that had this one's description in earlier versions."""
+        return {}
+
+    @property
+    def in_storage_order(self) -> Self:
+        """The layout without what does not matter to a sweep that is not shuffled."""
+        return self
 
     def settle(self, corpus: _core.index.Corpus) -> Self:
         """Return the layout with everything decided that follows from the lengths."""
@@ -124,6 +149,10 @@ class Layout:
     def num_cells(self, minibatch_size_in_samples: int) -> int:
         """Return how many cells a minibatch of a size has at most, as far as that is known."""
         return minibatch_size_in_samples
+
+    def samples_at_hand(self, window_samples: int) -> int:
+        """Return about how many samples are composed together, beyond a minibatch's."""
+        return 0
 
     def padding_growth(self, some_sizes: Callable[[], NDArray[np.uint32]]) -> float:
         """Return about how many cells a sample takes, judging by some sequences' sizes.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, Self
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.layouts.base import LengthLimit, LongPolicy
+from sweephand.layouts.base import UNTOLD, Layout, LengthLimit, LongPolicy
 from sweephand.layouts.padding import GapLayout, PadValue
 
 
@@ -16,10 +17,10 @@ class Packed(GapLayout):
     """Whole sequences in rows of fixed length, one behind the other.
 
     A minibatch of m samples holds ``max(1, m // row_length)`` rows, fewer only at the end of
-    data. Rows are planned from lengths alone, of the sequences of one lane and one sweep
-    (``docs/layouts.md``): a row is the same whatever minibatch sizes and numbers of workers
-    are. Row j of a minibatch goes to worker j mod K; every worker has the same number of rows,
-    the last of which may be empty.
+    data. Rows are planned from lengths alone, of the sequences of one sweep, some thousand
+    rows at a time (``docs/layouts.md``): a row is the same whatever minibatch sizes and
+    numbers of workers are. Row j of a minibatch goes to worker j mod K; every worker has the
+    same number of rows, the last of which may be empty.
 
     Parameters
     ----------
@@ -37,6 +38,10 @@ class Packed(GapLayout):
         are packed together are in sight, and rows come in shuffled order.
     cu_seqlens_capacity : int, optional
         Sequences of a share that `MinibatchData.cu_seqlens` always has entries for.
+    lanes : {"together", "apart"}
+        Whether a row of a shuffled sweep may hold sequences of several lanes. ``"apart"`` is
+        the only rule that states from before there was a choice know: give it to go on with
+        one. It leaves half a row of every lane empty, and more with a small window.
 
     Examples
     --------
@@ -57,6 +62,7 @@ class Packed(GapLayout):
     pad_value: PadValue = 0
     look_ahead: int = 64
     cu_seqlens_capacity: int | None = None
+    lanes: Literal["together", "apart"] = field(default="together", metadata={UNTOLD: "apart"})
 
     form: ClassVar[_core.engine.Form] = _core.engine.Form.ROWS
     has_segments: ClassVar[bool] = True
@@ -69,6 +75,8 @@ class Packed(GapLayout):
             raise ValueError(
                 f"split_long must be 'error', 'split' or 'drop', got {self.split_long!r}"
             )
+        if self.lanes not in ("together", "apart"):
+            raise ValueError(f"lanes must be 'together' or 'apart', got {self.lanes!r}")
         if self.cu_seqlens_capacity is not None:
             check_int("cu_seqlens_capacity", self.cu_seqlens_capacity, 1, 2**31)
 
@@ -85,9 +93,26 @@ class Packed(GapLayout):
     @property
     def planner_choices(self) -> _core.compose.Packing:
         """How sequences are packed into rows."""
-        splits = self.split_long == "split"
-        return _core.compose.Packing(self.row_length, self.look_ahead, splits)
+        splits, apart = self.split_long == "split", self.lanes == "apart"
+        return _core.compose.Packing(self.row_length, self.look_ahead, splits, apart)
+
+    @property
+    def in_storage_order(self) -> Self:
+        """The layout for a sweep that is not shuffled, which has one lane."""
+        return replace(self, lanes="apart")
+
+    @property
+    def earlier(self) -> Mapping[str, Layout]:
+        """The only rule there was before there was a choice of lanes."""
+        apart = self.in_storage_order
+        return {} if apart == self else {"lanes='apart'": apart}
 
     def num_cells(self, minibatch_size_in_samples: int) -> int:
         """Return how many cells a minibatch of a size has at most."""
         return max(1, minibatch_size_in_samples // self.row_length) * self.row_length
+
+    def samples_at_hand(self, window_samples: int) -> int:
+        """Return about how many samples a pack has at most."""
+        if self.lanes == "apart":
+            return 0
+        return min(3 * 2**10 * self.row_length, max(window_samples, 2**10 * self.row_length))

@@ -24,9 +24,10 @@ class Described(str):
     Where all words have room there is no digest. Earlier states hold a digest without words.
     """
 
-    __slots__ = ("_digest", "_whole")
+    __slots__ = ("_digest", "_others", "_whole")
     _digest: str
     _whole: str | None
+    _others: dict[str, Described]
 
     @classmethod
     def of(cls, parts: Sequence[str], words: str | None = None, room: int = _ROOM) -> Self:
@@ -50,8 +51,19 @@ class Described(str):
     @classmethod
     def _make(cls, text: str, digest: str, whole: str | None) -> Self:
         made = cls(text)
-        made._digest, made._whole = digest, whole
+        made._digest, made._whole, made._others = digest, whole, {}
         return made
+
+    def told_by(self, advice: str, other: Described) -> Self:
+        """Return the same, knowing what to write where a state tells of the other."""
+        made = self._make(str(self), self._digest, self._whole)
+        made._others = self._others | {advice: other}
+        return made
+
+    def advice_on(self, told: str) -> str:
+        """Tell what to write to have what a state tells of; "" if that is not known."""
+        found = (advice for advice, other in self._others.items() if other.is_told_by(told))
+        return next(found, "")
 
     def is_told_by(self, told: str) -> bool:
         """Whether a state tells of the same, in this or an earlier version's words."""

@@ -46,8 +46,10 @@ class MemoryNeed:
             return 0
         num_chunks = len(self.corpus.chunk_sequences)
         window = min(num_chunks, self.window_chunks)
+        window_samples = self.corpus.core.num_samples * window / num_chunks
         made_at_once = size * (self.num_threads + 1)
-        borders = math.ceil(made_at_once * num_chunks / (self.corpus.core.num_samples * window))
+        at_hand = self.layout.samples_at_hand(math.ceil(window_samples))
+        borders = math.ceil((made_at_once + at_hand) / window_samples)
         largest = int(self.corpus.sizing.chunk_samples.max()) * self.corpus.sample_bytes
         chunks = min(num_chunks, window * (1 + borders))
         loads = min(chunks, self.corpus.stored_loads)

@@ -79,7 +79,9 @@ class State:
             seed=settings.randomization_seed,
             window=str(window),
             num_lanes=settings.lanes,
-            layout=Described.of([layout.describe()], layout.summary(), room),
+            layout=_describe_layout(
+                layout if settings.randomize else layout.in_storage_order, room
+            ),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,9 +149,20 @@ class State:
             )
 
 
+def _describe_layout(layout: Layout, room: int) -> Described:
+    described = Described.of([layout.describe()], layout.summary(), room)
+    for advice, other in layout.earlier.items():
+        told = Described.of([other.describe()], other.summary(), room)
+        described = described.told_by(advice, told)
+    return described
+
+
 def _difference(name: str, ours: object, theirs: object) -> str:
     """Say how a field differs, in words where there are some."""
     here, there = words_of(ours), words_of(theirs)
+    if isinstance(ours, Described) and (advice := ours.advice_on(str(theirs))):
+        other = repr(there) if there else "another"
+        return f"{name} is {here!r} here and {other} in the state: {advice} goes on with it"
     if there == "" and theirs != "":
         return f"{name} is {here!r} here and another in the state, which has no words for it"
     if here == there:

@@ -1,0 +1,92 @@
+// Sequences cut into the pieces that rows are joined of, and the rows of a pack.
+#pragma once
+
+#include "compose/block_uses.hpp"
+#include "compose/pack.hpp"
+#include "order/block.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace sweephand {
+
+struct Packing {
+  std::uint32_t row_length = 0;   // in [1, 2^31]
+  std::uint64_t look_ahead = 64;  // of an order that is kept; a shuffled one has none to keep
+  bool split_long = false;  // sequences longer than a row are cut; without it, they are refused
+  bool lanes_apart = false;  // shuffled: no row holds sequences of two lanes
+};
+
+// Throws std::invalid_argument for a row length outside [1, 2^31] or a look-ahead of 0.
+void check(const Packing& packing);
+
+// A part of a sequence that stands in one row; mostly the whole.
+struct Piece {
+  std::uint64_t sequence : 63;
+  std::uint64_t goes_on : 1;  // 1: the sequence has more samples behind the piece
+  std::uint32_t first;        // sample of the sequence
+  std::uint32_t size;
+};
+
+// Sequences that are joined into rows by themselves, and these rows. They cover what the
+// sequences cover without a gap: a row starts where its predecessor ends.
+struct Pack {
+  std::uint64_t num_rows() const noexcept { return ends.size() - 1; }
+  std::span<const Piece> row(std::uint64_t row) const noexcept {
+    return std::span(pieces).subspan(ends[row], ends[row + 1] - ends[row]);
+  }
+
+  // The row that starts at `start`. Throws StaleError if none does: sizes that are read again
+  // must be what they were. Logarithmic.
+  std::uint64_t row_at(std::uint64_t start) const;
+
+  // Where a sequence begins. Linear. Throws StaleError if it is not here.
+  struct Place {
+    std::uint64_t row = 0;
+    std::uint64_t column = 0;
+  };
+  Place find(std::uint64_t sequence) const;
+
+  std::vector<Piece> pieces;          // row after row
+  std::vector<std::uint64_t> ends;    // entry row + 1: where the row ends in `pieces`
+  std::vector<std::uint64_t> starts;  // of each row, as its maker counts, and the end
+  BlockUses blocks;                   // by row
+};
+
+[[noreturn]] void refuse_changed_sizes();
+
+// The pieces of a pack in the order of its list.
+class Pieces {
+ public:
+  explicit Pieces(const Packing& packing) : packing_(packing) {}
+
+  void reserve(std::uint64_t num_sequences);
+
+  // Sequences added from now on name it by the number of blocks before it.
+  void add(std::shared_ptr<const Block> block) { blocks_.push_back(std::move(block)); }
+
+  // Throws std::invalid_argument for a sequence that is too long.
+  void add(const PlannedSequence& planned, std::uint32_t block);
+
+  std::span<const std::uint32_t> sizes() const { return sizes_; }
+
+  // The rows in the order in which they are opened, the first row at `start`. Once.
+  std::unique_ptr<Pack> in_order(std::uint64_t start);
+
+  // The rows longest first, then shuffled by `key`. Once.
+  std::unique_ptr<Pack> shuffled(std::uint64_t key, std::uint64_t start);
+
+ private:
+  std::unique_ptr<Pack> lay(const Rows& rows, std::span<const std::uint64_t> order,
+                            std::uint64_t start);
+
+  const Packing& packing_;
+  std::vector<Piece> pieces_;
+  std::vector<std::uint32_t> sizes_;
+  std::vector<std::uint32_t> block_of_;
+  std::vector<std::shared_ptr<const Block>> blocks_;
+};
+
+}  // namespace sweephand
