@@ -6,13 +6,26 @@
 #include <bit>
 
 namespace sweephand {
+namespace {
+
+// Many lanes have small buffers, so that all of them stay in the processor's cache.
+constexpr std::size_t kManyLanes = 4096;
+constexpr std::uint32_t kDeep = 64;
+constexpr std::uint32_t kShallow = 16;
+constexpr std::size_t kAhead = 4;  // turns
+
+}  // namespace
 
 Cursor::Cursor(std::shared_ptr<const Timeline> timeline, std::uint64_t time)
     : timeline_(std::move(timeline)),
       sweep_(timeline_->sweep(time / timeline_->num_samples())),
       lanes_(sweep_.num_lanes()),
-      leaves_(std::bit_ceil(lanes_.size())),
-      tree_(2 * leaves_, kExhausted) {
+      depth_(lanes_.size() < kManyLanes ? kDeep : kShallow),
+      buffers_(lanes_.size() * depth_) {
+  if (timeline_->corpus().sizes->common() == 0) {
+    leaves_ = std::bit_ceil(lanes_.size());
+    tree_.assign(2 * leaves_, kExhausted);
+  }
   const std::uint64_t offset = sweep_.offset_at(time % timeline_->num_samples());
   open_sweep(offset);
   time_ += sweep_.samples_before(offset, 0);
@@ -23,11 +36,27 @@ Cursor::Cursor(std::shared_ptr<const Timeline> timeline, std::uint64_t time)
 void Cursor::open_sweep(std::uint64_t offset) {
   time_ = checked_mul(sweep_.number(), timeline_->num_samples());
   sweep_end_ = checked_add(time_, timeline_->num_samples());
-  for (std::uint32_t l = 0; l < lanes_.size(); ++l) place_lane(l, offset);
+  std::vector<std::uint64_t> keys(lanes_.size());
+  for (std::uint32_t l = 0; l < lanes_.size(); ++l) {
+    place_lane(l, offset);
+    keys[l] = key(l);
+  }
+  sweep_.let_go();
+  if (tree_.empty()) {
+    std::ranges::sort(keys);
+    ring_.clear();
+    for (const std::uint64_t one : keys) {
+      if (one != kExhausted) ring_.push_back(lane_of(one));
+    }
+    turn_ = 0;
+    front_ = ring_.empty() ? kNone : ring_.front();
+    return;
+  }
+  std::ranges::copy(keys, tree_.begin() + static_cast<std::ptrdiff_t>(leaves_));
   for (std::size_t node = leaves_; node-- > 1;) {
     tree_[node] = std::min(tree_[2 * node], tree_[2 * node + 1]);
   }
-  sweep_.let_go();
+  front_ = lane_of(tree_[1]);
 }
 
 void Cursor::place_lane(std::uint32_t number, std::uint64_t offset) {
@@ -48,7 +77,6 @@ void Cursor::place_lane(std::uint32_t number, std::uint64_t offset) {
       refill(number);
     }
   }
-  tree_[leaves_ + number] = key(number);
 }
 
 void Cursor::refill(std::uint32_t number) {
@@ -60,8 +88,8 @@ void Cursor::refill(std::uint32_t number) {
   }
   lane.head = 0;
   lane.count = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(lane.buffer.size(), lane.block->num_sequences() - lane.place));
-  const std::span part = std::span(lane.buffer).first(lane.count);
+      std::min<std::uint64_t>(depth_, lane.block->num_sequences() - lane.place));
+  const std::span part(buffer_of(number), lane.count);
   lane.block->fill(lane.place, part);
   lane.place += lane.count;
   for (PlannedSequence& planned : part) planned.lane = number;
@@ -73,23 +101,23 @@ std::uint64_t Cursor::key(std::uint32_t number) const noexcept {
 }
 
 void Cursor::pop() {
-  const std::uint32_t number = lane_of(tree_[1]);
-  Lane& lane = lanes_[number];
-  const std::uint32_t size = lane.buffer[lane.head].size;
+  Lane& lane = lanes_[front_];
+  const std::uint32_t size = buffer_of(front_)[lane.head].size;
   lane.start += size;
   time_ += size;
   if (++lane.head == lane.count) {
     if (lane.start < lane.end) {
-      refill(number);
+      refill(front_);
     } else {
       lane.block = nullptr;  // the lane has ended: its chunks may be closed
     }
   }
-  set_key(number);
+  front_ = tree_.empty() ? go_round() : climb(front_);
 }
 
-// Only siblings are read on the way up, so that no step waits for the one before to be stored.
-void Cursor::set_key(std::uint32_t number) {
+// The lane of the least key, after that of one lane has grown. Only siblings are read on the
+// way up, so that no step waits for the one before to be stored.
+std::uint32_t Cursor::climb(std::uint32_t number) {
   std::size_t node = leaves_ + number;
   std::uint64_t least = key(number);
   tree_[node] = least;
@@ -98,6 +126,21 @@ void Cursor::set_key(std::uint32_t number) {
     node /= 2;
     tree_[node] = least;
   }
+  return lane_of(least);
+}
+
+// The next lane in turn that has not ended; what comes soon is fetched.
+std::uint32_t Cursor::go_round() noexcept {
+  if (time_ == sweep_end_) return kNone;
+  do {
+    if (++turn_ == ring_.size()) turn_ = 0;
+    if (turn_ + 2 * kAhead < ring_.size()) {
+      const std::uint32_t soon = ring_[turn_ + kAhead];
+      __builtin_prefetch(&lanes_[ring_[turn_ + 2 * kAhead]]);
+      __builtin_prefetch(buffer_of(soon) + lanes_[soon].head);
+    }
+  } while (lanes_[ring_[turn_]].start >= lanes_[ring_[turn_]].end);
+  return ring_[turn_];
 }
 
 void Cursor::enter_next_sweep() {
@@ -107,7 +150,8 @@ void Cursor::enter_next_sweep() {
 
 void Cursor::open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const {
   for (const Lane& lane : lanes_) {
-    if (lane.block && std::find(blocks.begin(), blocks.end(), lane.block) == blocks.end()) {
+    // Lanes side by side are often in one block.
+    if (lane.block && (blocks.empty() || blocks.back() != lane.block)) {
       blocks.push_back(lane.block);
     }
   }

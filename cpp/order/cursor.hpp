@@ -3,7 +3,6 @@
 
 #include "order/timeline.hpp"
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -22,39 +21,37 @@ class Cursor {
   std::uint64_t sweep_end() const noexcept { return sweep_end_; }
 
   // The sweep has no more sequences; time() is sweep_end().
-  bool sweep_done() const noexcept { return tree_[1] == kExhausted; }
+  bool sweep_done() const noexcept { return front_ == kNone; }
 
   // Goes to the first sequence of the next sweep. REQUIRES: sweep_done()
   void enter_next_sweep();
 
   // The next sequence of the sweep. Valid until the next call. REQUIRES: !sweep_done()
   const PlannedSequence& front() const noexcept {
-    const Lane& lane = lanes_[lane_of(tree_[1])];
-    return lane.buffer[lane.head];
+    return buffer_of(front_)[lanes_[front_].head];
   }
 
   // The block that the next sequence comes from. REQUIRES: !sweep_done()
   const std::shared_ptr<const Block>& front_block() const noexcept {
-    return lanes_[lane_of(tree_[1])].block;
+    return lanes_[front_].block;
   }
 
-  // Goes on by one sequence; costs one comparison per doubling of the lanes. REQUIRES:
-  // !sweep_done()
+  // Goes on by one sequence; costs one comparison per doubling of the lanes, and none where all
+  // sequences have one size. REQUIRES: !sweep_done()
   void pop();
 
-  // Adds the blocks that lanes stand in, unless `blocks` has them. Who keeps them keeps their
-  // chunks open.
+  // Adds the blocks that lanes stand in; a block may come several times. Who keeps them keeps
+  // their chunks open.
   void open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const;
 
  private:
-  // Sequences of one lane, read from its block a buffer at a time.
+  // What one lane has read from its block and not delivered is in its buffer.
   struct Lane {
-    std::array<PlannedSequence, 64> buffer;
-    std::uint32_t head = 0;
-    std::uint32_t count = 0;
     std::uint64_t start = 0;  // of the front sequence, in samples of the list
     std::uint64_t begin = 0;  // the lane's cuts
     std::uint64_t end = 0;
+    std::uint32_t head = 0;  // of the buffer
+    std::uint32_t count = 0;
     std::uint64_t block_index = 0;
     std::uint64_t place = 0;  // in the block, of the first sequence that is not in the buffer
     std::shared_ptr<const Block> block;
@@ -64,24 +61,40 @@ class Cursor {
   // keys.
   static constexpr unsigned kLaneBits = 16;
   static constexpr std::uint64_t kExhausted = ~std::uint64_t{0};
+  static constexpr std::uint32_t kNone = (1U << kLaneBits) - 1;  // kExhausted's; no lane is
   static std::uint32_t lane_of(std::uint64_t key) noexcept {
     return static_cast<std::uint32_t>(key & ((1U << kLaneBits) - 1));
+  }
+
+  PlannedSequence* buffer_of(std::uint32_t number) noexcept {
+    return buffers_.data() + std::size_t{number} * depth_;
+  }
+  const PlannedSequence* buffer_of(std::uint32_t number) const noexcept {
+    return buffers_.data() + std::size_t{number} * depth_;
   }
 
   void open_sweep(std::uint64_t offset);
   void place_lane(std::uint32_t number, std::uint64_t offset);
   void refill(std::uint32_t number);
   std::uint64_t key(std::uint32_t number) const noexcept;
-  void set_key(std::uint32_t number);
+  std::uint32_t climb(std::uint32_t number);
+  std::uint32_t go_round() noexcept;
 
   std::shared_ptr<const Timeline> timeline_;
   Sweep sweep_;
   std::uint64_t sweep_end_ = 0;
   std::uint64_t time_ = 0;
+  std::uint32_t front_ = kNone;  // the lane of the next sequence
   std::vector<Lane> lanes_;
-  std::size_t leaves_ = 1;  // a power of two, at least the number of lanes
-  std::vector<std::uint64_t>
-      tree_;  // tree_[i] is the least key below node i; leaf l is leaves_ + l
+  std::uint32_t depth_;  // sequences in a buffer
+  std::vector<PlannedSequence> buffers_;
+  // With sizes that differ the least key wins a tournament: tree_[i] is the least below node i,
+  // leaf l is leaves_ + l. With one size the lanes take turns, in the order of their first
+  // keys.
+  std::size_t leaves_ = 0;  // a power of two, at least the number of lanes
+  std::vector<std::uint64_t> tree_;
+  std::vector<std::uint32_t> ring_;
+  std::size_t turn_ = 0;  // of the front lane in the ring
 };
 
 // The numbers of the sequences that begin in [start, stop) of nominal time.
