@@ -3,6 +3,8 @@
 #include "base/mix.hpp"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 namespace sweephand {
 namespace {
@@ -26,43 +28,78 @@ void even_counts(std::vector<std::uint32_t>& owner, std::uint32_t num_workers) {
   }
 }
 
-// The sequence of worker `from`, smaller than `gap`, whose size is nearest to half of it; the
-// last one among equals. minibatch.size() if there is none.
-std::size_t best_to_move(std::span<const PlannedSequence> minibatch,
-                         std::span<const std::uint32_t> owner, std::uint32_t from,
-                         std::uint64_t gap) {
-  std::size_t best = minibatch.size();
-  std::uint64_t least = gap;  // |2 size - gap| of a sequence in (0, gap) is below gap
-  for (std::size_t j = 0; j < minibatch.size(); ++j) {
-    const std::uint64_t twice = 2 * std::uint64_t{minibatch[j].size};
-    const std::uint64_t distance = twice > gap ? twice - gap : gap - twice;
-    if (owner[j] == from && minibatch[j].size < gap && distance <= least) {
-      best = j;
-      least = distance;
+// What the workers have, while sequences move from one to the other.
+class Loads {
+ public:
+  Loads(std::span<const PlannedSequence> minibatch, std::vector<std::uint32_t>& owner,
+        std::uint32_t num_workers)
+      : minibatch_(minibatch), owner_(owner), loads_(num_workers), members_(num_workers) {
+    for (std::uint32_t j = 0; j < minibatch.size(); ++j) {
+      loads_[owner[j]] += minibatch[j].size;
+      members_[owner[j]].push_back(j);
+      total_ += minibatch[j].size;
     }
+    for (std::uint32_t k = 0; k < num_workers; ++k) by_load_.emplace(loads_[k], k);
   }
-  return best;
-}
+
+  // Moves one sequence from the fullest worker to the emptiest; of equals the lowest rank.
+  // Returns whether there was need, and one that fits.
+  bool even() {
+    const auto [least, emptiest] = *by_load_.begin();
+    const std::uint64_t most = by_load_.rbegin()->first;
+    const std::uint32_t fullest = by_load_.lower_bound({most, 0})->second;
+    const std::uint64_t gap = most - least;
+    if (static_cast<uint128>(gap) * loads_.size() * 64 <= total_) return false;
+    std::vector<std::uint32_t>& members = members_[fullest];
+    const auto best = best_to_move(members, gap);
+    if (best == members.end()) return false;
+    const std::uint32_t j = *best;
+    *best = members.back();
+    members.pop_back();
+    members_[emptiest].push_back(j);
+    owner_[j] = emptiest;
+    change(fullest, most - minibatch_[j].size);
+    change(emptiest, least + minibatch_[j].size);
+    return true;
+  }
+
+ private:
+  using Members = std::vector<std::uint32_t>;
+
+  // The one smaller than `gap` whose size is nearest to half of it; of equals the last in the
+  // minibatch.
+  Members::iterator best_to_move(Members& members, std::uint64_t gap) const {
+    auto best = members.end();
+    std::uint64_t nearest = gap;  // |2 size - gap| of a size in (0, gap) is below gap
+    for (auto member = members.begin(); member != members.end(); ++member) {
+      const std::uint64_t size = minibatch_[*member].size;
+      const std::uint64_t distance = 2 * size > gap ? 2 * size - gap : gap - 2 * size;
+      if (size >= gap || distance > nearest) continue;
+      if (distance == nearest && best != members.end() && *best > *member) continue;
+      best = member;
+      nearest = distance;
+    }
+    return best;
+  }
+
+  void change(std::uint32_t worker, std::uint64_t load) {
+    by_load_.erase({loads_[worker], worker});
+    loads_[worker] = load;
+    by_load_.emplace(load, worker);
+  }
+
+  std::span<const PlannedSequence> minibatch_;
+  std::vector<std::uint32_t>& owner_;
+  std::vector<std::uint64_t> loads_;  // in samples
+  std::vector<Members> members_;
+  std::set<std::pair<std::uint64_t, std::uint32_t>> by_load_;
+  std::uint64_t total_ = 0;
+};
 
 void even_samples(std::span<const PlannedSequence> minibatch, std::vector<std::uint32_t>& owner,
                   std::uint32_t num_workers) {
-  std::vector<std::uint64_t> load(num_workers);
-  std::uint64_t total = 0;
-  for (std::size_t j = 0; j < minibatch.size(); ++j) {
-    load[owner[j]] += minibatch[j].size;
-    total += minibatch[j].size;
-  }
-  while (true) {
-    const auto fullest = std::max_element(load.begin(), load.end());  // the first of equals
-    const auto emptiest = std::min_element(load.begin(), load.end());
-    const std::uint64_t gap = *fullest - *emptiest;
-    if (static_cast<uint128>(gap) * num_workers * 64 <= total) return;
-    const auto from = static_cast<std::uint32_t>(fullest - load.begin());
-    const std::size_t j = best_to_move(minibatch, owner, from, gap);
-    if (j == minibatch.size()) return;
-    owner[j] = static_cast<std::uint32_t>(emptiest - load.begin());
-    *fullest -= minibatch[j].size;
-    *emptiest += minibatch[j].size;
+  Loads loads(minibatch, owner, num_workers);
+  while (loads.even()) {
   }
 }
 

@@ -17,7 +17,7 @@ enum class Sharing : std::uint8_t {
 };
 
 // The worker of each sequence of one global minibatch. Linear, but for kEvenSamples, which goes
-// over the share of the fullest worker once per sequence that it moves. REQUIRES: num_workers
+// over the share of the fullest worker for every sequence that it moves. REQUIRES: num_workers
 // >= 1
 std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
                                   std::uint32_t num_workers, Sharing sharing);
