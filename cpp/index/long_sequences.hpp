@@ -14,7 +14,8 @@ struct LongSequences {
   std::uint64_t sequence = 0;  // its number; the first among equals
 };
 
-// The sequences of more than `limit` samples. Linear, but constant with a common size.
+// The sequences of more than `limit` samples. Linear, but constant with a common size; chunks
+// too small to hold one are not looked into.
 LongSequences find_long(const Corpus& corpus, std::uint32_t limit);
 
 }  // namespace sweephand
