@@ -30,7 +30,8 @@ FitPlanner::FitPlanner(std::shared_ptr<const Timeline> timeline, Fitting /*optio
     : timeline_(std::move(timeline)), limit_(limit) {}
 
 void FitPlanner::seek(std::uint64_t time) {
-  cursor_ = std::make_unique<Cursor>(timeline_, time);
+  cursor_ = cursor_ ? std::make_unique<Cursor>(*cursor_, time)
+                    : std::make_unique<Cursor>(timeline_, time);
 }
 
 void FitPlanner::take(const Request& request, Plan& plan) {

@@ -29,15 +29,20 @@ std::uint64_t PartReader::part_of(std::uint64_t offset) const noexcept {
                                     timeline_->num_samples());
 }
 
+void PartReader::go_to(std::uint64_t time) {
+  cursor_ = cursor_ ? std::make_unique<Cursor>(*cursor_, time)
+                    : std::make_unique<Cursor>(timeline_, time);
+}
+
 Part PartReader::at(std::uint64_t time) {
   const std::uint64_t sweep_begin = time - time % timeline_->num_samples();
   std::uint64_t number = part_of(time - sweep_begin);
-  cursor_ = std::make_unique<Cursor>(timeline_, sweep_begin + cut(number));
+  go_to(sweep_begin + cut(number));
   // `time` may lie inside a sequence that begins in a part before.
   while (cursor_->time() > time) {
     if (number == 0) throw StaleError("the sizes of sequences are not those that they were");
     number = part_of(cut(number) - 1);
-    cursor_ = std::make_unique<Cursor>(timeline_, sweep_begin + cut(number));
+    go_to(sweep_begin + cut(number));
   }
   return read(number);
 }

@@ -42,6 +42,7 @@ class PartReader {
  private:
   std::uint64_t part_of(std::uint64_t offset) const noexcept;
   std::uint64_t cut(std::uint64_t part) const noexcept;
+  void go_to(std::uint64_t time);
   Part read(std::uint64_t number);
 
   std::shared_ptr<const Timeline> timeline_;

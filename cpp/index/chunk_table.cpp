@@ -44,6 +44,11 @@ ChunkTable::ChunkTable(std::span<const std::uint64_t> chunk_sequences,
     }
   }
   if (num_sequences() == 0) throw std::invalid_argument("the corpus is empty: no sequences");
+  const auto all_but_last = chunk_samples.first(chunk_samples.size() - 1);
+  const std::uint64_t first = chunk_samples[0];
+  if (std::ranges::all_of(all_but_last, [&](auto samples) { return samples == first; })) {
+    common_samples_ = first;
+  }
 }
 
 std::uint64_t ChunkTable::chunk_of(std::uint64_t sequence) const noexcept {

@@ -30,12 +30,16 @@ class ChunkTable {
     return first_sample_[chunk + 1] - first_sample_[chunk];
   }
 
+  // The samples that every chunk but the last has; 0 if they differ.
+  std::uint64_t common_samples() const noexcept { return common_samples_; }
+
   // The chunk that holds `sequence`. Logarithmic. REQUIRES: sequence < num_sequences()
   std::uint64_t chunk_of(std::uint64_t sequence) const noexcept;
 
  private:
   std::vector<std::uint64_t> first_sequence_;  // prefix sums, num_chunks + 1 entries
   std::vector<std::uint64_t> first_sample_;
+  std::uint64_t common_samples_ = 0;
 };
 
 }  // namespace sweephand

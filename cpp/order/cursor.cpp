@@ -17,8 +17,15 @@ constexpr std::size_t kAhead = 4;  // turns
 }  // namespace
 
 Cursor::Cursor(std::shared_ptr<const Timeline> timeline, std::uint64_t time)
+    : Cursor(timeline, timeline->sweep(time / timeline->num_samples()), time) {}
+
+Cursor::Cursor(const Cursor& other, std::uint64_t time)
+    : Cursor(other.timeline_, other.sweep_.sweep(time / other.timeline_->num_samples()), time) {
+}
+
+Cursor::Cursor(std::shared_ptr<const Timeline> timeline, Sweep sweep, std::uint64_t time)
     : timeline_(std::move(timeline)),
-      sweep_(timeline_->sweep(time / timeline_->num_samples())),
+      sweep_(std::move(sweep)),
       lanes_(sweep_.num_lanes()),
       depth_(lanes_.size() < kManyLanes ? kDeep : kShallow),
       buffers_(lanes_.size() * depth_) {

@@ -15,6 +15,9 @@ class Cursor {
   // end.
   Cursor(std::shared_ptr<const Timeline> timeline, std::uint64_t time);
 
+  // The same, along the timeline of another cursor, which may know the sweep.
+  Cursor(const Cursor& other, std::uint64_t time);
+
   // Nominal time of the front sequence.
   std::uint64_t time() const noexcept { return time_; }
   std::uint64_t sweep() const noexcept { return sweep_.number(); }
@@ -72,6 +75,8 @@ class Cursor {
   const PlannedSequence* buffer_of(std::uint32_t number) const noexcept {
     return buffers_.data() + std::size_t{number} * depth_;
   }
+
+  Cursor(std::shared_ptr<const Timeline> timeline, Sweep sweep, std::uint64_t time);
 
   void open_sweep(std::uint64_t offset);
   void place_lane(std::uint32_t number, std::uint64_t offset);

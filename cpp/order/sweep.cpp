@@ -4,7 +4,9 @@
 #include "order/search.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <array>
+#include <numeric>
+#include <span>
 
 namespace sweephand {
 namespace {
@@ -41,23 +43,61 @@ Sweep::Sweep(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings
       number_(number),
       num_lanes_(settings.randomize ? settings.num_lanes : 1),
       block_chunks_(block_chunks(*corpus_, settings)),
+      num_blocks_(sweephand::num_blocks(*corpus_, settings)),
       first_starts_(num_lanes_) {
-  const ChunkTable& chunks = corpus_->chunks;
-  if (block_chunks_ >= chunks.num_chunks()) {
-    starts_ = {0, chunks.num_samples()};
-    return;
-  }
+  const std::uint64_t num_chunks = corpus_->chunks.num_chunks();
+  last_place_ = num_chunks - 1;
+  if (num_blocks_ == 1) return;
   if (settings.randomize) {
-    chunk_order_.emplace(chunks.num_chunks(),
-                         derive_key({kOrderVersion, settings.seed, kChunkOrder, number}));
+    chunk_order_ = std::make_shared<const Permutation>(
+        num_chunks, derive_key({kOrderVersion, settings.seed, kChunkOrder, number}));
+    last_place_ = chunk_order_->place(num_chunks - 1);
   }
-  starts_.reserve(chunks.num_chunks() / block_chunks_ + 2);
+  if (corpus_->chunks.common_samples() == 0) {
+    starts_ = std::make_shared<const std::vector<std::uint64_t>>(add_up_blocks());
+  }
+}
+
+// Where each block begins, and the end.
+std::vector<std::uint64_t> Sweep::add_up_blocks() const {
+  const ChunkTable& chunks = corpus_->chunks;
+  std::vector<std::uint64_t> starts;
+  starts.reserve(num_blocks_ + 1);
+  std::array<std::uint64_t, 64> buffer{};
   std::uint64_t start = 0;
-  for (std::uint64_t place = 0; place < chunks.num_chunks(); ++place) {
-    if (place % block_chunks_ == 0) starts_.push_back(start);
-    start += chunks.samples_in(chunk_order_ ? chunk_order_->item(place) : place);
+  for (std::uint64_t first = 0; first < chunks.num_chunks(); first += buffer.size()) {
+    const std::span part =
+        std::span(buffer).first(std::min(buffer.size(), chunks.num_chunks() - first));
+    if (chunk_order_) {
+      chunk_order_->fill(first, part);
+    } else {
+      std::iota(part.begin(), part.end(), first);
+    }
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      if ((first + i) % block_chunks_ == 0) starts.push_back(start);
+      start += chunks.samples_in(part[i]);
+    }
   }
-  starts_.push_back(start);
+  starts.push_back(start);
+  return starts;
+}
+
+Sweep Sweep::sweep(std::uint64_t number) const {
+  if (number != number_) return {corpus_, settings_, number};
+  Sweep same = *this;
+  same.blocks_.clear();
+  same.held_.clear();
+  same.first_starts_.assign(num_lanes_, std::nullopt);  // sizes that lie may say other ones now
+  return same;
+}
+
+std::uint64_t Sweep::block_begin(std::uint64_t block) const noexcept {
+  if (block == num_blocks_) return num_samples();
+  if (starts_) return (*starts_)[block];
+  const std::uint64_t place = block * block_chunks_;
+  const ChunkTable& chunks = corpus_->chunks;
+  if (place <= last_place_) return place * chunks.common_samples();
+  return (place - 1) * chunks.common_samples() + chunks.samples_in(chunks.num_chunks() - 1);
 }
 
 std::uint64_t Sweep::cut(std::uint32_t lane) const noexcept {
@@ -96,21 +136,26 @@ std::shared_ptr<const Block> Sweep::block(std::uint64_t block) {
 std::uint64_t Sweep::block_at(std::uint64_t sample) const noexcept {
   // The last block that begins at or before `sample`: blocks without sequences share a
   // beginning and are passed.
-  const auto after = std::upper_bound(starts_.begin(), starts_.end(), sample);
-  return static_cast<std::uint64_t>(after - starts_.begin()) - 1;
+  std::uint64_t found = 0;
+  for (std::uint64_t left = num_blocks_ + 1; left > 1;) {
+    const std::uint64_t half = left / 2;
+    if (block_begin(found + half) <= sample) found += half;
+    left -= half;
+  }
+  return found;
 }
 
 ListPlace Sweep::first_at_or_after(std::uint64_t sample) {
   const std::uint64_t index = block_at(sample);
   if (index == num_blocks()) return {.block = index, .place = 0, .start = num_samples()};
   const std::shared_ptr<const Block> held = block(index);
-  const BlockPlace found = held->first_at_or_after(sample - starts_[index]);
+  const BlockPlace found = held->first_at_or_after(sample - block_begin(index));
   if (found.place < held->num_sequences()) {
-    return {.block = index, .place = found.place, .start = starts_[index] + found.start};
+    return {.block = index, .place = found.place, .start = block_begin(index) + found.start};
   }
   std::uint64_t next = index + 1;
-  while (next < num_blocks() && starts_[next + 1] == starts_[next]) ++next;
-  return {.block = next, .place = 0, .start = starts_[index + 1]};
+  while (next < num_blocks() && block_begin(next + 1) == block_begin(next)) ++next;
+  return {.block = next, .place = 0, .start = block_begin(index + 1)};
 }
 
 ListPlace Sweep::find(std::uint64_t sequence) {
@@ -120,7 +165,7 @@ ListPlace Sweep::find(std::uint64_t sequence) {
     index = (chunk_order_ ? chunk_order_->place(chunk) : chunk) / block_chunks_;
   }
   const BlockPlace found = block(index)->find(sequence);
-  return {.block = index, .place = found.place, .start = starts_[index] + found.start};
+  return {.block = index, .place = found.place, .start = block_begin(index) + found.start};
 }
 
 std::uint64_t Sweep::first_start(std::uint32_t lane) {

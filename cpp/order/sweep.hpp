@@ -31,20 +31,23 @@ struct ListPlace {
 // several threads at once.
 class Sweep {
  public:
-  // Linear in the number of chunks.
+  // Linear in the number of chunks, if their samples differ.
   Sweep(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings,
         std::uint64_t number);
 
+  // Another sweep, or this one from its beginning, which is constant.
+  Sweep sweep(std::uint64_t number) const;
+
   std::uint64_t number() const noexcept { return number_; }
   std::uint32_t num_lanes() const noexcept { return num_lanes_; }
-  std::uint64_t num_blocks() const noexcept { return starts_.size() - 1; }
-  std::uint64_t num_samples() const noexcept { return starts_.back(); }
+  std::uint64_t num_blocks() const noexcept { return num_blocks_; }
+  std::uint64_t num_samples() const noexcept { return corpus_->chunks.num_samples(); }
 
   // Where lane `lane` begins to own the sequences that start; `lane` may be num_lanes().
   std::uint64_t cut(std::uint32_t lane) const noexcept;
 
   // Where a block begins in the list; `block` may be num_blocks().
-  std::uint64_t block_begin(std::uint64_t block) const noexcept { return starts_[block]; }
+  std::uint64_t block_begin(std::uint64_t block) const noexcept;
 
   // The block that holds `sample`; num_blocks() beyond the end.
   std::uint64_t block_at(std::uint64_t sample) const noexcept;
@@ -72,15 +75,21 @@ class Sweep {
   std::uint64_t offset_at(std::uint64_t samples);
 
  private:
+  std::vector<std::uint64_t> add_up_blocks() const;
   std::vector<std::uint64_t> chunks_of(std::uint64_t block) const;
 
   std::shared_ptr<const Corpus> corpus_;
   OrderSettings settings_;
   std::uint64_t number_;
   std::uint32_t num_lanes_;
-  std::uint64_t block_chunks_;              // chunks in a block
-  std::optional<Permutation> chunk_order_;  // absent with one block, and in storage order
-  std::vector<std::uint64_t> starts_;       // sample where each block begins, and the end
+  std::uint64_t block_chunks_;  // chunks in a block
+  std::uint64_t num_blocks_;
+  // What is the same for every copy. Where all chunks but the last have one number of samples,
+  // it is enough to know the place of the last.
+  std::shared_ptr<const Permutation> chunk_order_;  // null with one block, and in storage order
+  std::shared_ptr<const std::vector<std::uint64_t>>
+      starts_;  // where each block begins, and the end; null if that can be told
+  std::uint64_t last_place_ = 0;
   std::vector<std::optional<std::uint64_t>> first_starts_;  // of each lane, once known
   std::map<std::uint64_t, std::weak_ptr<const Block>> blocks_;
   std::vector<std::shared_ptr<const Block>> held_;
