@@ -28,9 +28,7 @@ def draw() -> Figure:
     places = [grid[0, 0], grid[0, 1], grid[0, 2], grid[1, :]]
     for place, (name, layout) in zip(places, LAYOUTS.items(), strict=True):
         side_by_side = isinstance(layout, sh.TruncatedBPTT)
-        source = sh.MinibatchSource(
-            corpus, randomization_seed=2, layout=layout, num_lanes=1, max_sweeps=1
-        )
+        source = sh.MinibatchSource(corpus, randomization_seed=2, layout=layout, max_sweeps=1)
         minibatches = source.minibatches(16 if side_by_side else 64)
         rows = [minibatch["x"].asarray(pad_value=-1) for minibatch in minibatches]
         _draw(figure.add_subplot(place), name, rows, side_by_side)

@@ -235,7 +235,8 @@ class CTFDeserializer(SelfDescribed):
             raise type(error)(reason, *place) from None
 
     def _told(self) -> str:
-        return brief([file.name for file in self._files], self._infos)
+        known = [info.name if info.shape == _FREE else info for info in self._infos]
+        return brief([file.name for file in self._files], known)
 
     def _singled(self, infos: Sequence[StreamInfo], index: Index) -> list[StreamInfo]:
         """Return the streams, with what the index says of their samples."""
