@@ -1,7 +1,6 @@
 """Exact, resumable, shuffled minibatches at memory speed."""
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from sweephand import mxnet, numpy, tfds, tfrecord
@@ -73,7 +72,7 @@ from sweephand.train.trainer.trainer import Trainer
 if TYPE_CHECKING:
     from sweephand import torch as torch
 
-__version__ = version("sweephand")
+    __version__: str
 
 training_session = TrainingSession  # as CNTK spells it
 
@@ -163,7 +162,9 @@ def __dir__() -> list[str]:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Return `sweephand.torch`, which imports torch, or say where a name of CNTK's is."""
+        """Return what costs time to find, or say where a name of CNTK's is."""
+        if name == "__version__":
+            return import_module("importlib.metadata").version("sweephand")
         if name != "torch":
             hint = f"; {ELSEWHERE[name]}" if name in ELSEWHERE else ""
             raise AttributeError(f"module 'sweephand' has no attribute {name!r}{hint}")

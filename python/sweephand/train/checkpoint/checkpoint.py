@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -54,7 +53,7 @@ class Checkpoint:
         if manifest.get("format") != FORMAT:
             raise OtherFormatError(
                 f"{folder} has the checkpoint format {manifest.get('format')!r} of sweephand "
-                f"{manifest.get('sweephand')!r}, this is {version('sweephand')}, which reads "
+                f"{manifest.get('sweephand')!r}, this is {_version()}, which reads "
                 f"format {FORMAT}"
             )
         files = manifest.get("files")
@@ -114,7 +113,7 @@ def write_files(folder: Path, contents: Contents, run: str) -> None:
             digesting = _DigestingFile(file)
             write(digesting)
             files[name] = digesting.entry()
-    manifest: dict[str, Any] = {"format": FORMAT, "sweephand": version("sweephand")}
+    manifest: dict[str, Any] = {"format": FORMAT, "sweephand": _version()}
     manifest |= {"run": run, "files": files}
     manifest["sha256"] = _digest(manifest)
     with open_new(folder / MANIFEST) as file:
@@ -129,6 +128,12 @@ def open_new(path: Path) -> Iterator[BinaryIO]:
         yield file
         file.flush()
         os.fsync(file.fileno())
+
+
+def _version() -> str:
+    from importlib.metadata import version  # which takes long to import
+
+    return version("sweephand")
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:
