@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,7 +151,7 @@ def test_a_file_that_cannot_be_read_is_named(make: Make, tmp_path: Path) -> None
             delivered(folder, make)
         assert name.partition(".")[0] in str(caught.value)
     for path in folder.iterdir():
-        path.unlink() if path.is_file() else path.rmdir()
+        path.unlink() if path.is_file() else shutil.rmtree(path)
     with pytest.raises(FileNotFoundError):
         delivered(folder, make)
 

@@ -108,6 +108,8 @@ def test_a_part_is_the_minibatch_of_its_sequences(layout: sh.Layout, num_parts: 
     done = 0
     for part in parts:
         begin, done = done, done + part.num_sequences
+        if lengths[begin:done] == [1] and not isinstance(layout, sh.Frames):
+            continue  # of a corpus of one sample every stream is single: it has another shape
         first = sum(lengths[:begin])
         alone = minibatch_of(layout, lengths[begin:done], first)
         assert part.ids == whole.ids[begin:done]

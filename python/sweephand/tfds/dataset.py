@@ -147,7 +147,9 @@ class Dataset(Deserializer):
             self._features, files, self._order.rows, self._add_id and self._ids, ledger
         )
         infos = [
-            describe_stream(name, column, definition)
+            describe_stream(
+                name, column, definition, is_single=column.sample_offsets is None
+            )  # of no example, which says nothing of how many samples others have
             for (name, definition), column in zip(
                 self._definitions.items(), examples.read(np.zeros(0, np.int64))[0], strict=True
             )
