@@ -148,6 +148,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
         for value in ("", "size", True)
     ],
     ({"balance": "samples", "randomize": False}, "balance needs randomize=True"),
+    ({"balance": "samples", "layout": sh.Packed(8)}, "Packed deals rows"),
     *[({"missing": value}, "missing must be 'error' or 'drop'") for value in ("", None, True)],
 ]
 

@@ -54,6 +54,9 @@ class Settings:
             raise ValueError(
                 "balance needs randomize=True: unshuffled sequences are dealt in turn"
             )
+        if self.balance and not self.chosen_layout.shares_by_lanes:
+            kind = type(self.chosen_layout).__name__
+            raise ValueError(f"balance is for whole sequences: {kind} deals rows, all equal")
         if self.missing not in ("error", "drop"):
             raise ValueError(f"missing must be 'error' or 'drop', got {shown(self.missing)}")
         if self.memory_limit is not None:
