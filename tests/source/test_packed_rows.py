@@ -331,3 +331,15 @@ def test_what_stands_behind_a_skipped_sequence_moves_up() -> None:
     assert ids.dense_cu_seqlens.tolist() == [0, 4, 6, 9, 10, 18]
     assert (minibatch.num_samples, minibatch.global_num_samples) == (7, 15)
     assert len(source.errors) == 2
+
+
+def test_a_broadcast_stream_has_a_label_wherever_it_has_a_loss() -> None:
+    streams = sh.StreamDefs(
+        tokens=sh.StreamDef(defines_mb_size=True), kind=sh.StreamDef(broadcast=True)
+    )
+    corpus = sh.ArrayDeserializer({"tokens": [np.arange(20)], "kind": np.array([7])}, streams)
+    layout = sh.Packed(8, split_long="split")
+    with sh.MinibatchSource(corpus, layout=layout, randomize=False, max_sweeps=1) as source:
+        for minibatch in source.minibatches(8):
+            kind = minibatch["kind"]
+            assert np.array_equal(kind.loss_mask(), kind.labels() != -100)

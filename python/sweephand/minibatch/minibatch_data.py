@@ -80,7 +80,8 @@ class MinibatchData(Boundaries):
         """Return where `labels` are something to predict: bool, in the same shape."""
         shape = self.mask.shape if self._is_grid else (self.num_samples,)
         tokens = np.broadcast_to(np.uint8(1), shape)
-        beyond = np.ones(self.num_sequences, np.uint8)
+        # Nothing is known of what lies behind a piece of a stream that is broadcast.
+        beyond = None if self.info.broadcast else np.ones(self.num_sequences, np.uint8)
         return self._labels_of(tokens, beyond, 0, shifted).astype(np.bool_)
 
     def _labels_of(
