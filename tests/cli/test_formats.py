@@ -139,30 +139,28 @@ def test_a_store_is_looked_at_as_a_disk_is(
     folder.mkdir()
     place, *options = WRITERS[kind](folder)
     store = pytest.importorskip("fsspec").filesystem("memory")
+    at = f"/{tmp_path.name}"  # other tests have theirs in the same memory
     for path in folder.iterdir():
-        store.pipe(f"/corpus/{path.name}", path.read_bytes())
+        store.pipe(f"{at}/{path.name}", path.read_bytes())
     is_folder = Path(str(place)).is_dir()
-    url = "memory://corpus" if is_folder else f"memory://corpus/{Path(str(place)).name}"
+    file = "" if is_folder else f"/{Path(str(place)).name}"
+    url = f"memory:/{at}{file}"
     try:
-        here, there = (call("info", at, *options, "--json").facts for at in (place, url))
+        here, there = (call("info", path, *options, "--json").facts for path in (place, url))
         assert there["bytes"] <= here["bytes"]  # where the index lies with them
         assert {**here, "path": None, "bytes": None} == {**there, "path": None, "bytes": None}
-        size = sum(one["size"] for one in store.ls("/corpus", detail=True))
-        assert there["bytes"] == (size if is_folder else store.size(f"/corpus/{url[16:]}"))
+        size = sum(one["size"] for one in store.ls(at, detail=True))
+        assert there["bytes"] == (size if is_folder else store.size(at + file))
         assert call("index", url, *options).code == 0
         assert call("verify", url, *options, "--json").code == 0
         assert call("bench", url, *options, "--seconds", 0.01, "--json").code == 0
-        traced = [
-            call(
-                "trace", at, *options, "--window-chunks", 4, "--step", 1, "--size", 7, "--json"
-            ).facts
-            for at in (place, url)
-        ]
+        step = ("--window-chunks", 4, "--step", 1, "--size", 7, "--json")
+        traced = [call("trace", path, *options, *step).facts for path in (place, url)]
         assert traced[0]["ids"] == traced[1]["ids"]
         found = call("find", url, *options, traced[1]["ids"][0], "--json")
         assert found.code == 0, found.err
     finally:
-        store.rm("/corpus", recursive=True)
+        store.rm(at, recursive=True)
 
 
 def test_one_file_is_told_too(tmp_path: Path, call: Call) -> None:
