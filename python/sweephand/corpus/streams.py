@@ -108,7 +108,7 @@ class StreamDef:
         return f"StreamDef({', '.join(said)})"
 
 
-def _shape_of(shape: int | Sequence[int]) -> tuple[int, ...]:
+def _shape_of(shape: object) -> tuple[int, ...]:
     if isinstance(shape, Integral):
         shape = (int(shape),)
     if not isinstance(shape, Iterable) or isinstance(shape, str):

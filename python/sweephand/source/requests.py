@@ -84,7 +84,8 @@ class Requests:
                 f"num_data_partitions must be in [1, {lanes}], the number of lanes, "
                 f"got {workers}; a larger num_lanes, which is another order, serves more"
             )
-        if not isinstance(size, Integral) or size != FULL_DATA_SWEEP:
+        given: object = size
+        if not isinstance(given, Integral) or size != FULL_DATA_SWEEP:
             check_int("minibatch_size_in_samples", size, 1, 2**63)
         self._check_memory(size)
         samples = 2**64 - 1 if size == FULL_DATA_SWEEP else size

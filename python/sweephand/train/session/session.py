@@ -367,3 +367,6 @@ class TrainingSession:
             self._run.feed.begin_at(read_count("seconds", state["seconds"]))
             self._steering.load_state_dict(state["steering"])
         self._ended, self._evaluator.is_tested = ended, is_tested
+
+
+training_session = TrainingSession  # as CNTK spells it

@@ -1,0 +1,146 @@
+"""Where each public name lies; `import sweephand` reads this and imports none of them."""
+
+from . import mxnet, numpy, tfds, tfrecord
+from . import torch as torch
+from .corpus.streams import StreamDef, StreamDefs, StreamInfo, Streams
+from .deserializers import (
+    ArrayDeserializer,
+    ArrowDeserializer,
+    CTFDeserializer,
+    Deserializer,
+    JSONLDeserializer,
+    MapDeserializer,
+    MegatronDeserializer,
+    NpyDeserializer,
+    ParquetDeserializer,
+    RawTokensDeserializer,
+    TFRecordDeserializer,
+    UserDeserializer,
+)
+from .deserializers.ctf_text import sequence_to_cntk_text_format
+from .deserializers.split import split
+from .errors import DataError, LossScaleError, StaleError, StateError, SweephandHint
+from .layouts import (
+    Bucketed,
+    Frames,
+    Layout,
+    Packed,
+    Padded,
+    Ragged,
+    TruncatedBPTT,
+)
+from .minibatch.minibatch import Minibatch
+from .minibatch.minibatch_data import MinibatchData
+from .open_path import open
+from .source.from_data import MinibatchSourceFromData
+from .source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
+from .source.schedules.minibatch_sizes import minibatch_size_schedule
+from .source.source import MinibatchSource
+from .source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+from .train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
+from .train.loss_scale.step_result import StepResult
+from .train.progress.file_writers import CSVProgressWriter, JSONLProgressWriter
+from .train.progress.periodic_writer import PeriodicWriter
+from .train.progress.printer import ProgressPrinter
+from .train.progress.progress_bar import ProgressBar
+from .train.progress.record import ProgressWriter, Record, Step
+from .train.progress.tensorboard_writer import TensorBoardProgressWriter
+from .train.progress.tracker_writers import MLflowProgressWriter, WandbProgressWriter
+from .train.schedules.learning_rates import (
+    UnitType,
+    learning_parameter_schedule,
+    learning_parameter_schedule_per_sample,
+    learning_rate_schedule,
+    training_parameter_schedule,
+)
+from .train.schedules.momenta import (
+    momentum_as_time_constant_schedule,
+    momentum_schedule,
+    momentum_schedule_per_sample,
+)
+from .train.session.checkpoint_config import CheckpointConfig
+from .train.session.evaluation_configs import CrossValidationConfig, TestConfig
+from .train.session.learning_rate_control import LearningRateControl
+from .train.session.minibatch_scaling import MinibatchScaling
+from .train.session.preemption import PREEMPTED_EXIT_CODE
+from .train.session.session import TrainingSession, training_session
+from .train.trainer.trainer import Trainer
+
+__version__: str
+
+__all__ = [
+    "DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS",
+    "FULL_DATA_SWEEP",
+    "INFINITELY_REPEAT",
+    "PREEMPTED_EXIT_CODE",
+    "ArrayDeserializer",
+    "ArrowDeserializer",
+    "Bucketed",
+    "CSVProgressWriter",
+    "CTFDeserializer",
+    "CheckpointConfig",
+    "CrossValidationConfig",
+    "DataError",
+    "Deserializer",
+    "Frames",
+    "JSONLDeserializer",
+    "JSONLProgressWriter",
+    "Layout",
+    "LearningRateControl",
+    "LossScaleError",
+    "LossScaleOptimizer",
+    "MLflowProgressWriter",
+    "MapDeserializer",
+    "MegatronDeserializer",
+    "Minibatch",
+    "MinibatchData",
+    "MinibatchScaling",
+    "MinibatchSource",
+    "MinibatchSourceFromData",
+    "NpyDeserializer",
+    "Packed",
+    "Padded",
+    "ParquetDeserializer",
+    "PeriodicWriter",
+    "ProgressBar",
+    "ProgressPrinter",
+    "ProgressWriter",
+    "Ragged",
+    "RawTokensDeserializer",
+    "Record",
+    "StaleError",
+    "StateError",
+    "Step",
+    "StepResult",
+    "StreamDef",
+    "StreamDefs",
+    "StreamInfo",
+    "Streams",
+    "SweephandHint",
+    "TFRecordDeserializer",
+    "TensorBoardProgressWriter",
+    "TestConfig",
+    "Trainer",
+    "TrainingSession",
+    "TruncatedBPTT",
+    "UnitType",
+    "UserDeserializer",
+    "WandbProgressWriter",
+    "__version__",
+    "learning_parameter_schedule",
+    "learning_parameter_schedule_per_sample",
+    "learning_rate_schedule",
+    "minibatch_size_schedule",
+    "momentum_as_time_constant_schedule",
+    "momentum_schedule",
+    "momentum_schedule_per_sample",
+    "mxnet",
+    "numpy",
+    "open",
+    "sequence_to_cntk_text_format",
+    "split",
+    "tfds",
+    "tfrecord",
+    "training_parameter_schedule",
+    "training_session",
+]
