@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,19 +16,23 @@ X = np.arange(12.0).reshape(4, 3)
 ROWS = [{"x": [1, 2], "y": 0}, {"x": [3], "y": 1}]
 
 
-def packages() -> Any:
-    """Return the packages that newcomers come from; without them their rows are skipped."""
-    pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow.parquet")
-    pytest.importorskip("torch")
-    pytest.importorskip("datasets")
-    import datasets
-    import pandas
-    import pyarrow
-    import torch
-    from pyarrow import parquet
+class Packages:
+    """The packages that newcomers come from; a row is skipped without those that it names."""
 
-    return SimpleNamespace(pd=pandas, pa=pyarrow, pq=parquet, torch=torch, hf=datasets)
+    _MODULES: ClassVar = {
+        "pd": "pandas",
+        "pa": "pyarrow",
+        "pq": "pyarrow.parquet",
+        "torch": "torch",
+        "hf": "datasets",
+    }
+
+    def __getattr__(self, name: str) -> Any:
+        return pytest.importorskip(self._MODULES[name])
+
+
+def packages() -> Any:
+    return Packages()
 
 
 def with_packages(call: Callable[[Any], object]) -> Callable[[Path], object]:

@@ -182,7 +182,7 @@ MISTAKES = [
     ),
     Mistake(
         "Parquet that is CTF",
-        lambda f: (packages(), sh.ParquetDeserializer(CTF(f))),
+        lambda f: (packages().pq, sh.ParquetDeserializer(CTF(f))),
         sh.DataError,
         ("not a parquet file",),
     ),
