@@ -16,6 +16,7 @@ constexpr std::size_t kAhead = 4;  // turns
 
 }  // namespace
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the header says that it is kept
 Cursor::Cursor(std::shared_ptr<const Timeline> timeline, std::uint64_t time)
     : Cursor(timeline, timeline->sweep(time / timeline->num_samples()), time) {}
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <memory>
 #include <mutex>
 #include <sys/mman.h>
 #include <system_error>
@@ -18,8 +19,10 @@ struct Slab {
   std::atomic<Slab*> next = nullptr;
 };
 
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables)
 Slab first_slab;
 struct sigaction before{};  // the handler of the process, as it was
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 Mapping::Slot& take_slot() {
   for (Slab* slab = &first_slab;;) {
@@ -29,12 +32,9 @@ Mapping::Slot& take_slot() {
     }
     Slab* next = slab->next.load();
     if (next == nullptr) {
-      auto* const added = new Slab;
-      if (slab->next.compare_exchange_strong(next, added)) {
-        next = added;
-      } else {
-        delete added;  // another thread was first: `next` is its
-      }
+      auto added = std::make_unique<Slab>();
+      // Where another thread was first, `next` is its.
+      if (slab->next.compare_exchange_strong(next, added.get())) next = added.release();
     }
     slab = next;
   }
@@ -60,14 +60,14 @@ std::uintptr_t page_of(std::uintptr_t address) { return address & ~(page_size() 
 bool tear(Mapping::Slot& slot, std::uintptr_t address) {
   slot.torn = true;  // before there are zeros: who has read one finds it set
   const std::uintptr_t begin = page_of(address);
-  const std::size_t size = page_of(slot.end - 1) + page_size() - begin;
+  const std::size_t size = page_of(slot.end.load() - 1) + page_size() - begin;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the system gives an address
   return ::mmap(reinterpret_cast<void*>(begin), size, PROT_READ,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 void pass_on(int signal, siginfo_t* info, void* context) {
-  if ((before.sa_flags & SA_SIGINFO) != 0) {
+  if ((static_cast<unsigned>(before.sa_flags) & static_cast<unsigned>(SA_SIGINFO)) != 0) {
     before.sa_sigaction(signal, info, context);
   } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
     before.sa_handler(signal);
