@@ -61,12 +61,11 @@ class Ones {
 };
 
 void a_mapping_whose_file_is_cut_is_torn_and_no_other_is() {
-  const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const Ones whole(3 * page);
   const Ones cut(3 * page);
-  std::vector<std::unique_ptr<Mapping>> mappings;  // more than fit into one slab
-  for (int i = 0; i < 100; ++i)
-    mappings.push_back(std::make_unique<Mapping>(whole.descriptor(), 3 * page));
+  std::vector<std::unique_ptr<Mapping>> others(100);  // more than fit into one slab
+  for (auto& other : others) other = std::make_unique<Mapping>(whole.descriptor(), 3 * page);
   const Mapping mapping(cut.descriptor(), 3 * page - 1);
   cut.cut(page);
   CHECK(mapping.bytes()[page - 1] == std::byte{1});
@@ -75,19 +74,21 @@ void a_mapping_whose_file_is_cut_is_torn_and_no_other_is() {
   CHECK(mapping.torn());
   CHECK(mapping.bytes()[page - 1] == std::byte{1});
   CHECK(mapping.bytes()[3 * page - 2] == std::byte{0});
-  for (const auto& other : mappings)
-    CHECK(!other->torn() && other->bytes()[2 * page] == std::byte{1});
+  CHECK(std::ranges::all_of(others, [&](const auto& other) {
+    return other->bytes()[2 * page] == std::byte{1} && !other->torn();
+  }));
 }
 
 void threads_map_and_tear_at_one_time() {
-  const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const auto work = [page] {
     for (int round = 0; round < 200; ++round) {
       const Ones file(2 * page);
       const Mapping mapping(file.descriptor(), 2 * page);
       CHECK(mapping.bytes()[page] == std::byte{1});
       file.cut(page);
-      CHECK(mapping.bytes()[page + 1] == std::byte{0} && mapping.torn());
+      CHECK(mapping.bytes()[page + 1] == std::byte{0});
+      CHECK(mapping.torn());
     }
   };
   std::array<std::thread, 4> threads;
