@@ -4,11 +4,14 @@
 #include "bind/bind.hpp"
 #include "bind/plan.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace sweephand {
@@ -36,6 +39,38 @@ py::object wrap_cells(const StreamBatch& stream, const Buffer& buffer, const py:
   Shape strides = py::detail::c_strides(shape, dtype.itemsize());
   strides[0] = extent(stream.stride * cell_bytes);
   return wrap(buffer, dtype, std::move(shape), std::move(strides));
+}
+
+// The values of a stream: its cells, its samples, or the elements of variable ones.
+py::object wrap_values(const StreamBatch& stream, const py::dtype& dtype,
+                       const py::tuple& sample) {
+  if (stream.element_offsets) return wrap(stream.values, dtype, {extent(stream.num_elements)});
+  Shape shape;
+  shape.reserve(2 + sample.size());
+  if (stream.is_grid()) {
+    shape.push_back(extent(stream.rows));
+    shape.push_back(extent(stream.width));
+  } else {
+    shape.push_back(extent(stream.num_samples));
+  }
+  for (const py::handle size : sample) shape.push_back(size.cast<py::ssize_t>());
+  return wrap_cells(stream, stream.values, dtype, std::move(shape), stream.sample_bytes);
+}
+
+// The dtype of each stream of a source, and the shape of a sample; nothing of those that nobody
+// asks for.
+struct ArrayKinds {
+  std::vector<std::optional<std::pair<py::dtype, py::tuple>>> kinds;
+};
+
+// The values of all streams: a call for each would take longer than a small minibatch.
+py::list wrap_all(const Batch& batch, const ArrayKinds& of) {
+  py::list arrays(std::min(batch.streams.size(), of.kinds.size()));
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const auto& kind = of.kinds[i];
+    arrays[i] = kind ? wrap_values(batch.streams[i], kind->first, kind->second) : py::none();
+  }
+  return arrays;
 }
 
 }  // namespace
@@ -132,16 +167,9 @@ void bind_stream(py::module_& room) {
       .def_readonly("num_samples", &StreamBatch::num_samples)
       .def_readonly("num_elements", &StreamBatch::num_elements)
       .def_readonly("longest", &StreamBatch::longest)
-      .def_property_readonly("is_grid",
-                             [](const StreamBatch& s) { return static_cast<bool>(s.mask); })
+      .def_property_readonly("is_grid", &StreamBatch::is_grid)
       .def_readonly("rows", &StreamBatch::rows)
       .def_readonly("width", &StreamBatch::width)
-      .def(
-          "values",
-          [](const StreamBatch& self, const py::dtype& dtype, Shape shape) {
-            return wrap_cells(self, self.values, dtype, std::move(shape), self.sample_bytes);
-          },
-          "dtype"_a, "shape"_a)
       .def("mask",
            [](const StreamBatch& self) {
              return wrap_cells(self, self.mask, py::dtype::of<std::uint8_t>(),
@@ -182,6 +210,8 @@ void bind_batch(py::module_& room) {
       .def_readonly("multiple_of", &AssembleOptions::multiple_of);
 
   bind_stream(room);
+  py::class_<ArrayKinds>(room, "ArrayKinds")
+      .def(py::init<std::vector<std::optional<std::pair<py::dtype, py::tuple>>>>(), "kinds"_a);
   py::class_<Batch, std::shared_ptr<Batch>> batch(room, "Batch");
   def_plan(batch)
       .def(by_fields<Batch>())
@@ -204,6 +234,7 @@ void bind_batch(py::module_& room) {
             return self.streams.at(stream);
           },
           "stream"_a, py::return_value_policy::reference_internal)
+      .def("arrays", &wrap_all, "kinds"_a)
       .def("rows_of", &rows_of, "begin"_a, "end"_a)
       .def(
           "with_streams",

@@ -35,6 +35,8 @@ struct StreamBatch {
   std::uint64_t rows = 0;
   std::uint64_t width = 0;
   std::uint64_t stride = 0;  // cells from one row of a grid to the next
+
+  bool is_grid() const noexcept { return static_cast<bool>(mask); }
 };
 
 // A plan, carried out. Immutable once it is handed out.

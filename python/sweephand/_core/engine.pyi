@@ -6,7 +6,7 @@ import sweephand._core.base
 import sweephand._core.compose
 import sweephand._core.read
 import typing
-__all__: list[str] = ['AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'Member', 'StreamBatch', 'StreamSpec', 'WorkTime', 'convert']
+__all__: list[str] = ['ArrayKinds', 'AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'Member', 'StreamBatch', 'StreamSpec', 'WorkTime', 'convert']
 class Form:
     """
     Members:
@@ -79,8 +79,6 @@ class StreamBatch:
         ...
     def sample_offsets(self, num_sequences: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
         ...
-    def values(self, dtype: numpy.dtype[typing.Any], shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> typing.Any:
-        ...
     @property
     def is_grid(self) -> bool:
         ...
@@ -99,10 +97,15 @@ class StreamBatch:
     @property
     def width(self) -> int:
         ...
+class ArrayKinds:
+    def __init__(self, kinds: collections.abc.Sequence[tuple[numpy.dtype[typing.Any], tuple] | None]) -> None:
+        ...
 class Batch:
     def __getstate__(self) -> tuple:
         ...
     def __setstate__(self, arg0: tuple) -> None:
+        ...
+    def arrays(self, kinds: ArrayKinds) -> list:
         ...
     def cells(self) -> numpy.typing.NDArray[numpy.uint32]:
         ...

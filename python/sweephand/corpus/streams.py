@@ -228,7 +228,7 @@ class StreamInfo:
     @property
     def is_bytes(self) -> bool:
         """Whether samples are ``bytes``."""
-        return self.dtype == object
+        return self.dtype.kind == "O"
 
     @property
     def is_variable(self) -> bool:

@@ -10,29 +10,37 @@ from numpy.typing import DTypeLike, NDArray
 from sweephand import _core
 from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import Layout
+from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.lazy import lazy
 from sweephand.minibatch.mask import GAP, START, mask_of_rows
 from sweephand.minibatch.pieces import Pieces, repeat_last, segments_of
 
 
+# What a minibatch is made of: its batch, what it has in common with others of its source, and
+# its device.
+Parts = tuple[_core.engine.Batch, Contents, object]
+
+
 class Boundaries:
     """Where the sequences of one stream of a minibatch lie."""
 
-    def __init__(
-        self,
-        info: StreamInfo,
-        batch: _core.engine.Batch,
-        number: int,
-        layout: Layout,
-        device: object = None,
-    ) -> None:
-        self.info = info
-        self._batch = batch
-        self._number = number
-        self._stream = batch.stream(number)
-        self._layout = layout
-        self._device = device
-        self._minibatch_parts: Any = None  # of the minibatch that hands it out
+    info: StreamInfo
+    _number: int
+    _batch: _core.engine.Batch
+    _minibatch_parts: Parts
+    _array: NDArray[Any]
+
+    @property
+    def _layout(self) -> Layout:
+        return self._minibatch_parts[1].layout
+
+    @property
+    def _device(self) -> object:
+        return self._minibatch_parts[2]
+
+    @lazy
+    def _stream(self) -> _core.engine.StreamBatch:
+        return self._batch.stream(self._number)
 
     @property
     def num_sequences(self) -> int:
@@ -64,8 +72,8 @@ class Boundaries:
         """The shape of `asarray`; nothing is made for it."""
         if self.info.is_single:
             return (self.num_sequences, *self.info.shape)
-        if self._is_grid:
-            return (self._stream.rows, self._stream.width, *self.info.shape)
+        if self._is_grid and not self.info.is_variable:
+            return self._array.shape
         return (*self.mask.shape, *self.info.shape)
 
     @lazy
@@ -169,4 +177,6 @@ class Boundaries:
 
     @property
     def _is_grid(self) -> bool:
-        return self._stream.is_grid
+        if self.info.is_variable:
+            return self._stream.is_grid
+        return self._array.ndim > 1 + len(self.info.shape)

@@ -12,16 +12,20 @@ from sweephand import _core
 from sweephand.corpus.streams import StreamInfo
 
 
-def byte_strings(stream: _core.engine.StreamBatch) -> NDArray[np.object_]:
+def byte_strings(
+    stream: _core.engine.StreamBatch, elements: NDArray[np.uint8]
+) -> NDArray[np.object_]:
     """Return every sample as ``bytes``: an array of objects."""
-    data = stream.values(np.dtype(np.uint8), (stream.num_elements,)).tobytes()
+    data = elements.tobytes()
     objects = np.empty(stream.num_samples, object)
     ends = pairwise(stream.element_offsets().tolist())
     objects[:] = [data[begin:end] for begin, end in ends]
     return objects
 
 
-def sparse_matrix(stream: _core.engine.StreamBatch, info: StreamInfo) -> Any:
+def sparse_matrix(
+    stream: _core.engine.StreamBatch, info: StreamInfo, elements: NDArray[Any]
+) -> Any:
     """Return every sample as a row of a SciPy CSR matrix; ImportError without SciPy."""
     try:
         from scipy.sparse import csr_matrix
@@ -31,23 +35,26 @@ def sparse_matrix(stream: _core.engine.StreamBatch, info: StreamInfo) -> Any:
             "use asarray()"
         ) from None
     shape = (stream.num_samples, *info.shape)
-    return csr_matrix(_elements(stream, info), shape=shape)
+    indices, starts = _places(stream)
+    return csr_matrix((elements, indices, starts), shape=shape)
 
 
-def dense_rows(stream: _core.engine.StreamBatch, info: StreamInfo) -> NDArray[Any]:
+def dense_rows(
+    stream: _core.engine.StreamBatch, info: StreamInfo, elements: NDArray[Any]
+) -> NDArray[Any]:
     """Return every sparse sample as a dense row; elements of one column are added."""
-    data, indices, starts = _elements(stream, info)
+    indices, starts = _places(stream)
     dense = np.zeros((stream.num_samples, *info.shape), info.dtype)
     rows = np.repeat(np.arange(stream.num_samples), np.diff(starts))
-    np.add.at(dense, (rows, indices), data)
+    np.add.at(dense, (rows, indices), elements)
     return dense
 
 
-def _elements(
-    stream: _core.engine.StreamBatch, info: StreamInfo
-) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64]]:
-    values = stream.values(info.dtype, (stream.num_elements,))
+def _places(
+    stream: _core.engine.StreamBatch,
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the column of every element, and where each sample's begin."""
     indices = stream.indices()
     if indices is None:  # an empty share never saw a column
         indices = np.empty(0, np.int32)
-    return values, indices, stream.element_offsets()
+    return indices, stream.element_offsets()

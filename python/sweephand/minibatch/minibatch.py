@@ -12,6 +12,8 @@ from sweephand import _core
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.layouts import Bucketed, Layout
+from sweephand.minibatch.boundaries import Parts
+from sweephand.minibatch.contents import Contents, Keys
 from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.minibatch.pieces import Pieces, segments_of
 from sweephand.minibatch.share import Share
@@ -21,10 +23,6 @@ if TYPE_CHECKING:
     from sweephand.torch.minibatch.tensors import Tensors
 
 LABELS = "labels"
-
-_Parts = tuple[
-    _core.engine.Batch, Mapping[Any, tuple[int, StreamInfo]], Layout, SequenceIds, object
-]
 
 
 class Minibatch(Share, Mapping[Any, MinibatchData]):
@@ -48,25 +46,24 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     {'tokens': array([0, 1, 2, 0, 1]), 'label': array([0, 1])}
     """
 
-    __slots__ = ("_cache", "_device", "_keys", "_layout")
+    __slots__ = ("_arrays", "_cache", "_parts")
 
     _plan: _core.engine.Batch  # which is a plan, carried out
+    _parts: Parts
 
     def __init__(
         self,
         batch: _core.engine.Batch | Mapping[Any, MinibatchData],
-        keys: Mapping[Any, tuple[int, StreamInfo]] | None = None,
-        layout: Layout | None = None,
-        ids: SequenceIds | None = None,
+        contents: Contents | None = None,
         device: object = None,
     ) -> None:
-        if keys is None or layout is None or ids is None:
-            batch, keys, layout, ids, device = _parts_of(batch)
-        self._plan = batch  # type: ignore[assignment] # a mapping comes alone
-        self._ids = ids
-        self._keys = {} if self._plan.end_of_data else keys
-        self._layout = layout
-        self._device = device
+        self._parts = (
+            _parts_of(batch)
+            if contents is None
+            else (batch, contents, device)  # type: ignore[assignment] # a mapping comes alone
+        )
+        self._plan = self._parts[0]
+        self._arrays: list[NDArray[Any] | None] | None = None  # of all streams, once asked for
         self._cache: dict[Any, MinibatchData] = {}
 
     def __bool__(self) -> bool:
@@ -75,20 +72,43 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     def __getitem__(self, key: Any) -> MinibatchData:
         found = self._cache.get(key)
         if found is None:
-            found = self._cache[key] = self._find(key)
+            found = self._cache[key] = self._make(key)
         return found
 
-    def _find(self, key: Any) -> MinibatchData:
-        if isinstance(key, StreamInfo) and key not in self._keys:
+    def _make(self, key: Any) -> MinibatchData:
+        batch, contents, _ = self._parts
+        arrays = self._arrays
+        if arrays is None:
+            arrays = self._arrays = batch.arrays(contents.kinds)
+        place = contents.keys.get(key)
+        if place is None or not arrays:
+            return self[self._other_key(key)]
+        number, info = place
+        return MinibatchData(info, number, self._parts, arrays[number])
+
+    def _other_key(self, key: Any) -> Any:
+        """Return under which key the stream is that an info tells; else there is none."""
+        if isinstance(key, StreamInfo):
             for other, (_, info) in self._keys.items():
-                if info.name == key.name:
-                    return self[other]
-        if key not in self._keys:
-            raise KeyError(_Said(self._told_of(key)))
-        index, info = self._keys[key]
-        found = MinibatchData(info, self._plan, index, self._layout, self._device)
-        found._minibatch_parts = self._parts
-        return found
+                if info.name == key.name and other != key:
+                    return other
+        raise KeyError(_Said(self._told_of(key)))
+
+    @property
+    def _keys(self) -> Keys:
+        return {} if self._plan.end_of_data else self._parts[1].keys
+
+    @property
+    def _ids(self) -> SequenceIds:
+        return self._parts[1].ids
+
+    @property
+    def _layout(self) -> Layout:
+        return self._parts[1].layout
+
+    @property
+    def _device(self) -> object:
+        return self._parts[2]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._keys)
@@ -156,25 +176,20 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        batch = self._plan.with_streams([index for index, _ in self._keys.values()])
-        ids = _TheirIds(batch.sequences(), self.ids)
-        return Minibatch, (batch, dict(self._keys), self._layout, ids, self._device)
+        batch, contents, device = self._parts
+        return Minibatch, (*contents.only(batch, self._keys), device)
 
     def _rows(self, begin: int, end: int) -> Minibatch:
         """Return some rows, sequences in a layout without rows, sharing their memory.
 
         What is said of the global minibatch stays that.
         """
-        part = self._plan.rows_of(begin, end)
-        return Minibatch(part, self._keys, self._layout, self._ids, self._device)
+        batch, contents, device = self._parts
+        return Minibatch(batch.rows_of(begin, end), contents, device)
 
     @property
     def _num_rows(self) -> int:
         return self._plan.num_rows if self._layout.has_rows else self.num_sequences
-
-    @property
-    def _parts(self) -> _Parts:
-        return self._plan, self._keys, self._layout, self._ids, self._device
 
     @property
     def bucket_key(self) -> int | None:
@@ -246,29 +261,10 @@ class _Said(str):
         return str(self)
 
 
-class _TheirIds(SequenceIds):
-    """The ids of a minibatch's sequences, without their corpus."""
-
-    def __init__(self, numbers: NDArray[np.integer], names: list[str]) -> None:
-        self._names: dict[int, str] = dict(zip(numbers.tolist(), names, strict=True))
-
-    def names(self, numbers: NDArray[np.integer]) -> list[str]:
-        """Return the ids of the sequences with these numbers in the corpus."""
-        return [self._names[number] for number in numbers.tolist()]
-
-    def number(self, name: str) -> int:
-        """Return the number in the corpus of the sequence with this id."""
-        for number, found in self._names.items():
-            if found == name:
-                return number
-        raise KeyError(f"the minibatch has no sequence with the id {name!r}")
-
-
-def _parts_of(mapping: object) -> _Parts:
+def _parts_of(mapping: object) -> Parts:
     """Return what the minibatch is made of whose data a mapping holds."""
     data = list(mapping.values()) if isinstance(mapping, Mapping) else []
     found = [one._minibatch_parts for one in data if isinstance(one, MinibatchData)]
     if not found or len(found) < len(data) or any(one[0] is not found[0][0] for one in found):
         raise TypeError("a minibatch comes from a source, or is made of all data of another")
-    parts: _Parts = found[0]
-    return parts
+    return found[0]

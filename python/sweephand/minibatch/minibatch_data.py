@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import pad_element
-from sweephand.minibatch.boundaries import Boundaries
+from sweephand.minibatch.boundaries import Boundaries, Parts
 from sweephand.minibatch.elements import byte_strings, dense_rows, sparse_matrix
 from sweephand.minibatch.labels import next_tokens, same_tokens
 from sweephand.minibatch.lazy import lazy
@@ -33,6 +34,21 @@ class MinibatchData(Boundaries):
     array([[ 0,  1,  2],
            [ 0,  1, -1]])
     """
+
+    def __init__(
+        self, info: StreamInfo, number: int, parts: Parts, array: NDArray[Any]
+    ) -> None:
+        """Describe stream `number` of a minibatch, of which the core made `array`.
+
+        That holds its samples, the cells of a dense array, or the elements of sparse samples
+        and bytes.
+        """
+        self.info = info
+        self._number = number
+        self._batch, contents, _ = self._minibatch_parts = parts
+        self._array = array
+        if number in contents.flat:
+            self.values = array
 
     @property
     def is_sparse(self) -> bool:
@@ -114,13 +130,14 @@ class MinibatchData(Boundaries):
             array of ``bytes`` objects.
         """
         if self.is_sparse:
-            return self._apply_transforms(sparse_matrix(self._stream, self.info))
-        if self.info.is_bytes:
-            return self._apply_transforms(byte_strings(self._stream))
-        if self._is_grid:
-            return self._apply_transforms(self._grid[self._stream.mask() != GAP])
-        shape = (self.num_samples, *self.info.shape)
-        return self._apply_transforms(self._stream.values(self.info.dtype, shape))
+            values = sparse_matrix(self._stream, self.info, self._array)
+        elif self.info.is_bytes:
+            values = byte_strings(self._stream, self._array)
+        elif self._is_grid:
+            values = self._array[self.mask != GAP]
+        else:
+            values = self._array
+        return self._apply_transforms(values)
 
     @property
     def data(self) -> Any:
@@ -190,8 +207,9 @@ class MinibatchData(Boundaries):
         return self.num_sequences
 
     def __reduce__(self) -> tuple[Any, ...]:
-        batch = self._batch.with_streams([self._number])
-        return MinibatchData, (self.info, batch, self._number, self._layout, self._device)
+        batch, contents, device = self._minibatch_parts
+        batch, contents = contents.only(batch, {self.info.name: (self._number, self.info)})
+        return _unpickled, (self.info, self._number, (batch, contents, device))
 
     def __repr__(self) -> str:
         return f"MinibatchData({self.info.name!r}, {self.brief})"
@@ -218,12 +236,6 @@ class MinibatchData(Boundaries):
             )
         return self.asarray() if self._is_grid else self.values
 
-    @lazy
-    def _grid(self) -> NDArray[Any]:
-        shape = (self._stream.rows, self._stream.width, *self.info.shape)
-        grid: NDArray[Any] = self._stream.values(self.info.dtype, shape)
-        return grid
-
     def _apply_transforms(self, values: Any) -> Any:
         for transform in self.info.transforms:
             count = values.shape[0]
@@ -236,13 +248,16 @@ class MinibatchData(Boundaries):
         return values
 
     def _dense(self, pad_value: float | None) -> NDArray[Any]:
+        is_made = self._is_grid and not self.info.is_variable and not self.info.transforms
+        if is_made and pad_value is None:
+            return self._array
         by_layout = self._layout.pad_value_of(self.info.name)
-        if self._is_grid and not self.info.is_variable and not self.info.transforms:
-            if pad_value is None or pad_value == by_layout:
-                return self._grid
+        if is_made and pad_value == by_layout:
+            return self._array
+        if is_made:
             mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))
             fill = pad_element(self.info.name, self.info.dtype, pad_value)
-            return np.where(mask != GAP, self._grid, fill)
+            return np.where(mask != GAP, self._array, fill)
         values = self._dense_values()
         if self.info.is_single:
             return values
@@ -256,4 +271,9 @@ class MinibatchData(Boundaries):
             return self.values  # type: ignore[no-any-return]
         if self.info.transforms:
             return self.values.toarray()  # type: ignore[no-any-return]
-        return dense_rows(self._stream, self.info)
+        return dense_rows(self._stream, self.info, self._array)
+
+
+def _unpickled(info: StreamInfo, number: int, parts: Parts) -> MinibatchData:
+    batch, contents, _ = parts
+    return MinibatchData(info, number, parts, batch.arrays(contents.kinds)[number])

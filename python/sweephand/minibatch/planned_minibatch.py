@@ -28,7 +28,11 @@ class PlannedMinibatch(Share):
 
     def __init__(self, plan: _core.compose.Plan, ids: SequenceIds) -> None:
         self._plan = plan
-        self._ids = ids
+        self._ids_of_corpus = ids
+
+    @property
+    def _ids(self) -> SequenceIds:
+        return self._ids_of_corpus
 
     @cached_property
     def sequences(self) -> NDArray[np.uint64]:

@@ -9,10 +9,13 @@ from sweephand.corpus.ids import SequenceIds
 class Share:
     """A worker's share of a minibatch, as its plan tells it."""
 
-    __slots__ = ("_ids", "_plan")
+    __slots__ = ("_plan",)
 
     _plan: _core.compose.Plan | _core.engine.Batch
-    _ids: SequenceIds
+
+    @property
+    def _ids(self) -> SequenceIds:
+        raise NotImplementedError
 
     @property
     def nominal_time(self) -> int:

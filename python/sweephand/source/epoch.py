@@ -45,8 +45,8 @@ class Epoch:
                 request = source._requests.get(
                     size_at(self._size, time), *self._share, crosses_sweeps=False
                 )
-                minibatch, _ = source._next_of(request)
-                if not minibatch:
+                minibatch = source._next_of(request)
+                if minibatch is None:
                     return
                 yield minibatch
         finally:

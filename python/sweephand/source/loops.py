@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from sweephand import _core
 from sweephand.layouts.plain import WholeSequences
+from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.epoch import Epoch
 from sweephand.source.foreign_names import SIZED, names_ours
@@ -32,6 +33,7 @@ class Loops(Questions):
     """Delivers minibatches one after the other."""
 
     _crosses_sweeps: bool
+    _contents: Contents
     _hints: Hints
     _has_run_out = False  # a loop over minibatches has come to the end of data
 
@@ -123,9 +125,8 @@ class Loops(Questions):
                         "source.epoch(size) ends with the sweep, MinibatchSource(..., "
                         "max_sweeps=n) after n of them, and break where you like"
                     )
-            request = self._requests.get(size_at(sizes, time), workers, rank)
-            minibatch, _ = self._next_of(request)
-            if not minibatch:
+            minibatch = self._next_of(self._requests.get(size_at(sizes, time), workers, rank))
+            if minibatch is None:
                 self._has_run_out = True
                 return
             yield minibatch
@@ -141,13 +142,10 @@ class Loops(Questions):
                 "size counts samples: rows, tokens, frames"
             )
 
-    def _next_of(
-        self, request: _core.compose.Request
-    ) -> tuple[Minibatch, _core.compose.Position]:
-        """Return the next minibatch, and where the one after it begins."""
+    def _next_of(self, request: _core.compose.Request) -> Minibatch | None:
+        """Return the next minibatch; None at the end of data."""
         batch = self._delivery.next(request)
-        minibatch = Minibatch(batch, self._keys, self._layout, self._corpus.ids)
-        return minibatch, batch.next
+        return None if batch.end_of_data else Minibatch(batch, self._contents)
 
     def _sizes(self, size: Size, workers: int, rank: int) -> int | SizeSchedule:
         """Return a size or schedule, whose first size can be served."""

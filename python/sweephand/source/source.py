@@ -15,6 +15,7 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.deserializers.serve import Servable, deserializers_of
 from sweephand.errors import DataError, StateError
 from sweephand.layouts import Layout
+from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.at_exit import close_at_exit
 from sweephand.source.delivery import Delivery, make_engine
@@ -156,6 +157,7 @@ class MinibatchSource(Loops):
         self._keys = {info.name: (i, info) for i, info in enumerate(corpus.streams)}
         self._corpus, self._long = treat_long(settings.chosen_layout, corpus)
         self._layout = settings.chosen_layout.settle(self._corpus.core)
+        self._contents = Contents(self._keys, self._layout, self._corpus.ids)
         self._timeline = Timeline(self._corpus, self._layout, settings)
         self._memory = MemoryNeed(
             corpus=self._corpus,
@@ -218,9 +220,8 @@ class MinibatchSource(Loops):
         request = self._requests.get(
             minibatch_size_in_samples, num_data_partitions, partition_index
         )
-        keys = self._keys if input_map is None else self._map_inputs(input_map)
-        batch = self._delivery.next(request)
-        return Minibatch(batch, keys, self._layout, self._corpus.ids, device)
+        contents = self._contents if input_map is None else self._map_inputs(input_map)
+        return Minibatch(self._delivery.next(request), contents, device)
 
     @property
     def current_position(self) -> int:
@@ -339,12 +340,11 @@ class MinibatchSource(Loops):
         """Close the source."""
         self.close()
 
-    def _map_inputs(
-        self, input_map: Mapping[Any, str | StreamInfo]
-    ) -> dict[Any, tuple[int, StreamInfo]]:
-        return {
+    def _map_inputs(self, input_map: Mapping[Any, str | StreamInfo]) -> Contents:
+        keys = {
             key: self._keys[self.stream_info(stream).name] for key, stream in input_map.items()
         }
+        return Contents(keys, self._layout, self._corpus.ids)
 
 
 def _remake(

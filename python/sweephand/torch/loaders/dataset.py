@@ -160,11 +160,15 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         if not self._at_own:
             self._at_own = self._pass_over(number, end)
         while self._at_own and self.source.current_position < end:
-            minibatch, position = self.source._next_of(request)
-            if not minibatch:
+            minibatch = self.source._next_of(request)
+            if minibatch is None:
                 break
             item = self._to_item(minibatch)
-            yield Delivered(item, (position.time, position.progress)) if self._counted else item
+            if self._counted:
+                position = minibatch._plan.next
+                yield Delivered(item, (position.time, position.progress))
+            else:
+                yield item
         if process is None:
             self._end = None  # a process that has ended stays so, when its state is restored
 

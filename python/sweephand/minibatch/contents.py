@@ -1,0 +1,91 @@
+"""What all minibatches of a source have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.ids import SequenceIds
+from sweephand.corpus.streams import StreamInfo
+from sweephand.layouts import Layout
+
+Keys = Mapping[Any, tuple[int, StreamInfo]]
+
+
+class Contents:
+    """What all minibatches of a source have in common.
+
+    Parameters
+    ----------
+    keys : dict
+        Key of a stream to its number in the batch and its info.
+    layout : Layout
+    ids : SequenceIds
+        Of the sequences.
+
+    Attributes
+    ----------
+    kinds : core object
+        What arrays over the streams look like.
+    flat : set of int
+        Streams whose arrays are their values as they are.
+    """
+
+    __slots__ = ("flat", "ids", "keys", "kinds", "layout")
+
+    def __init__(self, keys: Keys, layout: Layout, ids: SequenceIds) -> None:
+        self.keys = keys
+        self.layout = layout
+        self.ids = ids
+        infos = dict(keys.values())
+        has_grids = layout.form is not _core.engine.Form.RAGGED
+        self.flat = {
+            number
+            for number, info in infos.items()
+            if not (info.is_variable or info.transforms or (has_grids and not info.is_single))
+        }
+        self.kinds = _core.engine.ArrayKinds(
+            [
+                _kind(infos[number]) if number in infos else None
+                for number in range(max(infos, default=-1) + 1)
+            ]
+        )
+
+    def only(self, batch: _core.engine.Batch, keys: Keys) -> tuple[_core.engine.Batch, Self]:
+        """Return what a pickle holds of some streams of one minibatch."""
+        numbers = batch.sequences()
+        ids = _TheirIds(numbers, self.ids.names(numbers))
+        streams = [number for number, _ in keys.values()]
+        return batch.with_streams(streams), type(self)(dict(keys), self.layout, ids)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.keys, self.layout, self.ids)
+
+
+def _kind(info: StreamInfo) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Return dtype and sample shape of the array that the core makes of a stream."""
+    if info.is_bytes:
+        return np.dtype(np.uint8), ()
+    return info.dtype, () if info.is_variable else info.shape
+
+
+class _TheirIds(SequenceIds):
+    """The ids of a minibatch's sequences, without their corpus."""
+
+    def __init__(self, numbers: NDArray[np.integer], names: list[str]) -> None:
+        self._names: dict[int, str] = dict(zip(numbers.tolist(), names, strict=True))
+
+    def names(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the ids of the sequences with these numbers in the corpus."""
+        return [self._names[number] for number in numbers.tolist()]
+
+    def number(self, name: str) -> int:
+        """Return the number in the corpus of the sequence with this id."""
+        for number, found in self._names.items():
+            if found == name:
+                return number
+        raise KeyError(f"the minibatch has no sequence with the id {name!r}")
