@@ -170,17 +170,6 @@ void bind_stream(py::module_& room) {
       .def_property_readonly("is_grid", &StreamBatch::is_grid)
       .def_readonly("rows", &StreamBatch::rows)
       .def_readonly("width", &StreamBatch::width)
-      .def("mask",
-           [](const StreamBatch& self) {
-             return wrap_cells(self, self.mask, py::dtype::of<std::uint8_t>(),
-                               {extent(self.rows), extent(self.width)}, 1);
-           })
-      .def(
-          "sample_offsets",
-          [](const StreamBatch& self, std::uint64_t num_sequences) {
-            return wrap<std::int64_t>(self.sample_offsets, {extent(num_sequences) + 1});
-          },
-          "num_sequences"_a)
       .def("element_offsets",
            [](const StreamBatch& self) {
              return wrap<std::int64_t>(self.element_offsets, {extent(self.num_samples) + 1});
@@ -235,6 +224,21 @@ void bind_batch(py::module_& room) {
           },
           "stream"_a, py::return_value_policy::reference_internal)
       .def("arrays", &wrap_all, "kinds"_a)
+      .def(
+          "mask",
+          [](const Batch& self, std::size_t stream) {
+            const StreamBatch& of = self.streams.at(stream);
+            return wrap_cells(of, of.mask, py::dtype::of<std::uint8_t>(),
+                              {extent(of.rows), extent(of.width)}, 1);
+          },
+          "stream"_a)
+      .def(
+          "sample_offsets",
+          [](const Batch& self, std::size_t stream) {
+            return wrap<std::int64_t>(self.streams.at(stream).sample_offsets,
+                                      {extent(self.share.size()) + 1});
+          },
+          "stream"_a)
       .def("rows_of", &rows_of, "begin"_a, "end"_a)
       .def(
           "with_streams",

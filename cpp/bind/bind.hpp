@@ -84,11 +84,23 @@ inline std::span<const std::byte> to_bytes(const py::buffer_info& buffer) {
           static_cast<std::size_t>(buffer.size * buffer.itemsize)};
 }
 
+// Whether a thread may still ask for the GIL. At the end of the process one that does so too
+// late is ended in the middle of what it does, which no destructor survives.
+inline bool interpreter_lives() {
+#if PY_VERSION_HEX >= 0x030D0000
+  const bool ends = Py_IsFinalizing() != 0;
+#else
+  const bool ends = _Py_IsFinalizing() != 0;
+#endif
+  return !ends || PyGILState_Check() != 0;
+}
+
 // A Python object that the core keeps: it is let go with the GIL, whichever thread is the last
-// to hold it.
+// to hold it; at the end of the process it is left alone.
 template <class T>
 std::shared_ptr<const T> hold(T object) {
   return {new T(std::move(object)), [](const T* held) {
+            if (!interpreter_lives()) return;
             const py::gil_scoped_acquire gil;
             delete held;  // NOLINT(cppcoreguidelines-owning-memory)
           }};

@@ -68,6 +68,9 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
     tables_.push_back(table ? column : nullptr);
     reads_as_written_ = reads_as_written_ || (column != nullptr && column->extents != nullptr);
   }
+  never_waits_ = !reads_as_written_ && std::ranges::all_of(resident_, [](const auto& chunk) {
+    return chunk != nullptr;
+  });
 }
 
 // The chunk if it holds what was planned of it; else null, when it was reported.
@@ -91,32 +94,33 @@ std::shared_ptr<const Chunk> Assembler::usable(std::size_t number,
 
 Located Assembler::locate(std::size_t number, const Plan& plan, const Poll& poll) {
   const Member& member = members_[number];
+  const auto number_of = [&](const PlannedSequence& planned) {
+    return member.joined.empty() ? planned.sequence : member.joined[planned.sequence];
+  };
+  Located located;
+  if (const auto& chunk = resident_[number]) {
+    located.chunks.push_back(chunk);
+    located.sequences.reserve(plan.share.size());
+    for (const PlannedSequence& planned : plan.share)
+      located.sequences.push_back({chunk.get(), number_of(planned)});
+    return located;
+  }
   std::vector<std::uint64_t> sequences;
   sequences.reserve(plan.share.size());
-  for (const PlannedSequence& planned : plan.share) {
-    sequences.push_back(member.joined.empty() ? planned.sequence
-                                              : member.joined[planned.sequence]);
-  }
+  for (const PlannedSequence& planned : plan.share) sequences.push_back(number_of(planned));
   if (caches_[number]) return locate_in_chunks(number, sequences, poll);
-  Located located;
-  located.sequences.reserve(sequences.size());
-  if (resident_[number]) {
-    const Chunk* chunk = resident_[number].get();
-    located.chunks.push_back(resident_[number]);
-    for (const std::uint64_t sequence : sequences)
-      located.sequences.push_back({chunk, sequence});
-  } else if (!sequences.empty()) {
-    const WorkClock clock;
-    std::shared_ptr<const Chunk> made = member.deserializer->fetch(sequences);
-    {
-      const std::scoped_lock lock(mutex_);
-      fetch_ += clock.elapsed();
-    }
-    const auto fetched = usable(number, std::move(made), sequences.size(), {});
-    if (fetched) located.chunks.push_back(fetched);
-    for (std::uint64_t j = 0; j < sequences.size(); ++j)
-      located.sequences.push_back({fetched.get(), j});
+  if (sequences.empty()) return located;
+  const WorkClock clock;
+  std::shared_ptr<const Chunk> made = member.deserializer->fetch(sequences);
+  {
+    const std::scoped_lock lock(mutex_);
+    fetch_ += clock.elapsed();
   }
+  const auto fetched = usable(number, std::move(made), sequences.size(), {});
+  if (fetched) located.chunks.push_back(fetched);
+  located.sequences.reserve(sequences.size());
+  for (std::uint64_t j = 0; j < sequences.size(); ++j)
+    located.sequences.push_back({fetched.get(), j});
   return located;
 }
 

@@ -64,6 +64,9 @@ class Assembler {
   // The caller is one of those threads.
   bool runs_here() const;
 
+  // All data are in memory: a minibatch takes no longer than copying it.
+  bool never_waits() const noexcept { return never_waits_; }
+
   AssembleStats stats() const;
 
  private:
@@ -88,6 +91,7 @@ class Assembler {
   std::vector<const Column*> tables_;  // per stream; null if it takes more than write_rows
   std::vector<std::unique_ptr<ChunkCache>> caches_;  // per member; null if it has no chunks
   bool any_cached_ = false;
+  bool never_waits_ = false;
   bool reads_as_written_ = false;  // sequences are read from files where they are copied
   std::atomic<std::uint64_t> num_making_ = 0;  // minibatches
   mutable std::mutex mutex_;

@@ -12,8 +12,8 @@ namespace sweephand {
 namespace {
 
 // Going to sleep and being woken costs more than a small minibatch: one looks again so many
-// times before, which takes some 10 us and lets others run.
-constexpr int kLooks = 32;
+// times before, which takes a few us and lets others run.
+constexpr int kLooks = 8;
 
 // Sets a flag for a while, and wakes those who wait for its end. REQUIRES: the lock is held at
 // both ends
@@ -239,9 +239,10 @@ std::shared_ptr<const Batch> Engine::next(const Request& request, const Poll& po
   if (request != request_ || (resting_ && slots_.empty())) start(lock, request, poll);
   if (!front_done()) {
     const auto begin = std::chrono::steady_clock::now();
-    // The one that is waited for, if nobody has begun it, but none behind it: that could take
-    // longer.
-    const auto may_make = [&] { return slots_.empty() && may_begin(); };
+    // The one that is waited for, if nobody has begun it; one behind it only where that takes
+    // no longer than waiting.
+    const bool helps = assembler_->never_waits();
+    const auto may_make = [&] { return (slots_.empty() || helps) && may_begin(); };
     while (!front_done()) {
       if (may_make()) {
         make(lock, poll);

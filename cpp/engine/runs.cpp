@@ -42,23 +42,47 @@ std::uint64_t planned_size(const Plan& plan, std::size_t j) {
 
 constexpr std::uint64_t kOutside = ~std::uint64_t{0};  // samples of a run that is not there
 
-// The size of a sequence by what was loaded: kOutside if some of it is not there, 0 if no
-// stream counts.
-std::uint64_t loaded_size(const std::vector<std::vector<Run>>& runs, std::size_t j,
-                          std::span<const StreamSpec> streams) {
-  std::uint64_t size = 0;
-  for (std::size_t stream = 0; stream < runs.size(); ++stream) {
-    const std::uint64_t samples = runs[stream].empty() ? 1 : runs[stream][j].samples;
-    if (samples == kOutside) return kOutside;
-    if (streams[stream].counts) size = std::max(size, samples);
-  }
-  return size;
-}
+// What a sequence is by what was loaded of it, in all streams.
+struct LoadedSequence {
+  bool skipped = false;    // some stream cannot deliver it
+  std::uint64_t size = 0;  // of the longest stream that counts, 0 if none does; kOutside if
+                           // some of it is not there
+};
 
-bool is_skipped(const std::vector<std::vector<Run>>& runs, std::size_t j) {
-  return std::ranges::any_of(
-      runs, [j](const auto& stream) { return !stream.empty() && stream[j].column == nullptr; });
-}
+// Looks at the runs of all streams side by side.
+class LoadedSequences {
+ public:
+  LoadedSequences(const std::vector<std::vector<Run>>& runs,
+                  std::span<const StreamSpec> streams) {
+    for (std::size_t stream = 0; stream < runs.size(); ++stream) {
+      if (!runs[stream].empty()) {
+        streams_.push_back({runs[stream].data(), streams[stream].counts});
+      } else if (streams[stream].counts) {
+        least_ = 1;  // a table has one sample per sequence
+      }
+    }
+  }
+
+  LoadedSequence operator[](std::size_t j) const {
+    LoadedSequence loaded{.size = least_};
+    for (const auto& [runs, counts] : streams_) {
+      const Run& run = runs[j];
+      loaded.skipped = loaded.skipped || run.column == nullptr;
+      // kOutside is the most that there is.
+      if (counts || run.samples == kOutside) loaded.size = std::max(loaded.size, run.samples);
+    }
+    return loaded;
+  }
+
+ private:
+  struct Stream {
+    const Run* runs;
+    bool counts;
+  };
+
+  std::vector<Stream> streams_;
+  std::uint64_t least_ = 0;
+};
 
 StaleError disagreement(std::uint64_t sequence, std::uint64_t planned, std::uint64_t loaded) {
   const std::string found = loaded == kOutside ? "does not lie within its chunk"
@@ -104,30 +128,33 @@ void keep_only(std::vector<std::vector<Run>>& runs, Plan& plan, const Keep& keep
 }  // namespace
 
 std::vector<Run> runs_of(const Located& located, const Plan& plan, const StreamSpec& stream) {
-  constexpr std::size_t kAhead = 16;
+  constexpr std::size_t kAhead = 32;
   const auto& sequences = located.sequences;
-  std::vector<Run> runs(sequences.size());
+  std::vector<Run> runs;
+  runs.reserve(sequences.size());
   const bool any_skipped = std::ranges::any_of(
       located.chunks, [](const auto& chunk) { return !chunk->skipped.empty(); });
   for (std::size_t j = 0; j < sequences.size(); ++j) {
-    const auto [chunk, index] = sequences[j];
-    runs[j] = {.column = nullptr, .sequence = plan.share[j].sequence};
-    if (chunk == nullptr || (any_skipped && std::ranges::binary_search(chunk->skipped, index)))
-      continue;
     if (j + kAhead < sequences.size() && sequences[j + kAhead].chunk != nullptr) {
       const Column& later = sequences[j + kAhead].chunk->columns[stream.column];
       if (later.sample_offsets != nullptr)
         __builtin_prefetch(later.sample_offsets + sequences[j + kAhead].index);
     }
-    const Column& column = chunk->columns[stream.column];
-    runs[j].column = &column;
-    if (column.holds(index)) {
-      runs[j].begin = static_cast<std::uint64_t>(column.begin(index));
-      runs[j].samples = static_cast<std::uint64_t>(column.end(index)) - runs[j].begin;
-    } else {
-      runs[j].samples = kOutside;
+    const auto [chunk, index] = sequences[j];
+    Run run{.sequence = plan.share[j].sequence};
+    if (chunk != nullptr &&
+        !(any_skipped && std::ranges::binary_search(chunk->skipped, index))) {
+      const Column& column = chunk->columns[stream.column];
+      run.column = &column;
+      if (column.holds(index)) {
+        run.begin = static_cast<std::uint64_t>(column.begin(index));
+        run.samples = static_cast<std::uint64_t>(column.end(index)) - run.begin;
+      } else {
+        run.samples = kOutside;
+      }
+      run.length = run.samples;
     }
-    runs[j].length = runs[j].samples;
+    runs.push_back(run);
   }
   return runs;
 }
@@ -152,16 +179,14 @@ void leave_out_unusable(std::vector<std::vector<Run>>& runs, Plan& plan,
       std::ranges::all_of(plan.share, [](const auto& planned) { return planned.size == 1; }))
     return;
   const bool any_counts = std::ranges::any_of(streams, &StreamSpec::counts);
+  const LoadedSequences sequences(runs, streams);
   std::vector<std::size_t> left_out;
   for (std::size_t j = 0; j < plan.share.size(); ++j) {
-    if (is_skipped(runs, j)) {
-      left_out.push_back(j);
-      continue;
-    }
+    const LoadedSequence loaded = sequences[j];
     const std::uint64_t planned = planned_size(plan, j);
-    const std::uint64_t loaded = loaded_size(runs, j, streams);
-    if (loaded == planned || (!any_counts && loaded != kOutside)) continue;
-    report(disagreement(plan.share[j].sequence, planned, loaded));
+    if (!loaded.skipped && (loaded.size == planned || (!any_counts && loaded.size != kOutside)))
+      continue;
+    if (!loaded.skipped) report(disagreement(plan.share[j].sequence, planned, loaded.size));
     left_out.push_back(j);
   }
   if (left_out.empty()) return;

@@ -25,11 +25,11 @@ struct Located {
 
 // Samples that lie one behind the other in a column, and where they came from.
 struct Run {
-  const Column* column;    // null if the sequence cannot be delivered
-  std::uint64_t begin;     // sample of the column
-  std::uint64_t sequence;  // for errors
-  std::uint64_t samples;   // in the column
-  std::uint64_t length;    // in the minibatch: more than in the column where one is repeated
+  const Column* column = nullptr;  // null if the sequence cannot be delivered
+  std::uint64_t begin = 0;         // sample of the column
+  std::uint64_t sequence = 0;      // for errors
+  std::uint64_t samples = 0;       // in the column
+  std::uint64_t length = 0;  // in the minibatch: more than in the column where one is repeated
 };
 
 // The whole sequences of the share in one stream. Of one that is skipped, or whose samples are

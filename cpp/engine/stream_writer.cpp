@@ -14,9 +14,10 @@
 namespace sweephand {
 namespace {
 
-constexpr std::size_t kRunsAhead = 4;   // of the run that is copied, the one that is fetched
+constexpr std::size_t kRunsAhead = 8;   // of the run that is copied, the one that is fetched
 constexpr std::size_t kRowsAhead = 16;  // the same for rows of a table
 constexpr std::uint64_t kCacheLine = 64;
+constexpr std::uint64_t kShort = 32;  // bytes that are copied without a call
 
 // Asks for the beginning of some bytes; the processor follows from there by itself. Inlined by
 // force, as a call without effect is dropped.
@@ -37,7 +38,9 @@ void copy(const std::byte* from, std::byte* to, std::uint64_t bytes) {
   }
 }
 
-// Copies elements of one column as the elements of the stream.
+// Copies elements of one column as the elements of the stream. Buffers have room for kShort
+// bytes more than they hold: what is short is copied with whatever lies behind it, which is
+// written over by what comes next.
 class ElementCopier {
  public:
   ElementCopier(const StreamSpec& stream) : stream_(stream) {}
@@ -45,9 +48,22 @@ class ElementCopier {
   ElementCopier& operator=(const ElementCopier&) = delete;
   ~ElementCopier() = default;
 
+  // To be called in the order of `to`.
   void operator()(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
     const Column& column = *run.column;
-    if (column.extents != extents_) enter(column);
+    if (&column != column_) enter(column);
+    const std::uint64_t offset = first * column.element_bytes;
+    if (offset < short_before_ && count * column.element_bytes <= kShort) {
+      std::memcpy(to, column.values + offset, kShort);
+    } else {
+      exactly(run, first, count, to);
+    }
+  }
+
+  // The same where what lies behind has been written already.
+  void exactly(const Run& run, std::uint64_t first, std::uint64_t count, std::byte* to) {
+    const Column& column = *run.column;
+    if (&column != column_) enter(column);
     if (column.values == nullptr && column.extents != nullptr) {
       read(run, first, count, to);
     } else if (column.type == stream_.type) {
@@ -64,6 +80,13 @@ class ElementCopier {
 
  private:
   void enter(const Column& column) {
+    column_ = &column;
+    const std::uint64_t elements =
+        stream_.variable ? column.num_elements : column.num_samples * column.sample_elements;
+    const std::uint64_t bytes = elements * column.element_bytes;
+    const bool as_it_is = column.values != nullptr && column.type == stream_.type;
+    short_before_ = as_it_is && bytes >= kShort ? bytes - kShort + 1 : 0;
+    if (column.extents == extents_) return;
     extents_ = column.extents;
     if (extents_ == nullptr) return;
     reader_ = &readers_.try_emplace(extents_, *extents_).first->second;
@@ -92,6 +115,8 @@ class ElementCopier {
   const StreamSpec& stream_;
   std::vector<std::byte> buffer_;
   std::map<const Extents*, Extents::Reader> readers_;
+  const Column* column_ = nullptr;    // that was copied from last
+  std::uint64_t short_before_ = 0;    // kShort bytes may be read from offsets below
   const Extents* extents_ = nullptr;  // those that were read last
   Extents::Reader* reader_ = nullptr;
 };
@@ -155,10 +180,15 @@ void write_run(ElementCopier& copy_elements, const Run& run, std::uint64_t eleme
   prefetch(column.values + run.begin * bytes, run.samples * bytes, 8);
 }
 
+// Bytes for an ElementCopier to write to.
+Buffer take(BufferPool& pool, std::uint64_t bytes) {
+  return pool.take(bytes + kShort).part(0, bytes);
+}
+
 void write_ragged(std::span<const Run> runs, const StreamSpec& stream, BufferPool& pool,
                   StreamBatch& batch) {
   const std::uint64_t sample_bytes = stream.sample_bytes();
-  batch.values = pool.take(batch.num_samples * sample_bytes);
+  batch.values = take(pool, batch.num_samples * sample_bytes);
   ElementCopier copy_elements(stream);
   std::byte* to = batch.values.data();
   for (std::size_t j = 0; j < runs.size(); ++j) {
@@ -177,7 +207,7 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
   batch.rows = grid.rows;
   batch.width = grid.width;
   batch.stride = grid.width;
-  batch.values = pool.take(cells * sample_bytes);
+  batch.values = take(pool, cells * sample_bytes);
   ElementCopier copy_elements(stream);
   std::byte* values = batch.values.data();
   std::uint64_t filled = 0;  // cells before it are done: runs come in the order of their cells
@@ -222,8 +252,9 @@ void write_beyond(std::span<const Run> runs, const Plan& plan, const StreamSpec&
       batch.beyond = pool.take(runs.size() * sample_bytes);
       std::memset(batch.beyond.data(), 0, runs.size() * sample_bytes);
     }
-    copy_elements(runs[j], (runs[j].begin + runs[j].samples) * stream.sample_elements,
-                  stream.sample_elements, batch.beyond.data() + j * sample_bytes);
+    copy_elements.exactly(runs[j],
+                          (runs[j].begin + runs[j].samples) * stream.sample_elements,
+                          stream.sample_elements, batch.beyond.data() + j * sample_bytes);
   }
 }
 
@@ -235,7 +266,7 @@ void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferP
     const std::int64_t* offsets = run.column->element_offsets + run.begin;
     batch.num_elements += static_cast<std::uint64_t>(offsets[run.samples] - offsets[0]);
   }
-  batch.values = pool.take(batch.num_elements * stream.element_bytes);
+  batch.values = take(pool, batch.num_elements * stream.element_bytes);
   batch.element_offsets = pool.take((batch.num_samples + 1) * sizeof(std::int64_t));
   const bool sparse = !runs.empty() && runs[0].column->indices != nullptr;
   if (sparse) batch.indices = pool.take(batch.num_elements * sizeof(std::int32_t));

@@ -3,14 +3,9 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 namespace sweephand {
 namespace {
-
-bool ascends_within(std::int64_t begin, std::int64_t end, std::uint64_t count) noexcept {
-  return 0 <= begin && begin <= end && std::cmp_less_equal(end, count);
-}
 
 void require(bool fits, const char* array, std::uint64_t num_samples) {
   if (fits) return;
@@ -19,14 +14,6 @@ void require(bool fits, const char* array, std::uint64_t num_samples) {
 }
 
 }  // namespace
-
-bool Column::holds(std::uint64_t sequence) const noexcept {
-  const std::int64_t first = begin(sequence);
-  const std::int64_t last = end(sequence);
-  return ascends_within(first, last, num_samples) &&
-         (element_offsets == nullptr ||
-          ascends_within(element_offsets[first], element_offsets[last], num_elements));
-}
 
 Column bounded(Column column, std::uint64_t num_samples, const ColumnExtent& extent) {
   column.num_samples = num_samples;

@@ -6,11 +6,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace sweephand {
 
 class Extents;
+
+inline bool ascends_within(std::int64_t begin, std::int64_t end, std::uint64_t count) noexcept {
+  return 0 <= begin && begin <= end && std::cmp_less_equal(end, count);
+}
 
 // One stream of one chunk. All pointers are borrowed; the chunk's owner keeps them alive.
 //
@@ -47,7 +52,13 @@ struct Column {
 
   // Whether the samples of the sequence, and their elements, are there. REQUIRES: sequence <
   // num_sequences
-  bool holds(std::uint64_t sequence) const noexcept;
+  bool holds(std::uint64_t sequence) const noexcept {
+    const std::int64_t first = begin(sequence);
+    const std::int64_t last = end(sequence);
+    return ascends_within(first, last, num_samples) &&
+           (element_offsets == nullptr ||
+            ascends_within(element_offsets[first], element_offsets[last], num_elements));
+  }
 };
 
 // How many entries the arrays of a column have.

@@ -79,7 +79,7 @@ class Boundaries:
     @lazy
     def offsets(self) -> NDArray[np.int64]:
         """Where sequences begin in `values`, and the end: int64, shape (sequences + 1,)."""
-        offsets: NDArray[np.int64] | None = self._stream.sample_offsets(self.num_sequences)
+        offsets: NDArray[np.int64] | None = self._batch.sample_offsets(self._number)
         if offsets is None:  # one sample each
             return np.arange(self.num_sequences + 1)
         return offsets
@@ -159,7 +159,7 @@ class Boundaries:
         if self.info.is_single:
             return np.full(self.num_sequences, START, np.uint8)
         if self._is_grid:
-            cells: NDArray[np.uint8] = self._stream.mask()
+            cells: NDArray[np.uint8] = self._batch.mask(self._number)
             return cells
         options = self._batch.options
         width = -(-self.max_seqlen // options.multiple_of) * options.multiple_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import NoReturn
 
 from sweephand import _core
@@ -15,7 +16,7 @@ from sweephand.source.foreign_names import SIZED, names_ours
 from sweephand.source.hints import Hints
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.questions import Questions
-from sweephand.source.requests import Size, SizeSchedule, size_at, size_of
+from sweephand.source.requests import Size, SizeSchedule, fixed_size, size_at, size_of
 from sweephand.source.way_out import has_way_out
 
 _MANY = 3  # sweeps in one loop
@@ -114,22 +115,37 @@ class Loops(Questions):
                 "and loop over source.epoch(size), or set source.current_position = 0"
             )
         self._hint_at_repetition(size_at(sizes, begin))
-        many = begin + _MANY * self.num_samples_per_sweep if self.is_infinite else None
+        fixed = fixed_size(sizes)
+        same = None if fixed is None else self._requests.get(fixed, workers, rank)
+        hint_at = begin + _MANY * self.num_samples_per_sweep if self.is_infinite else None
+        early = 0  # minibatches that come before the hint is due
         while True:
-            time = self._delivery.time
-            if many is not None and time >= many:
-                many = None
-                if not has_way_out(sys._getframe(1)):
-                    self._hints.give(
-                        "this loop over minibatches has no end, as the source has none; "
-                        "source.epoch(size) ends with the sweep, MinibatchSource(..., "
-                        "max_sweeps=n) after n of them, and break where you like"
-                    )
-            minibatch = self._next_of(self._requests.get(size_at(sizes, time), workers, rank))
+            if early:
+                early -= 1
+            elif hint_at is not None:
+                ahead = hint_at - self._delivery.time
+                if ahead > 0:
+                    early = ahead // fixed if fixed else 0
+                else:
+                    hint_at = None
+                    self._hint_at_endlessness(sys._getframe(1))
+            request = same or self._requests.get(
+                size_at(sizes, self._delivery.time), workers, rank
+            )
+            minibatch = self._next_of(request)
             if minibatch is None:
                 self._has_run_out = True
                 return
             yield minibatch
+
+    def _hint_at_endlessness(self, loop: FrameType) -> None:
+        """Hint at a loop over minibatches that nothing ends."""
+        if not has_way_out(loop):
+            self._hints.give(
+                "this loop over minibatches has no end, as the source has none; "
+                "source.epoch(size) ends with the sweep, MinibatchSource(..., max_sweeps=n) "
+                "after n of them, and break where you like"
+            )
 
     def _hint_at_repetition(self, size: int) -> None:
         """Hint at minibatches that hold sequences several times; one full sweep is none."""

@@ -38,10 +38,16 @@ def size_of(size: Size, sweep_samples: int) -> int | SizeSchedule:
     return cast(int | SizeSchedule, size)
 
 
+def fixed_size(size: int | SizeSchedule) -> int | None:
+    """Return a size that is the same at all times; None of a schedule."""
+    is_schedule = hasattr(size, "__getitem__") and not isinstance(size, np.generic)
+    return None if is_schedule else cast(int, size)
+
+
 def size_at(size: int | SizeSchedule, time: int) -> int:
     """Return a size as it is, or what a schedule says of a time."""
-    is_schedule = hasattr(size, "__getitem__") and not isinstance(size, np.generic)
-    return cast(SizeSchedule, size)[time] if is_schedule else cast(int, size)
+    fixed = fixed_size(size)
+    return cast(SizeSchedule, size)[time] if fixed is None else fixed
 
 
 class Requests:
