@@ -1,10 +1,10 @@
-"""Write the tables of docs/performance.md from the results of asv and of `benchmarks.peers`.
+"""Write the tables of docs/performance.md from the results of asv.
 
     python -m benchmarks.report              print them
     python -m benchmarks.report --write      write them into the page
 
-A table stands between ``<!-- its name -->`` and ``<!-- end its name -->``. One of whose figures
-was not measured is named and left as it is.
+A table stands between ``<!-- its name -->`` and ``<!-- end its name -->``. One of which nothing
+was measured is named and left as it is.
 """
 
 from __future__ import annotations
@@ -14,49 +14,38 @@ import ast
 import json
 import platform
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from importlib.metadata import version
 from itertools import product
+from math import isnan, nan
 from pathlib import Path
-from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
-from benchmarks.peers.runner import RESULTS as PEERS
+from benchmarks.goals import LINES, Goal, Line
+from benchmarks.suite.contest import MACHINES, Row
 
 RESULTS = Path(__file__).parent / ".asv" / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+MIB = 2.0**20
+MODULES = ("arrays", "formats", "start", "loop", "plan", "files", "memory", "train")
 
-Parameters = tuple[object, ...]
-Lines = Iterator[Sequence[object]]  # cells; the head comes first
-
-
-class Figure(NamedTuple):
-    """A median between its quartiles."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        if self.low == self.high:
-            return f"{self.value:.3g}"
-        return f"{self.value:.3g} ({self.low:.3g} - {self.high:.3g})"
+Table = Iterator[Sequence[str]]  # cells; the head comes first
 
 
-class Measure(NamedTuple):
-    """A benchmark, the unit of its figures, and what they are divided by to come to that.
+def rows_of(module: str) -> dict[str, type[Row]]:
+    found = vars(import_module(f"benchmarks.suite.bench_{module}"))
+    return {
+        f"bench_{module}.{name}": one
+        for name, one in found.items()
+        if isinstance(one, type) and issubclass(one, Row) and hasattr(one, "params")
+    }
 
-    A unit of ``/s`` wants samples or bytes per second; other times are those of one sample,
-    where the class tracks how many there are.
-    """
 
-    benchmark: str
-    unit: str
-    scale: float = 1.0
-    limit: str = ""  # the last parameter of what others are told beside
+ROWS = {name: row for module in MODULES for name, row in rows_of(module).items()}
 
 
 class Results:
-    """What asv has found."""
+    """What asv has found; not a number for what it has not."""
 
     def __init__(self, path: Path) -> None:
         found = json.loads(path.read_text())
@@ -66,155 +55,126 @@ class Results:
             for name, row in found["results"].items()
         }
 
-    def parameters(self, benchmark: str) -> list[Parameters]:
-        words = self._rows[benchmark]["params"]
-        return list(product(*([ast.literal_eval(word) for word in one] for one in words)))
-
-    def get(self, measure: Measure, of: Parameters) -> Figure:
-        """KeyError: it was not measured."""
-        name, unit, scale, _ = measure
-        value, low, high = self._found(name, of)
-        count, (owner, _, function) = 1.0, name.rpartition(".")
-        for tracked in (f"{owner}.track_samples", f"{owner}.track_bytes"):
-            if function.startswith("time_") and tracked in self._rows:
-                count = self._found(tracked, of).value
-        if unit.endswith("/s"):
-            return Figure(*(count / one / scale for one in (value, high, low)))
-        return Figure(*(one / count / scale for one in (value, low, high)))
-
-    def _found(self, name: str, of: Parameters) -> Figure:
-        row = self._rows[name]
-        at = self.parameters(name).index(of)
-        columns = (row.get(key) for key in ("result", "stats_q_25", "stats_q_75"))
-        value, low, high = (column and column[at] for column in columns)
-        if value is None or value != value:  # skipped: not a number
-            raise KeyError(name)
-        return Figure(value, low or value, high or value)
+    def get(self, benchmark: str, *of: str) -> float:
+        row = self._rows.get(benchmark)
+        if row is None or row["result"] is None:
+            return nan
+        known = product(
+            *([ast.literal_eval(word) for word in words] for words in row["params"])
+        )
+        values = dict(zip(known, row["result"], strict=True))
+        value = values.get(of)
+        return nan if value is None else float(value)
 
 
-def rates(results: Results, limit: str, rows: dict[str, Measure]) -> Lines:
-    """Tell of speeds, and of each as a part of the limit's."""
-    yield "", "", "median (quartiles)", f"speed beside {limit}"
-    for what, measure in rows.items():
-        for of in results.parameters(measure.benchmark):
-            figure, ratio = results.get(measure, of), ""
-            if measure.limit:
-                best = results.get(measure, (*of[:-1], measure.limit)).value
-                is_rate = measure.unit.endswith("/s")
-                ratio = f"{figure.value / best if is_rate else best / figure.value:.2f}"
-            yield what, ", ".join(map(str, of)), f"{figure} {measure.unit}", ratio
+class Figures:
+    """The figures of one row on one machine."""
+
+    def __init__(self, results: Results, row: str, machine: str) -> None:
+        self._results, self._name, self._machine = results, row, machine
+        self.row = ROWS[row]
+        self.is_rate = self.row.unit.endswith("/s")
+
+    def get(self, kind: str, contender: str) -> float:
+        return self._results.get(f"{self._name}.track_{kind}", self._machine, contender)
+
+    def told(self, kind: str, contender: str) -> str:
+        value = self.get(kind, contender) if contender else nan
+        return "" if isnan(value) else f"{brief(value)} {self.row.unit}"
+
+    def grown(self, contender: str) -> float:
+        return self.get("grown", contender) / MIB
+
+    def beside(self, ours: str, other: str) -> float:
+        """How fast we are, on the processor, as a part of how fast another is."""
+        mine, its = self.get("processor", ours), self.get("processor", other)
+        return (mine / its if self.is_rate else its / mine) if mine else nan
 
 
-def columns(results: Results, what: str, measures: dict[str, Measure]) -> Lines:
-    """Tell of several measures that have the same parameters."""
-    yield what, *measures
-    first = next(iter(measures.values()))
-    for of in results.parameters(first.benchmark):
-        figures = (f"{results.get(one, of)} {one.unit}" for one in measures.values())
-        yield ", ".join(map(str, of)), *figures
+def brief(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def peers(found: dict[str, Any], figures: Sequence[str]) -> Lines:
-    yield "figure", "", "median (least - most)", "ours is faster by"
-    for figure in figures:
-        ours = median(next(iter(found[figure].values()))["rates"])  # the first
-        for name, told in found[figure].items():
-            label = f"{name}, {told['package']} {told['version']}"
-            if told["rates"] is None:
-                yield figure, f"{name}, not installed", "", ""
-                continue
-            rate = Figure(*(f(told["rates"]) / 1e6 for f in (median, min, max)))
-            yield figure, label, f"{rate} M/s", f"{ours / median(told['rates']):.1f}"
+def goal_of(line: Line, goal: Goal, figures: Figures) -> tuple[str, str]:
+    """Return what is wanted, and what came of it."""
+    unit = f" {figures.row.unit}"
+    if goal.beside:
+        value, unit = figures.beside(line.ours, goal.beside), f" x {goal.beside}"
+    elif goal.memory:
+        value, unit = figures.grown(line.ours), " MiB"
+    else:
+        value = figures.get("processor" if figures.is_rate else "wall", line.ours)
+    met = value >= goal.value if goal.sign == "≥" else value <= goal.value
+    found = "" if isnan(value) else "yes" if met else f"no: {brief(value)}"
+    return f"{goal.sign} {brief(goal.value)}{unit}", found
 
 
-MIB = 2.0**20
-SOURCE = {
-    "one sweep": Measure("bench_source.Delivery.time_sweep", "M samples/s", 1e6, "C gather"),
-    "calls that find their minibatch ready, two streams": (
-        Measure("bench_source.ReadyCall.time_calls", "k calls/s", 1e3)
-    ),
-    "planning alone, one thread": (
-        Measure("bench_source.Planning.time_plans", "M sequences/s", 1e6)
-    ),
-}
-FRESH = {
-    "time": Measure("bench_source.Fresh.time_wait", "ms", 1e-3),
-    "grown": Measure("bench_source.FreshMemory.track_grown", "MiB", MIB),
-}
-MEMORY = {
-    "grown": Measure("bench_memory.Run.track_grown", "MiB", MIB),
-    "stated": Measure("bench_memory.Run.track_stated", "MiB", MIB),
-}
-TEXT = {
-    "text": Measure("bench_read.Text.time_read", "MB/s", 1e6, "sweephand"),
-    "dense text by the clock, threads": (
-        Measure("bench_read.TextThreads.time_read", "MB/s", 1e6)
-    ),
-}
-READ = {
-    "TFRecord, examples of 714 bytes, checksums verified, into columns, one thread": (
-        Measure("bench_read.Records.time_columns", "M records/s", 1e6)
-    ),
-    "TFDS folder of such examples, whole minibatches": (
-        Measure("bench_read.Tfds.time_sweep", "M examples/s", 1e6)
-    ),
-    "CRC32C, pieces of 1 MiB": Measure("bench_read.Checksum.time_pieces", "GB/s", 1e9),
-    "Parquet, lists of tokens: whole minibatches, or pyarrow reading row groups alone": (
-        Measure("bench_read.Parquet.time_read", "ms", 1e-3, "pyarrow")
-    ),
-    "token files, sequences of": (
-        Measure("bench_read.TokenFile.time_sweep", "M tokens/s", 1e6, "arrays")
-    ),
-    "opening 1,000 files with their index": (
-        Measure("bench_read.Opening.time_open", "ms", 1e-3)
-    ),
-    "a place of a TFDS pass over 103 M examples in 1,024 shuffled shards, per cent": (
-        Measure("bench_read.TfdsPlace.time_place", "ms", 1e-3)
-    ),
-}
-FILES = {
-    "grown": Measure("bench_memory.Files.track_read", "MB", 1e6),
-    "`memory_bound`": Measure("bench_memory.Files.track_stated", "MB", 1e6),
-    "grown to build the index": Measure("bench_memory.Files.track_index", "MB", 1e6),
-    "sequences": Measure("bench_memory.Files.track_sequences", "M", 1e6),
-}
-STEPS = {
-    "a step of `Trainer`": Measure("bench_train.Step.time_steps", "µs", 1e-6, "by hand"),
-    "a step of a session": Measure("bench_train.Session.time_steps", "µs", 1e-6, "by hand"),
-}
-SAVE = {
-    "the loop waits": Measure("bench_train.Save.time_loop_waits", "s"),
-    "the whole": Measure("bench_train.Save.time_whole", "s"),
-}
+def goals(results: Results, machine: str) -> Table:
+    yield (
+        "workload", "limit", "by hand", "best peer", "ours, wall", "ours, processor",
+        "beside the limit", "goal", "met",
+    )  # fmt: skip
+    for line in LINES:
+        figures = Figures(results, line.row, machine)
+        speeds = {peer: figures.beside(line.ours, peer) for peer in line.peers}
+        known = {peer: speed for peer, speed in speeds.items() if not isnan(speed)}
+        best = min(known, key=lambda peer: known[peer], default="")
+        ratio = figures.beside(line.ours, line.limit) if line.limit else nan
+        told = [goal_of(line, goal, figures) for goal in line.goals]
+        yield (
+            line.workload,
+            figures.told("processor", line.limit),
+            figures.told("processor", line.by_hand),
+            f"{figures.told('processor', best)} ({best})" if best else "",
+            figures.told("wall", line.ours),
+            figures.told("processor", line.ours),
+            "" if isnan(ratio) else f"{ratio:.2f}",
+            ", ".join(wanted for wanted, _ in told),
+            ", ".join(found for _, found in told if found),
+        )
 
 
-def machine(results: Results) -> Lines:
+def everything(results: Results, module: str) -> Table:
+    """Tell of all contenders on both machines."""
+    kinds = [(machine, clock) for machine in MACHINES for clock in ("wall", "processor")]
+    yield "", "", *(", ".join(kind) for kind in kinds), "spread", "grown"
+    for name, row in rows_of(module).items():
+        on = {machine: Figures(results, name, machine) for machine in MACHINES}
+        for contender in row.contenders:
+            values = [on[machine].told(clock, contender) for machine, clock in kinds]
+            spread, grown = (on["quiet"].get(kind, contender) for kind in ("spread", "grown"))
+            said = " ".join((row.__doc__ or "").split()).rstrip(".")
+            yield (
+                said if contender == next(iter(row.contenders)) else "",
+                contender,
+                *(values if any(values) else ["not installed", "", "", ""]),
+                "" if isnan(spread) else f"± {spread:.0%}",
+                "" if isnan(grown) else f"{brief(grown / MIB)} MiB",
+            )
+
+
+def machine(results: Results) -> Table:
     told = results.machine
-    versions = [f"{name} {version(name)}" for name in ("numpy", "torch", "pyarrow")]
-    python = f"Python {platform.python_version()}, {', '.join(versions)}"
+    packages = [f"{name} {version(name)}" for name in ("numpy", "torch", "pyarrow", "grain")]
+    python = f"Python {platform.python_version()}, {', '.join(packages)}"
     yield [f"{told['cpu']}, {told['num_cpu']} cores; {python}."]
 
 
-def tables(results: Results, of_peers: dict[str, Any]) -> dict[str, Lines]:
+def tables(results: Results) -> dict[str, Table]:
     return {
         "machine": machine(results),
-        "source": rates(results, "the C loop", SOURCE),
-        "fresh": columns(results, "in a process of its own", FRESH),
-        "peers": peers(of_peers, ("rows", "ragged", "padded")),
-        "memory": columns(results, "threads, minibatches", MEMORY),
-        "text": rates(results, "ours", TEXT),
-        "read": rates(results, "pyarrow, arrays", READ),
-        "records": peers(of_peers, ("records of 714 bytes",)),
-        "files": columns(results, "format, GB", FILES),
-        "steps": rates(results, "the loop by hand", STEPS),
-        "save": columns(results, "a checkpoint of 1 GB", SAVE),
+        **{name: goals(results, name) for name in MACHINES},
+        **{name: everything(results, name) for name in MODULES},
     }
 
 
-def told(lines: Lines) -> list[str]:
-    head, *rows = ([str(cell) for cell in line] for line in lines)
+def drawn(table: Table) -> list[str]:
+    """KeyError: nothing was measured."""
+    head, *rows = table
     if len(head) == 1:
-        return head
+        return list(head)
+    if not any("".join(row[4:6]) for row in rows):
+        raise KeyError
     return [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]]
 
 
@@ -232,16 +192,14 @@ def main() -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.report", description=__doc__)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--results", type=Path, help="of asv; the newest by default")
-    parser.add_argument("--peers", type=Path, default=PEERS)
     parser.add_argument("--page", type=Path, default=PAGE)
     options = parser.parse_args()
     newest = sorted(RESULTS.glob("*/*-*.json"), key=lambda file: file.stat().st_mtime)[-1:]
-    of_peers = json.loads(options.peers.read_text()) if options.peers.exists() else {}
-    for name, table in tables(Results(options.results or newest[0]), of_peers).items():
+    for name, table in tables(Results(options.results or newest[0])).items():
         try:
-            lines = told(table)
-        except KeyError as missing:
-            print(f"{name} is left as it is: {missing} was not measured\n")
+            lines = drawn(table)
+        except KeyError:
+            print(f"{name} is left as it is: nothing was measured\n")
             continue
         print(*lines, "", sep="\n")
         if options.write:

@@ -1,101 +1,127 @@
-"""Benchmarks run: what asv would call, without asv and on a thousandth of the data."""
+"""Benchmarks run: every contender makes a step, on a thousandth of the data."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from importlib import import_module
-from itertools import product
+from itertools import islice
+from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import pytest
 from benchmarks import report
+from benchmarks.goals import LINES
+from benchmarks.suite import bench_plan
+from benchmarks.suite.contest import MACHINES, Found, MemoryRow, Process
+from benchmarks.suite.turn import Turn
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("torch")
 
-SUITE = Path(__file__).parents[1] / "benchmarks" / "suite"
 
-
-def calls_of(one: type) -> list[str]:
-    return [name for name in dir(one) if name.startswith(("time_", "track_"))]
-
-
-CLASSES = {
-    f"{path.stem}.{name}": one
-    for path in sorted(SUITE.glob("bench_*.py"))
-    for name, one in vars(import_module(f"benchmarks.suite.{path.stem}")).items()
-    if isinstance(one, type) and calls_of(one)
-}
-
-
-@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # NumPy's norm of float16
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")  # torchdata
+@pytest.mark.parametrize("name", report.ROWS)
 def test_a_benchmark_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SWEEPHAND_BENCHMARK_SCALE", "0.0001" if "emory" in name else "0.001")
-    monkeypatch.setenv("SWEEPHAND_BENCHMARK_LARGE", "1")
+    monkeypatch.setenv("SWEEPHAND_BENCHMARK_SCALE", "0.001")
     monkeypatch.chdir(tmp_path)
-    if name.startswith("bench_memory"):  # one call of a process of its own is enough
-        of_memory = import_module("benchmarks.suite.bench_memory")
-        monkeypatch.setattr(of_memory, "in_own_process", lambda call, *of, **_: call(*of))
-    if shutil.which("cc") is None and name.endswith((".Delivery", ".PackedRows")):
-        pytest.skip("no C compiler for the limits")
-    bench: Any = CLASSES[name]()
-    made = bench.setup_cache() if hasattr(bench, "setup_cache") else None
-    cached = () if made is None else (made,)
-    for chosen in product(*getattr(bench, "params", ())):
-        parameters = (*cached, *chosen)
-        for call in calls_of(CLASSES[name]):
-            if hasattr(bench, "setup"):
-                bench.setup(*parameters)
-            found = getattr(bench, call)(*parameters)
-            assert call.startswith("time_") or isinstance(found, int | float)
-            if hasattr(bench, "teardown"):
-                bench.teardown(*parameters)
-        if name.endswith("FreshMemory"):
-            break  # a process each
+    row = report.ROWS[name]()
+    row.write_data()
+    for contender, make in row.contenders.items():
+        if contender.startswith("C ") and shutil.which("cc") is None:
+            continue  # no C compiler for the limits
+        try:
+            steps = make()
+            taken = list(islice(steps, 2 if row.fresh else 3))
+        except ModuleNotFoundError:
+            continue  # a peer that is not installed
+        assert isinstance(taken[-1], int | Turn)
+        steps.close()  # type: ignore[attr-defined]
 
 
-def test_benchmarks_are_found() -> None:
-    assert len(CLASSES) > 20
+def test_packed_rows_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWEEPHAND_BENCHMARK_SCALE", "0.01")
+    corpus, lanes = (one[0] for one in bench_plan.Fill.params)
+    assert 90 < bench_plan.Fill().track_fill(corpus, lanes) <= 100
 
 
-def test_the_report_tells_of_benchmarks_that_are_there() -> None:
-    of_asv = [table for name, table in vars(report).items() if name.isupper() and table]
-    measures = [one for table in of_asv if isinstance(table, dict) for one in table.values()]
-    assert len(measures) > 20
-    for one in measures:
-        owner, _, call = one.benchmark.rpartition(".")
-        assert call in calls_of(CLASSES[owner])
+class Sleepless(MemoryRow):
+    """Contenders that do nothing, and one that is not installed."""
+
+    contenders: ClassVar = {"ours": lambda: iter(()), "other": lambda: iter(())}
+    unit, per = "ms", 1e-3
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+def test_contenders_take_turns_on_a_quiet_and_a_busy_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order: list[str] = []
+
+    def take_turn(process: Process, seconds: float) -> list[Turn]:
+        name = process._command[-1]
+        order.append(name)
+        return [Turn(2, 0.5, 0.25, 100)] if name == "ours" else []
+
+    monkeypatch.setenv("SWEEPHAND_BENCHMARK_SECONDS", "0")
+    monkeypatch.setattr(Process, "take_turn", take_turn)
+    found = Sleepless().setup_cache()
+    assert order[:4] == ["ours", "other"] * 2
+    for machine in MACHINES:
+        assert Sleepless().track_wall(found, machine, "ours") == 250
+        assert Sleepless().track_processor(found, machine, "ours") == 125
+        assert Sleepless().track_spread(found, machine, "ours") == 0
+        assert Sleepless().track_grown(found, machine, "ours") == 100
+        assert isnan(Sleepless().track_wall(found, machine, "other"))
+
+
+def test_a_contender_in_a_process_of_its_own_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWEEPHAND_BENCHMARK_SCALE", "0.001")
+    monkeypatch.chdir(tmp_path)
+    with Process(bench_plan.Packing(), "sweephand") as process:
+        (turn,) = process.take_turn(0.01)
+    assert turn.count > 0
+    assert turn.wall > 0
+
+
+def test_goals_are_of_contenders_that_are_there() -> None:
+    assert len(report.ROWS) > 20
+    for line in LINES:
+        goals = (goal.beside for goal in line.goals)
+        named = filter(None, (line.ours, line.limit, line.by_hand, *line.peers, *goals))
+        assert set(named) <= set(report.ROWS[line.row].contenders)
+        assert line.goals
 
 
 def test_the_report_writes_what_was_measured_and_leaves_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    loops = [["'by hand'", "'sweephand'"]]
-    step = "bench_train.Step"
+    contenders = list(report.ROWS["bench_train.Adam"].contenders)
+    count = len(MACHINES) * len(contenders)
+    params = [[repr(name) for name in names] for names in (MACHINES, contenders)]
     found = {
         "params": {"cpu": "x", "num_cpu": "2"},
-        "result_columns": ["result", "params", "stats_q_25", "stats_q_75"],
+        "result_columns": ["result", "params"],
         "results": {
-            f"{kind}.{call}": [result, loops, *quartiles]
-            for kind in (step, "bench_train.Session")
-            for call, result, *quartiles in (
-                ("time_steps", [0.1, 0.125], [0.1, 0.1], [0.1, 0.2]),
-                ("track_samples", [500, 500]),
-            )
+            f"bench_train.Adam.track_{kind}": [[*range(10, 10 + count)], params]
+            for kind in ("wall", "processor")
         },
     }
     (tmp_path / "asv.json").write_text(json.dumps(found))
-    marks = (f"<!-- {name} -->\nold\n<!-- end {name} -->" for name in report.tables(None, {}))
+    names = list(report.tables(report.Results(tmp_path / "asv.json")))
     page = tmp_path / "page.md"
-    page.write_text("\n".join(marks))
-    given = [f"--results={tmp_path / 'asv.json'}", "--peers=none", f"--page={page}", "--write"]
+    page.write_text("\n".join(f"<!-- {name} -->\nold\n<!-- end {name} -->" for name in names))
+    given = [f"--results={tmp_path / 'asv.json'}", f"--page={page}", "--write"]
     monkeypatch.setattr("sys.argv", ["report", *given])
     report.main()
-    assert "| a step of `Trainer` | sweephand | 250 (200 - 400) µs | 0.80 |" in page.read_text()
-    assert "<!-- source -->\nold\n<!-- end source -->" in page.read_text()
-    assert "source is left as it is" in capsys.readouterr().out
-    text = report.PAGE.read_text()
-    assert all(f"\n<!-- {name} -->\n" in text for name in report.tables(None, {}))
+    text = page.read_text()
+    ours = "10 ms | 10 ms |  | ≥ 1 x torch fused, two threads | yes |"
+    assert f"| 14 ms | 11 ms (torch fused, two threads) | {ours}" in text
+    assert "|  | torch fused, two threads | 11 ms | 11 ms | 16 ms | 16 ms |  |  |" in text
+    assert "<!-- start -->\nold\n<!-- end start -->" in text
+    assert "start is left as it is" in capsys.readouterr().out
+    assert all(f"\n<!-- {name} -->\n" in report.PAGE.read_text() for name in names)

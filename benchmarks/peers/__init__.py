@@ -1,1 +1,1 @@
-"""What users have today, on the corpora of our benchmarks: every function yields samples."""
+"""What users have today, on the corpora of the suite: every function is a contender."""

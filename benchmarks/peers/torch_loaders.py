@@ -1,15 +1,18 @@
-"""torch's loaders over the same arrays, without worker processes, which are slower here."""
+"""torch's loaders over the same arrays, without worker processes, which cost more here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.suite.bench_loop import waits_of
 from benchmarks.suite.corpora import ROW_MINIBATCH, TOKEN_BUDGET, make_rows, make_tokens
+from benchmarks.suite.turn import Steps
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset
 
 
 class _BatchedRows(Dataset[Any]):
@@ -33,7 +36,7 @@ class _BatchedTokens(Dataset[Any]):
 
     def __init__(self) -> None:
         corpus = make_tokens()
-        self._tokens = torch.from_numpy(corpus.tokens.view(np.int16))
+        self._tokens = torch.from_numpy(corpus.tokens)
         self._offsets = corpus.offsets.tolist()
 
     def __len__(self) -> int:
@@ -44,56 +47,71 @@ class _BatchedTokens(Dataset[Any]):
         return [self._tokens[offsets[s] : offsets[s + 1]] for s in picked]
 
 
-def rows() -> Iterator[int]:
-    """Item by item, with the default collate."""
-    corpus = make_rows()
-    data = TensorDataset(torch.from_numpy(corpus.rows), torch.from_numpy(corpus.labels))
-    for _, labels in DataLoader(data, batch_size=ROW_MINIBATCH, shuffle=True):
-        yield len(labels)
+torch.set_num_threads(1)  # two threads for one minibatch wait for each other
 
 
-def batched_rows() -> Iterator[int]:
+def batched_rows() -> Steps:
     """The fastest documented way: `__getitems__` takes the whole minibatch."""
-    loader = DataLoader(
-        _BatchedRows(), batch_size=ROW_MINIBATCH, shuffle=True, collate_fn=_as_it_is
-    )
-    for _, labels in loader:
-        yield len(labels)
+    return _rows_of(DataLoader)
 
 
-def stateful_rows() -> Iterator[int]:
+def stateful_rows() -> Steps:
     from torchdata.stateful_dataloader import StatefulDataLoader
 
-    data = _BatchedRows()
-    loader = StatefulDataLoader(
-        data, batch_size=ROW_MINIBATCH, shuffle=True, collate_fn=_as_it_is
-    )
-    for _, labels in loader:
-        yield len(labels)
+    return _rows_of(StatefulDataLoader)
 
 
-def ragged() -> Iterator[int]:
+def _rows_of(kind: Any) -> Steps:
+    loader = kind(_BatchedRows(), batch_size=ROW_MINIBATCH, shuffle=True, collate_fn=_as_it_is)
+    for _ in count():
+        for _, labels in loader:
+            yield len(labels)
+
+
+def ragged() -> Steps:
     for values, _ in _within_budget(_join):
         yield len(values)
 
 
-def padded() -> Iterator[int]:
+def padded() -> Steps:
     for _, mask in _within_budget(_pad):
         yield int(mask.sum())
 
 
-def _within_budget(collate: Callable[[Any], Any]) -> Iterator[Any]:
-    """Minibatches of as many shuffled sequences as fit; cutting them is not measured."""
-    corpus = make_tokens()
-    order = np.random.default_rng(0).permutation(len(corpus.lengths))
-    batches, total = [[]], 0
-    for sequence, size in zip(order.tolist(), corpus.lengths[order].tolist(), strict=True):
-        if total + size > TOKEN_BUDGET:
-            batches.append([])
-            total = 0
-        batches[-1].append(sequence)
-        total += size
-    yield from DataLoader(_BatchedTokens(), batch_sampler=batches, collate_fn=collate)
+def waits() -> Steps:
+    return waits_of(_within_budget(_pad))
+
+
+def waits_for_workers() -> Steps:
+    """Minibatches that two processes prepare ahead; what they burn is not seen here."""
+    return waits_of(_within_budget(_pad, num_workers=2, persistent_workers=True))
+
+
+class _Budget:
+    """As many shuffled sequences as fit."""
+
+    def __init__(self) -> None:
+        self._lengths = np.diff(make_tokens().offsets)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order = torch.randperm(len(self._lengths)).numpy()
+        batch: list[int] = []
+        total = 0
+        for sequence, size in zip(order.tolist(), self._lengths[order].tolist(), strict=True):
+            if total + size > TOKEN_BUDGET:
+                yield batch
+                batch, total = [], 0
+            batch.append(sequence)
+            total += size
+        yield batch
+
+
+def _within_budget(collate: Callable[[Any], Any], **options: Any) -> Iterator[Any]:
+    loader = DataLoader(
+        _BatchedTokens(), batch_sampler=_Budget(), collate_fn=collate, **options
+    )
+    for _ in count():
+        yield from loader
 
 
 def _join(sequences: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -103,7 +121,7 @@ def _join(sequences: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _pad(sequences: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
     sizes = torch.tensor([len(sequence) for sequence in sequences])
-    grid = pad_sequence(sequences, batch_first=True).to(torch.int64)
+    grid = pad_sequence(sequences, batch_first=True)
     return grid, torch.arange(grid.shape[1]) < sizes[:, None]
 
 

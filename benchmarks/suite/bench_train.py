@@ -1,152 +1,183 @@
-"""What a step costs beside NumPy and torch, and what training costs beside training."""
+"""What a step costs beside torch's own, and what training costs beside a loop by hand."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from functools import cache
-from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
 
 import sweephand as sh
-import sweephand.torch
-from sweephand.train.learners.finite_check import check_gradients
 
+from .contest import Found, Row
 from .corpora import scaled
+from .limits import Array
+from .turn import Clock, Steps, again
 
-SCALE = 1.0  # the values stay what they are, however often a pass is repeated
+if TYPE_CHECKING:
+    import torch
+
+THREADS = 2
 SIZE = 16  # samples of a minibatch
 RATE = 1e-3
-timeout = 300
-repeat = (2, 5, 3.0)
 
 
-@cache
-def make_gradient(dtype: str, count: int) -> NDArray[np.generic]:
-    return np.random.default_rng(0).integers(1, 100, scaled(count), np.uint8).astype(dtype)
+# -- under a loss scale --
+def make_parameters(count: int) -> list[torch.nn.Parameter]:
+    """Return 200 parameters with gradients, of so many elements in all."""
+    import torch
+
+    torch.set_num_threads(THREADS)
+    parameters = [torch.nn.Parameter(torch.zeros(count // 200)) for _ in range(200)]
+    for parameter in parameters:
+        parameter.grad = torch.ones(count // 200)
+    return parameters
 
 
-class Unscale:
-    """Divide by the scale, check and take the norm: one pass over all gradients."""
+def loss_scale(count: int, *, only_unscale: bool) -> Steps:
+    import torch
 
-    params = (
-        ["sweephand", "mul_", "torch fused, without the norm", "NumPy"],
-        ["float32", "float16"],
-        [1, 200],
+    inner = torch.optim.SGD(make_parameters(count), 1e-6)
+    opt = sh.LossScaleOptimizer(inner, False, 1.0)
+    loss = torch.zeros(())
+    return steps_of(
+        lambda: opt.get_scaled_loss(loss), opt.unscale_, opt.step, only_unscale, count
     )
-    param_names = ("contender", "dtype", "tensors")
-    elements = 100_000_000
-
-    def setup(self, contender: str, dtype: str, tensors: int) -> None:
-        torch.set_num_threads(1)
-        gradients = np.array_split(make_gradient(dtype, self.elements), tensors)
-        names = [str(i) for i in range(tensors)]
-        on_torch = [torch.from_numpy(gradient) for gradient in gradients]
-        found, inverse = torch.zeros(()), torch.full((), 1 / SCALE)
-        fused = torch._amp_foreach_non_finite_check_and_unscale_
-
-        def numpy() -> None:
-            for gradient in gradients:
-                np.multiply(gradient, gradient.dtype.type(1 / SCALE), out=gradient)
-                np.isfinite(gradient).all()
-                np.linalg.norm(gradient)
-
-        self.work: Callable[[], object] = {
-            "sweephand": lambda: check_gradients(names, gradients, SCALE, in_place=True),
-            "mul_": lambda: [gradient.mul_(SCALE) for gradient in on_torch],
-            "torch fused, without the norm": lambda: fused(on_torch, found, inverse),
-            "NumPy": numpy,
-        }[contender]
-
-    def time_pass(self, contender: str, dtype: str, tensors: int) -> None:
-        self.work()
-
-    def track_bytes(self, contender: str, dtype: str, tensors: int) -> int:
-        """Read and written."""
-        return 2 * scaled(self.elements) * np.dtype(dtype).itemsize
 
 
-class Adam:
-    """One step of Adam on 10^7 float32 parameters."""
+def grad_scaler(count: int, *, only_unscale: bool) -> Steps:
+    import torch
 
-    params = (["sweephand", "torch fused", "NumPy"], [1, 2])
-    param_names = ("contender", "threads")
+    inner = torch.optim.SGD(make_parameters(count), 1e-6)
+    scaler = torch.amp.GradScaler("cpu", 1.0, growth_interval=10**9)
+    loss = torch.zeros(())
 
-    def setup(self, contender: str, threads: int) -> None:
-        torch.set_num_threads(threads)
-        gradient = make_gradient("float32", 10_000_000)
-        weights = np.ones_like(gradient)
-        learner = sh.numpy.Adam([weights.copy()], 1e-3, num_threads=threads)
-        parameter = nn.Parameter(torch.from_numpy(weights.copy()))
-        parameter.grad = torch.from_numpy(gradient)
-        fused = torch.optim.Adam([parameter], fused=True)
-        mean, square = np.zeros_like(weights), np.zeros_like(weights)
+    def step() -> None:
+        scaler.step(inner)
+        scaler.update()
 
-        def numpy() -> None:
-            first = 0.9 * mean + 0.1 * gradient
-            second = 0.999 * square + 0.001 * gradient * gradient
-            _ = weights - 1e-3 * first / (np.sqrt(second) + 1e-8)
-
-        self.work: Callable[[], object] = {
-            "sweephand": lambda: learner.update([gradient], 1),
-            "torch fused": fused.step,
-            "NumPy": numpy,
-        }[contender]
-
-    def time_step(self, contender: str, threads: int) -> None:
-        self.work()
+    return steps_of(
+        lambda: scaler.scale(loss), lambda: scaler.unscale_(inner), step, only_unscale, count
+    )
 
 
-class SmallStep:
-    """Whole steps under a loss scale with 200 small torch tensors: mostly their own cost."""
-
-    steps = 20
-
-    def setup(self) -> None:
-        torch.set_num_threads(1)
-        parameters = [nn.Parameter(torch.zeros(100)) for _ in range(200)]
-        for parameter in parameters:
-            parameter.grad = torch.ones(100)
-        self.opt = sh.LossScaleOptimizer(torch.optim.SGD(parameters, 1e-6), False, 1.0)
-        self.inner = torch.optim.SGD(parameters, 1e-6)
-        self.scaler = torch.amp.GradScaler("cpu", 1.0, growth_interval=10**9)
-        self.loss = torch.zeros(())
-
-    def time_sweephand(self) -> None:
-        for _ in range(self.steps):
-            self.opt.get_scaled_loss(self.loss)
-            self.opt.step()
-
-    def time_torch_grad_scaler(self) -> None:
-        for _ in range(self.steps):
-            self.scaler.scale(self.loss)
-            self.scaler.step(self.inner)
-            self.scaler.update()
-
-    def track_samples(self) -> int:
-        """Steps here."""
-        return self.steps
+def steps_of(
+    scale: Callable[[], object],
+    unscale: Callable[[], object],
+    step: Callable[[], object],
+    only_unscale: bool,
+    count: int,
+) -> Steps:
+    yield 0
+    while True:
+        whole, unscaling = Clock(), Clock()
+        with whole.running():
+            scale()
+            with unscaling.running():
+                unscale()
+            step()
+        yield unscaling.turn(8 * count) if only_unscale else whole.turn()
 
 
+LARGE, SMALL = 20_000_000, 20_000  # elements
+
+
+class Unscale(Row):
+    """`unscale_` of 200 float32 gradients, 20 M elements, on two threads: read and written."""
+
+    contenders = {
+        "sweephand": lambda: loss_scale(scaled(LARGE), only_unscale=True),
+        "torch GradScaler, no norm": lambda: grad_scaler(scaled(LARGE), only_unscale=True),
+    }
+    unit, per = "GB/s", 1e9
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+class SmallStep(Row):
+    """Steps of SGD under a loss scale, 200 tensors of 100 elements: mostly their own cost."""
+
+    contenders = {
+        "sweephand": lambda: loss_scale(SMALL, only_unscale=False),
+        "torch GradScaler, no norm": lambda: grad_scaler(SMALL, only_unscale=False),
+    }
+    unit, per = "ms", 1e-3
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+# -- updates --
+def make_update() -> tuple[Array, Array]:
+    """Return weights and a gradient."""
+    gradient = np.random.default_rng(0).integers(1, 100, scaled(10_000_000), np.uint8)
+    return np.ones(len(gradient), np.float32), gradient.astype(np.float32)
+
+
+def adam(num_threads: int) -> Steps:
+    weights, gradient = make_update()
+    learner = sh.numpy.Adam([weights], RATE, num_threads=num_threads)
+    return again(lambda: learner.update([gradient], 1), 1)
+
+
+def torch_adam(num_threads: int) -> Steps:
+    import torch
+
+    torch.set_num_threads(num_threads)
+    weights, gradient = make_update()
+    parameter = torch.nn.Parameter(torch.from_numpy(weights))
+    parameter.grad = torch.from_numpy(gradient)
+    return again(torch.optim.Adam([parameter], RATE, fused=True).step, 1)
+
+
+def adam_by_hand() -> Steps:
+    weights, gradient = make_update()
+    mean, square = np.zeros((2, len(weights)), np.float32)
+
+    def step() -> None:
+        nonlocal mean, square, weights
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.999 * square + 0.001 * gradient * gradient
+        weights = weights - RATE * mean / (np.sqrt(square) + 1e-8)
+
+    return again(step, 1)
+
+
+class Adam(Row):
+    """Steps of Adam on ten million float32 parameters."""
+
+    contenders = {
+        "sweephand, two threads": lambda: adam(2),
+        "torch fused, two threads": lambda: torch_adam(2),
+        "sweephand, one thread": lambda: adam(1),
+        "torch fused, one thread": lambda: torch_adam(1),
+        "NumPy by hand": adam_by_hand,
+    }
+    unit, per = "ms", 1e-3
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+# -- training --
 def make_source() -> sh.MinibatchSource:
     x = np.random.default_rng(0).standard_normal((4096, 4)).astype(np.float32)
     return sh.MinibatchSource(sh.ArrayDeserializer({"x": x, "labels": x.sum(axis=1)}))
 
 
-def make_model() -> tuple[nn.Module, torch.optim.Optimizer]:
+def make_model() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    import torch
+
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    model = nn.Linear(4, 1)
+    model = torch.nn.Linear(4, 1)
     return model, torch.optim.SGD(model.parameters(), RATE)
 
 
-def squared_error(model: nn.Module, minibatch: sh.Minibatch) -> Tensor:
+def squared_error(model: torch.nn.Module, minibatch: sh.Minibatch) -> torch.Tensor:
     error = model(minibatch["x"].torch()).squeeze(-1) - minibatch["labels"].torch()
     return error.square().sum()
 
@@ -172,80 +203,75 @@ def make_trainer(*writers: sh.ProgressWriter) -> sh.Trainer:
     return sh.Trainer(model, squared_error, learner, writers)
 
 
-class Step:
-    """Steps with a tiny model; minibatches are ready."""
-
-    params = (["by hand", "sweephand"],)
-    param_names = ("loop",)
-    steps = 500
-    timer = time.thread_time  # which other programs do not lengthen as much
-
-    def setup(self, loop: str) -> None:
-        source = make_source()
-        self.minibatches = cycle([source.next_minibatch(SIZE) for _ in range(8)])
-        self.trainer = ByHand() if loop == "by hand" else make_trainer()
-
-    def time_steps(self, loop: str) -> None:
-        for _ in range(self.steps):
-            self.trainer.train_minibatch(next(self.minibatches))
-
-    def track_samples(self, loop: str) -> int:
-        """Steps here."""
-        return self.steps
+def train_by_hand() -> Steps:
+    model = ByHand()
+    for minibatch in make_source().minibatches(SIZE):
+        model.train_minibatch(minibatch)
+        yield 1
 
 
-class Session(Step):
-    """The same in a session, with writers and checks, beside the loop by hand over a source."""
-
-    def setup(self, loop: str) -> None:
-        self.folder = TemporaryDirectory()
-        self.trainer = ByHand()
-
-    def teardown(self, loop: str) -> None:
-        self.folder.cleanup()
-
-    def time_steps(self, loop: str) -> None:
-        source = make_source()
-        if loop == "by hand":
-            for _ in range(self.steps):
-                self.trainer.train_minibatch(source.next_minibatch(SIZE))
-            return
-        folder = Path(self.folder.name)
-        writers = [
-            sh.ProgressPrinter(freq=100, log_to_file=folder / "log"),
-            sh.JSONLProgressWriter(folder / "log.jsonl", freq=100),
-        ]
-        sh.training_session(
-            make_trainer(*writers), source, SIZE, max_samples=SIZE * self.steps
-        ).train()
+def train() -> Steps:
+    trainer = make_trainer()
+    for minibatch in make_source().minibatches(SIZE):
+        trainer.train_minibatch(minibatch)
+        yield 1
 
 
-class Save:
-    """A checkpoint of 1 GB: what the loop waits for, and the whole until it is durable.
+def train_in_session() -> Steps:
+    """A session of 2,000 steps with two writers."""
+    yield 0
+    while True:
+        with TemporaryDirectory() as folder:
+            log = Path(folder) / "log"
+            writers = [
+                sh.ProgressPrinter(freq=100, log_to_file=log),
+                sh.JSONLProgressWriter(log.with_suffix(".jsonl"), freq=100),
+            ]
+            trainer = make_trainer(*writers)
+            steps = scaled(2000)
+            sh.training_session(trainer, make_source(), SIZE, max_samples=SIZE * steps).train()
+        yield steps
 
-    It is written where TMPDIR says.
-    """
 
-    params = (["numpy", "torch"],)
-    param_names = ("kind",)
-    rounds, repeat = 1, 3
+class Step(Row):
+    """Steps of a linear model of four weights, with its source."""
 
-    def setup(self, kind: str) -> None:
-        self.folder = TemporaryDirectory()
-        part, parts = scaled(10**9) // 40, range(10)
-        if kind == "numpy":
-            arrays = {str(i): np.ones(part, np.float32) for i in parts}
-            self.trainer = sh.Trainer(arrays, squared_error, sh.numpy.SGD(arrays, RATE))
-        else:
-            model = nn.ParameterList([torch.ones(part) for _ in parts])
-            learner = sh.torch.Learner(torch.optim.SGD(model.parameters(), RATE), RATE)
-            self.trainer = sh.Trainer(model, squared_error, learner)
+    contenders = {
+        "Trainer": train,
+        "training_session with two writers": train_in_session,
+        "a loop by hand": train_by_hand,
+    }
+    unit, per = "µs", 1e-6
 
-    def teardown(self, kind: str) -> None:
-        self.folder.cleanup()
+    def setup_cache(self) -> Found:
+        return self.compete()
 
-    def time_loop_waits(self, kind: str) -> None:
-        self.trainer.capture()
 
-    def time_whole(self, kind: str) -> None:
-        self.trainer.save_checkpoint(Path(self.folder.name))
+def checkpoint(*, whole: bool) -> Steps:
+    """Save 250 MB where TMPDIR says: what the loop waits for, or until it is durable."""
+    part = scaled(250_000_000) // 40
+    arrays = {str(i): np.ones(part, np.float32) for i in range(10)}
+    trainer = sh.Trainer(arrays, squared_error, sh.numpy.SGD(arrays, RATE))
+    yield 0
+    with TemporaryDirectory() as folder:
+        while True:
+            clock = Clock()
+            with clock.running():
+                if whole:
+                    trainer.save_checkpoint(Path(folder) / "saved")
+                else:
+                    trainer.capture()
+            yield clock.turn()
+
+
+class Save(Row):
+    """A checkpoint of 250 MB."""
+
+    contenders = {
+        "the loop waits": lambda: checkpoint(whole=False),
+        "the whole": lambda: checkpoint(whole=True),
+    }
+    unit, fresh = "s", True
+
+    def setup_cache(self) -> Found:
+        return self.compete()

@@ -1,9 +1,8 @@
-"""The corpora that benchmarks and peers share; made once in a process."""
+"""The corpora that contenders share; every process makes the same."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,9 +11,12 @@ from numpy.typing import NDArray
 
 import sweephand as sh
 
+from .limits import Order
+
 ROW_MINIBATCH = 256
-TOKEN_BUDGET = 16_384
-ROW_LENGTH, PACKED_ROWS = 2048, 64
+TOKEN_BUDGET = 16_384  # samples of a minibatch
+MANY_SEQUENCES = 50_000_000
+ROW_LENGTH, PACKED_ROWS = 2048, 16
 
 
 def scaled(count: int) -> int:
@@ -32,19 +34,16 @@ class Rows(NamedTuple):
 class Tokens(NamedTuple):
     """Sequences of tokens, one behind the other, and where each begins."""
 
-    tokens: NDArray[np.uint16]
+    tokens: NDArray[np.int32]
     offsets: NDArray[np.int64]
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        return np.diff(self.offsets)
 
 
 @cache
-def make_rows(count: int = 1_000_000, width: int = 64) -> Rows:
-    count = scaled(count)
+def make_rows() -> Rows:
+    """Half a million rows of 64 float32 with a label."""
+    count = scaled(500_000)
     rng = np.random.default_rng(0)
-    return Rows(rng.random((count, width), np.float32), rng.integers(0, 10, count))
+    return Rows(rng.random((count, 64), np.float32), rng.integers(0, 10, count))
 
 
 def make_lengths(count: int = 200_000, seed: int = 0) -> NDArray[np.int64]:
@@ -54,42 +53,42 @@ def make_lengths(count: int = 200_000, seed: int = 0) -> NDArray[np.int64]:
 
 
 def make_offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
 
 
-def shuffled_lengths(lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    return np.random.default_rng(2).permutation(lengths).astype(np.uint32)
+def make_short_lengths(count: int, most: int) -> NDArray[np.uint8]:
+    return np.random.default_rng(0).integers(1, most + 1, scaled(count), np.uint8)
+
+
+def _with_tokens(lengths: NDArray[np.integer]) -> Tokens:
+    offsets = make_offsets(lengths)
+    return Tokens(np.random.default_rng(1).integers(0, 50_000, offsets[-1], np.int32), offsets)
 
 
 @cache
-def make_tokens(count: int = 200_000) -> Tokens:
-    offsets = make_offsets(make_lengths(count))
-    tokens = np.random.default_rng(1).integers(0, 50_000, offsets[-1], np.uint16)
-    return Tokens(tokens, offsets)
+def make_tokens() -> Tokens:
+    """200,000 sequences of unequal lengths."""
+    return _with_tokens(make_lengths())
+
+
+@cache
+def make_short_tokens() -> Tokens:
+    """Four million sequences of one to four tokens."""
+    return _with_tokens(make_short_lengths(4_000_000, 4))
 
 
 def untouched(lengths: NDArray[np.integer], chunk_size: int | None = None) -> sh.Deserializer:
     """Return tokens that are never read, and so never in memory."""
     offsets = make_offsets(lengths)
     tokens = np.zeros(offsets[-1], np.uint8)
-    return sh.ArrayDeserializer({"t": (tokens, offsets)}, chunk_size=chunk_size)
+    return sh.ArrayDeserializer({"tokens": (tokens, offsets)}, chunk_size=chunk_size)
 
 
-def one_sweep(corpus: sh.Deserializer, size: int, **options: Any) -> Callable[[], None]:
-    """Return the work of opening a source and reading one sweep in the caller's thread."""
-
-    def run() -> None:
-        with sh.MinibatchSource(corpus, max_sweeps=1, num_threads=0, **options) as source:
-            for _ in source.minibatches(size):
-                pass
-
-    return run
-
-
-def write_examples(path: str, count: int = 60_000) -> int:
-    """Write examples of about 714 bytes each, tokens and a label; return their number."""
-    rng = np.random.default_rng(0)
-    tokens = (32_000 * rng.random((scaled(count), 312)) ** 2).astype(np.int64)
-    return sh.tfrecord.write(
-        path, ({"tokens": row, "label": int(row[0]) % 10} for row in tokens)
-    )
+def order_of(corpus: dict[str, Any], size: int) -> Order:
+    """Return what a source delivers in its first sweep."""
+    source = sh.MinibatchSource(sh.ArrayDeserializer(corpus), max_sweeps=1)
+    plans = [plan.sequences for plan in source.plan(size)]
+    ends = np.cumsum([0, *(len(part) for part in plans)])
+    return Order(np.concatenate(plans).astype(np.int64), ends.astype(np.int64))

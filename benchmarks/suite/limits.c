@@ -7,6 +7,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __BMI2__
+#include <immintrin.h>
+#endif
 
 #define AHEAD 8
 #define LINE 64
@@ -40,19 +43,19 @@ void gather_rows(const char* rows, const int64_t* labels, size_t row_bytes,
 }
 
 // Sequences one behind the other, and where each begins.
-void gather_ragged(const uint16_t* tokens, const int64_t* offsets, const int64_t* order,
-                   const int64_t* batches, size_t num_batches, uint16_t* out,
+void gather_ragged(const int32_t* tokens, const int64_t* offsets, const int64_t* order,
+                   const int64_t* batches, size_t num_batches, int32_t* out,
                    int64_t* out_offsets, size_t slot, size_t slots) {
   const int64_t last = batches[num_batches];
   for (size_t b = 0; b < num_batches; ++b) {
-    uint16_t* to = out + (b % slots) * slot;
+    int32_t* to = out + (b % slots) * slot;
     int64_t* offset = out_offsets + (b % slots) * slot;
     *offset = 0;
     for (int64_t j = batches[b]; j < batches[b + 1]; ++j) {
       if (j + 2 * AHEAD < last) __builtin_prefetch(offsets + order[j + 2 * AHEAD]);
       if (j + AHEAD < last) {
         const int64_t* later = offsets + order[j + AHEAD];
-        prefetch((const char*)(tokens + later[0]), (size_t)(later[1] - later[0]) * 2);
+        prefetch((const char*)(tokens + later[0]), (size_t)(later[1] - later[0]) * sizeof *tokens);
       }
       const int64_t* from = offsets + order[j];
       const int64_t length = from[1] - from[0];
@@ -64,9 +67,9 @@ void gather_ragged(const uint16_t* tokens, const int64_t* offsets, const int64_t
   }
 }
 
-// The same as a grid of int64, zero where there is no token, and a mask: 2 start, 1 valid, 0 gap.
-void gather_padded(const uint16_t* tokens, const int64_t* offsets, const int64_t* order,
-                   const int64_t* batches, size_t num_batches, int64_t* out, uint8_t* out_mask,
+// The same as a grid, zero where there is no token, and a mask: 2 start, 1 valid, 0 gap.
+void gather_padded(const int32_t* tokens, const int64_t* offsets, const int64_t* order,
+                   const int64_t* batches, size_t num_batches, int32_t* out, uint8_t* out_mask,
                    size_t slot, size_t slots) {
   const int64_t last = batches[num_batches];
   for (size_t b = 0; b < num_batches; ++b) {
@@ -75,17 +78,17 @@ void gather_padded(const uint16_t* tokens, const int64_t* offsets, const int64_t
       const int64_t length = offsets[order[j] + 1] - offsets[order[j]];
       if (length > width) width = length;
     }
-    int64_t* to = out + (b % slots) * slot;
+    int32_t* to = out + (b % slots) * slot;
     uint8_t* mask = out_mask + (b % slots) * slot;
     for (int64_t j = batches[b]; j < batches[b + 1]; ++j) {
       if (j + 2 * AHEAD < last) __builtin_prefetch(offsets + order[j + 2 * AHEAD]);
       if (j + AHEAD < last) {
         const int64_t* later = offsets + order[j + AHEAD];
-        prefetch((const char*)(tokens + later[0]), (size_t)(later[1] - later[0]) * 2);
+        prefetch((const char*)(tokens + later[0]), (size_t)(later[1] - later[0]) * sizeof *tokens);
       }
       const int64_t first = offsets[order[j]];
       const int64_t length = offsets[order[j] + 1] - first;
-      for (int64_t i = 0; i < length; ++i) to[i] = tokens[first + i];
+      memcpy(to, tokens + first, (size_t)length * sizeof *to);
       memset(to + length, 0, (size_t)(width - length) * sizeof *to);
       memset(mask, 1, (size_t)length);
       memset(mask + length, 0, (size_t)(width - length));
@@ -141,12 +144,12 @@ static size_t best_fit(const int64_t* offsets, const int64_t* order, size_t coun
   return rows;
 }
 
-// Rows of `length` cells: tokens, the number of the sequence in its row, the place in it, and a
-// mask. Sequences are packed `window` at a time. Row r goes to slot r % slots. Returns the
+// Rows of `length` cells: tokens, the number of the sequence in its row, and the place in it.
+// Sequences are packed `window` at a time. Row r goes to slot r % slots. Returns the
 // number of rows.
-size_t pack_rows(const uint16_t* tokens, const int64_t* offsets, const int64_t* order,
-                 size_t count, size_t window, size_t length, uint16_t* out, int32_t* segments,
-                 int32_t* positions, uint8_t* mask, size_t slots) {
+size_t pack_rows(const int32_t* tokens, const int64_t* offsets, const int64_t* order,
+                 size_t count, size_t window, size_t length, int32_t* out, int32_t* segments,
+                 int32_t* positions, size_t slots) {
   int32_t* scratch = malloc((5 * window + length + 1) * sizeof *scratch);
   uint64_t* rooms = malloc((length / 64 + 1) * sizeof *rooms);
   int32_t *heads = scratch, *tails = heads + window, *next = tails + window;
@@ -159,9 +162,8 @@ size_t pack_rows(const uint16_t* tokens, const int64_t* offsets, const int64_t* 
                                  with_room, below, rooms);
     for (size_t r = 0; r < rows; ++r, ++done) {
       const size_t first = done % slots * length;
-      uint16_t* to = out + first;
+      int32_t* to = out + first;
       int32_t *segment = segments + first, *position = positions + first;
-      uint8_t* valid = mask + first;
       int32_t number = 0;
       size_t used = 0;
       if (r + 1 < rows) {  // the sequences of the next row
@@ -176,17 +178,56 @@ size_t pack_rows(const uint16_t* tokens, const int64_t* offsets, const int64_t* 
         ++number;
         for (size_t k = 0; k < size; ++k) segment[used + k] = number;
         for (size_t k = 0; k < size; ++k) position[used + k] = (int32_t)k;
-        memset(valid + used, 1, size);
-        valid[used] = 2;
         used += size;
       }
       memset(to + used, 0, (length - used) * sizeof *to);
       memset(segment + used, 0, (length - used) * sizeof *segment);
       memset(position + used, 0, (length - used) * sizeof *position);
-      memset(valid + used, 0, length - used);
     }
   }
   free(scratch);
   free(rooms);
   return done;
+}
+
+// What every reader of numbers in text does at least: digits to floats, nothing else is looked at.
+// `slots` is a power of two. Returns how many there were.
+size_t read_digits(const char* text, size_t bytes, float* out, size_t slots) {
+  size_t count = 0;
+  uint64_t value = 0;
+  int inside = 0;
+  for (size_t i = 0; i < bytes; ++i) {
+    const unsigned digit = (unsigned char)text[i] - (unsigned)'0';
+    if (digit < 10) {
+      value = value * 10 + digit;
+      inside = 1;
+    } else if (inside && text[i] != '.') {
+      out[count++ & (slots - 1)] = (float)value;
+      value = 0;
+      inside = 0;
+    }
+  }
+  return count;
+}
+
+// What every reader of protocol buffers does at least: varints of at most eight bytes to int64.
+// Behind them are eight bytes that may be read; `slots` is a power of two. Returns how many.
+size_t read_varints(const char* bytes, size_t size, int64_t* out, size_t slots) {
+  size_t count = 0;
+  for (size_t i = 0; i < size; ++count) {
+    uint64_t word;
+    memcpy(&word, bytes + i, sizeof word);
+    const uint64_t ends = ~word & UINT64_C(0x8080808080808080);
+    const int length = (__builtin_ctzll(ends) >> 3) + 1;
+#ifdef __BMI2__
+    const uint64_t sevens = UINT64_C(0x7f7f7f7f7f7f7f7f) >> (64 - 8 * length);
+    out[count & (slots - 1)] = (int64_t)_pext_u64(word, sevens);
+#else
+    uint64_t value = 0;
+    for (int k = 0; k < length; ++k) value |= (word >> 8 * k & 0x7f) << 7 * k;
+    out[count & (slots - 1)] = (int64_t)value;
+#endif
+    i += (size_t)length;
+  }
+  return count;
 }

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ def _library() -> ctypes.CDLL:
     return ctypes.CDLL(str(built))
 
 
+Array = NDArray[Any]
+
+
 class Order(NamedTuple):
     """Minibatch b is the sequences ``sequences[batches[b]:batches[b + 1]]``."""
 
@@ -52,9 +55,7 @@ def _call(kernel: str, *arguments: NDArray[np.generic] | int) -> None:
     )
 
 
-def row_gather(
-    rows: NDArray[np.generic], labels: NDArray[np.int64], order: Order, slot: int
-) -> Callable[[], None]:
+def row_gather(rows: Array, labels: Array, order: Order, slot: int) -> Callable[[], None]:
     """Rows and one int64 label each, picked at random."""
     out = np.zeros((SLOTS * slot, *rows.shape[1:]), rows.dtype)
     out_labels = np.zeros(SLOTS * slot, np.int64)
@@ -64,40 +65,49 @@ def row_gather(
     )  # fmt: skip
 
 
-def ragged_gather(
-    tokens: NDArray[np.uint16], offsets: NDArray[np.int64], order: Order, slot: int
-) -> Callable[[], None]:
-    """Sequences of tokens, laid one behind the other."""
-    out, out_offsets = np.zeros(SLOTS * slot, np.uint16), np.zeros(SLOTS * slot, np.int64)
+def ragged_gather(tokens: Array, offsets: Array, order: Order, slot: int) -> Callable[[], None]:
+    """Sequences of int32 tokens, laid one behind the other."""
+    out, out_offsets = np.zeros(SLOTS * slot, np.int32), np.zeros(SLOTS * slot, np.int64)
     return lambda: _call(
         "gather_ragged", tokens, offsets, *order, len(order.batches) - 1, out, out_offsets,
         slot, SLOTS,
     )  # fmt: skip
 
 
-def padded_gather(
-    tokens: NDArray[np.uint16], offsets: NDArray[np.int64], order: Order, slot: int
-) -> Callable[[], None]:
-    """Sequences of tokens as a grid of int64, and a mask of uint8."""
-    out, mask = np.zeros(SLOTS * slot, np.int64), np.zeros(SLOTS * slot, np.uint8)
+def padded_gather(tokens: Array, offsets: Array, order: Order) -> Callable[[], None]:
+    """Sequences of int32 tokens as a grid, and a mask of uint8."""
+    widths = np.maximum.reduceat(np.diff(offsets)[order.sequences], order.batches[:-1])
+    slot = int((widths * np.diff(order.batches)).max())
+    out, mask = np.zeros(SLOTS * slot, np.int32), np.zeros(SLOTS * slot, np.uint8)
     return lambda: _call(
         "gather_padded", tokens, offsets, *order, len(order.batches) - 1, out, mask, slot, SLOTS
     )
 
 
 def row_packer(
-    tokens: NDArray[np.uint16],
-    offsets: NDArray[np.int64],
-    sequences: NDArray[np.int64],
-    length: int,
-    rows: int,
+    tokens: Array, offsets: Array, sequences: Array, length: int, rows: int
 ) -> Callable[[], None]:
-    """Sequences of tokens, packed into rows with segments, positions and a mask."""
+    """Sequences of int32 tokens, packed into rows with segments and positions."""
     rows *= SLOTS
-    out, mask = np.zeros(rows * length, np.uint16), np.zeros(rows * length, np.uint8)
-    segments, positions = np.zeros((2, rows * length), np.int32)
+    out, segments, positions = np.zeros((3, rows * length), np.int32)
     window = 10_000
     return lambda: _call(
         "pack_rows", tokens, offsets, sequences, len(sequences), window, length, out, segments,
-        positions, mask, rows,
+        positions, rows,
     )  # fmt: skip
+
+
+def digit_reader(text: bytes) -> Callable[[], None]:
+    """Digits to float32."""
+    data, out = np.frombuffer(text, np.uint8), np.zeros(1 << 14, np.float32)
+    return lambda: _call("read_digits", data, len(data), out, len(out))
+
+
+def varint_reader(values: NDArray[np.int64]) -> Callable[[], None]:
+    """Varints, made of these values below 2^21, to int64."""
+    groups = np.stack([values, values >> 7, values >> 14], axis=1)
+    has_next = np.stack([values >> 7, values >> 14, values * 0], axis=1) > 0
+    kept = np.column_stack([np.ones(len(values), bool), has_next[:, :2]])
+    coded = (groups & 127 | has_next * 128).astype(np.uint8)[kept]
+    data, out = np.append(coded, np.zeros(8, np.uint8)), np.zeros(1 << 14, np.int64)
+    return lambda: _call("read_varints", data, len(coded), out, len(out))

@@ -1,0 +1,112 @@
+"""Planning alone: which sequences come when, and who gets them. Nothing is read."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+import sweephand as sh
+from sweephand.demo.library_text import read_text, standard_library
+
+from .contest import Found, Row
+from .corpora import PACKED_ROWS, ROW_LENGTH, make_lengths, make_short_lengths, untouched
+from .turn import Clock, Steps
+
+LANES = 4_000_000  # sequences
+
+
+def plans_of(num_lanes: int) -> Steps:
+    """Plan minibatches of 2^18 samples, over chunks of 100 sequences."""
+    corpus = untouched(make_short_lengths(LANES, 40), 100)
+    for plan in sh.MinibatchSource(corpus, num_lanes=num_lanes).plan(1 << 18):
+        yield plan.num_sequences
+
+
+class Planning(Row):
+    """Plans of 2^18 samples over four million sequences of unequal lengths, by lanes."""
+
+    contenders = {
+        "48": lambda: plans_of(48),
+        "1,024": lambda: plans_of(1024),
+        "16,384": lambda: plans_of(16_384),
+    }
+    unit, per = "M sequences/s", 1e6
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+def balance() -> Steps:
+    """Take minibatches of 4 M samples as the first of 1,024 workers."""
+    corpus = untouched(make_short_lengths(LANES, 40))
+    source = sh.MinibatchSource(corpus, balance="samples", num_lanes=1024, num_threads=0)
+    while True:
+        clock = Clock()
+        with clock.running():
+            source.next_minibatch(4_000_000, num_data_partitions=1024, partition_index=0)
+        yield clock.turn()
+
+
+class Balance(Row):
+    """Minibatches of 4 M samples, evened over 1,024 workers."""
+
+    contenders = {"sweephand": balance}
+    unit, per = "ms", 1e-3
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+def packs(look_ahead: int = 64) -> Steps:
+    layout = sh.Packed(ROW_LENGTH, look_ahead=look_ahead)
+    source = sh.MinibatchSource(untouched(make_lengths()), layout=layout)
+    for plan in source.plan(PACKED_ROWS * ROW_LENGTH):
+        yield plan.num_sequences
+
+
+class Packing(Row):
+    """Rows of 2,048 from lengths alone."""
+
+    contenders = {"sweephand": packs}
+    unit, per = "M sequences/s", 1e6
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+@cache
+def lengths_of(corpus: str) -> NDArray[np.int64]:
+    if corpus == "log-normal, rows of 2,048":
+        return make_lengths()
+    if corpus == "heavy tail, rows of 8,192":  # half below 435, one in a hundred above 7,948
+        drawn = np.random.default_rng(0).random(100_000)
+        places = [0, 0.01, 0.1, 0.5, 0.9, 0.99, 1]
+        lengths = np.interp(drawn, places, np.log([16, 48, 135, 435, 1947, 7948, 8192]))
+        return np.rint(np.exp(lengths)).astype(np.int64)
+    lengths = np.diff(read_text(standard_library()).offsets)  # functions, in characters
+    whole, rest = np.repeat(4096, int((lengths // 4096).sum())), lengths % 4096
+    return np.random.default_rng(2).permutation(np.concatenate([whole, rest[rest > 0]]))
+
+
+class Fill:
+    """Samples over cells of a sweep of packed rows, in per cent; deterministic."""
+
+    params = (
+        ["log-normal, rows of 2,048", "heavy tail, rows of 8,192", "functions, rows of 4,096"],
+        ["1 lane", "48 lanes"],
+    )
+    param_names = ("corpus", "lanes")
+    unit = "%"
+
+    def track_fill(self, corpus: str, lanes: str) -> float:
+        sizes, length = lengths_of(corpus), int(corpus.rpartition(" ")[2].replace(",", ""))
+        source = sh.MinibatchSource(
+            untouched(sizes),
+            layout=sh.Packed(length),
+            num_lanes=int(lanes.split()[0]),
+            max_sweeps=1,
+        )
+        rows = sum(plan.shape[0] for plan in source.plan(PACKED_ROWS * length) if plan.shape)
+        return 100 * float(sizes.sum()) / (rows * length)

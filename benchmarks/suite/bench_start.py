@@ -1,0 +1,228 @@
+"""What a run waits for, each in a new process: from what a user writes to what he gets.
+
+Data are there before, and what is written here is imported; all else counts.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sweephand import (
+    ArrayDeserializer,
+    Deserializer,
+    MinibatchSource,
+    NpyDeserializer,
+    Packed,
+    StreamDef,
+    StreamDefs,
+    UserDeserializer,
+)
+
+from .contest import Found, MemoryRow, Row, peer
+from .corpora import (
+    MANY_SEQUENCES,
+    ROW_LENGTH,
+    TOKEN_BUDGET,
+    make_lengths,
+    make_offsets,
+    make_short_lengths,
+    make_tokens,
+    scaled,
+    untouched,
+)
+from .turn import Clock, Steps, Turn
+
+
+def first_of(make: Callable[[], Deserializer]) -> Steps:
+    yield 0
+    _ = MinibatchSource(make()).next_minibatch(TOKEN_BUDGET)["tokens"].values
+    yield 1
+
+
+def in_memory() -> Steps:
+    offsets = np.load("tokens_offsets.npy")
+    tokens = np.zeros(offsets[-1], np.uint8)
+    return first_of(lambda: ArrayDeserializer({"tokens": (tokens, offsets)}))
+
+
+def mapped() -> Steps:
+    offsets = np.load("tokens_offsets.npy", mmap_mode="r")
+    tokens = np.load("tokens.npy", mmap_mode="r")
+    return first_of(lambda: ArrayDeserializer({"tokens": (tokens, offsets)}))
+
+
+class FirstMinibatch(MemoryRow):
+    """The first minibatch of 50 M sequences of unequal lengths, from construction."""
+
+    contenders = {
+        "arrays": in_memory,
+        "mapped arrays": mapped,
+        "`.npy` files": lambda: first_of(lambda: NpyDeserializer("tokens.npy")),
+        "Grain MapDataset": peer("grain_maps.first_minibatch"),
+    }
+    unit, per, fresh = "ms", 1e-3, True
+
+    def write_data(self) -> None:
+        offsets = make_offsets(make_short_lengths(MANY_SEQUENCES, 40))
+        np.save("tokens_offsets.npy", offsets)
+        shape = (int(offsets[-1]),)
+        np.lib.format.open_memmap("tokens.npy", "w+", np.uint8, shape)  # a hole
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+def go_to(part_of_sweep: float) -> Steps:
+    """Go to a place of the next sweep, and take a minibatch."""
+    source = MinibatchSource(untouched(make_short_lengths(100_000_000, 40)))
+    source.next_minibatch(TOKEN_BUDGET)
+    yield 0
+    source.current_position = int(source.num_samples_per_sweep * (1 + part_of_sweep))
+    source.next_minibatch(TOKEN_BUDGET)
+    yield 1
+
+
+class Seek(MemoryRow):
+    """A minibatch of another sweep over 10^8 sequences of unequal lengths, in default order."""
+
+    contenders = {"start": lambda: go_to(0), "80 %": lambda: go_to(0.8)}
+    unit, per, fresh = "ms", 1e-3, True
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+def resume(*, with_opening: bool) -> Steps:
+    data = {"tokens": tuple(make_tokens())}
+    state = json.loads((np.load("state.npy")).item())
+    yield 0
+    opening, restoring = Clock(), Clock()
+    with opening.running():
+        source = MinibatchSource(ArrayDeserializer(data))
+        with restoring.running():
+            source.restore_from_checkpoint(state)
+            _ = source.next_minibatch(TOKEN_BUDGET)["tokens"].values
+    yield (opening if with_opening else restoring).turn()
+
+
+class Resume(Row):
+    """A state at 80 % of 200,000 sequences, to the first minibatch."""
+
+    contenders = {
+        "with opening": lambda: resume(with_opening=True),
+        "from restore": lambda: resume(with_opening=False),
+        "Grain MapDataset, with opening": peer("grain_maps.resume"),
+    }
+    unit, per, fresh = "ms", 1e-3, True
+
+    def write_data(self) -> None:
+        tokens = make_tokens()
+        source = MinibatchSource(ArrayDeserializer({"tokens": tuple(tokens)}))
+        source.current_position = int(0.8 * len(tokens.tokens))
+        np.save("state.npy", json.dumps(source.get_checkpoint_state()))
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+class MadeChunks(UserDeserializer):
+    """Chunks of ten sequences with their lengths; made when asked for."""
+
+    def __init__(self, num_chunks: int) -> None:
+        self._num_chunks = num_chunks
+        self._lengths = make_lengths(10)
+
+    def stream_infos(self) -> StreamDefs:
+        return StreamDefs(tokens=StreamDef())
+
+    def num_chunks(self) -> int:
+        return self._num_chunks
+
+    def chunk_infos(self) -> object:
+        one = len(self._lengths), int(self._lengths.sum())
+        return np.tile(np.array([one]), (self._num_chunks, 1))
+
+    def sequence_lengths(self, chunk_id: int) -> object:
+        return self._lengths
+
+    def get_chunk(self, chunk_id: int) -> dict[str, object]:
+        return {"tokens": [np.zeros(length, np.int32) for length in self._lengths]}
+
+
+def place() -> Steps:
+    source = MinibatchSource(MadeChunks(scaled(10**7)))
+    yield 0
+    source.current_position = source.num_samples_per_sweep * 9 // 10
+    yield 1
+
+
+class Place(MemoryRow):
+    """Going to 90 % of a sweep over 10^7 chunks, in the default window."""
+
+    contenders = {"sweephand": place}
+    unit, per, fresh = "ms", 1e-3, True
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+def open_chunks(num_chunks: int, **options: Any) -> Steps:
+    chunks = MadeChunks(scaled(num_chunks))
+    yield 0
+    MinibatchSource(chunks, **options)
+    yield 1
+
+
+class OpenChunks(MemoryRow):
+    """Opening a `UserDeserializer` of 10^6 chunks with their lengths."""
+
+    contenders = {
+        "Packed": lambda: open_chunks(10**6, layout=Packed(ROW_LENGTH)),
+        "Ragged": lambda: open_chunks(10**6),
+    }
+    unit, per, fresh = "s", 1.0, True
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+_IMPORT = """
+import json, time
+import numpy
+wall, processor = time.perf_counter(), time.process_time()
+{code}
+print(json.dumps([1, time.perf_counter() - wall, time.process_time() - processor]))
+"""
+
+
+def importing(code: str) -> Steps:
+    """Import in processes that hold NumPy and nothing else."""
+    yield 0
+    while True:
+        command = [sys.executable, "-c", _IMPORT.format(code=code)]
+        told = subprocess.run(command, check=True, capture_output=True).stdout
+        yield Turn(*json.loads(told))
+
+
+class Import(Row):
+    """The package, beyond NumPy."""
+
+    contenders = {
+        "`import sweephand`": lambda: importing("import sweephand"),
+        "and what a loop over arrays uses": lambda: importing(
+            "import sweephand as sh\n"
+            "source = sh.MinibatchSource(sh.ArrayDeserializer({'x': numpy.arange(9)}))\n"
+            "source.next_minibatch(4)['x'].values"
+        ),
+        "`import torch`": lambda: importing("import torch"),
+    }
+    unit, per = "ms", 1e-3
+
+    def setup_cache(self) -> Found:
+        return self.compete()
