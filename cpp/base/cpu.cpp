@@ -27,7 +27,8 @@ Cpu look() noexcept {
   const bool bmi2 = __builtin_cpu_supports("bmi2") && !is_zen;
   return {.crc32c = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"),
           .f16c = f16c,
-          .avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c,
+          .avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c &&
+                  __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2"),
           .bmi2 = bmi2,
           .avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512vbmi2") && bmi2};

@@ -9,8 +9,8 @@ namespace sweephand {
 struct Cpu {
   bool crc32c = false;  // SSE4.2 and carry-less products
   bool f16c = false;    // halves to floats and back
-  bool avx2 = false;    // with FMA and F16C
-  bool bmi2 = false;    // but where the processor has it as slow programs
+  bool avx2 = false;    // with FMA, F16C, BMI and BMI2
+  bool bmi2 = false;    // but where the processor has some of it as slow programs
   bool avx512 = false;  // F, BW and VBMI2, with BMI2
 };
 

@@ -19,7 +19,7 @@ namespace {
 
 using Kind = CtfFault::Kind;
 
-static_assert(kCtfPadding >= kDecimalPadding + 16);
+static_assert(kCtfPadding >= kNumberPadding + 16 && kCtfPadding >= kDecimalPadding + 16);
 
 // "inf", "infinity" or "nan" with a sign or without, in any case.
 template <std::floating_point T>
@@ -54,6 +54,13 @@ bool ends_sample(const char* text, const char* text_end) noexcept {
 
 bool is_lone_digit(const char* text) noexcept {
   return is_digit(*text) && static_cast<unsigned char>(text[1]) <= ' ';
+}
+
+// Whether each is greater than the one before.
+bool ascends(std::span<const std::int32_t> sample) {
+  bool result = true;
+  for (std::size_t i = 1; i < sample.size(); ++i) result &= sample[i - 1] < sample[i];
+  return result;
 }
 
 bool has_repetition(std::span<const std::int32_t> sample) {
@@ -144,7 +151,18 @@ class DenseColumn final : public TypedColumn<T> {
     const std::size_t end = next + dimension_;
     std::size_t room = values_.size();
     T* out = values_.data();
+    bool is_ordinary = std::floating_point<T>;  // a guess
     while (is_blank(*text)) {
+      if constexpr (std::floating_point<T>) {
+        if (is_ordinary) {
+          const NumberRun run = read_numbers<T>(
+              text, {.values = out + next, .count = std::min(end, room) - next});
+          next += run.count;
+          text = run.end;
+          is_ordinary = run.count > 0;
+          if (!is_blank(*text)) break;
+        }
+      }
       text = skip_blanks(text);
       const Decimal<T> number = this->read_value(text);
       if (number.fault != DecimalFault::kNone) {
@@ -204,9 +222,19 @@ class SparseColumn final : public TypedColumn<T> {
     std::size_t room = values_.size();
     T* out = values_.data();
     std::int32_t* out_indices = indices_.data();
-    std::uint64_t least = 0;  // that the next index has if all ascend
-    bool ascending = true;
+    bool is_ordinary = std::floating_point<T> && !has_lone_digits_;
     while (is_blank(*text)) {
+      if constexpr (std::floating_point<T>) {
+        if (is_ordinary) {
+          const NumberRun run = read_pairs<T>(
+              text, dimension,
+              {.values = out + next, .indices = out_indices + next, .count = room - next});
+          next += run.count;
+          text = run.end;
+          is_ordinary = run.count > 0;
+          if (!is_blank(*text)) break;
+        }
+      }
       text = skip_blanks(text);
       auto [index_end, index] = read_digits(text);
       if (index_end == text) {
@@ -217,8 +245,9 @@ class SparseColumn final : public TypedColumn<T> {
       if (*index_end != ':') return this->lose(Kind::kColon, index_end);
       if (index >= dimension) return this->lose(Kind::kIndexRange, text);
       // Most sparse values are ones.
+      has_lone_digits_ = is_lone_digit(index_end + 1);
       const Decimal<T> number =
-          is_lone_digit(index_end + 1)
+          has_lone_digits_
               ? Decimal<T>{.end = index_end + 2, .value = static_cast<T>(index_end[1] - '0')}
               : this->read_value(index_end + 1);
       if (number.fault != DecimalFault::kNone) return this->lose(number, index_end + 1);
@@ -231,14 +260,15 @@ class SparseColumn final : public TypedColumn<T> {
       }
       out[next] = number.value;
       out_indices[next++] = static_cast<std::int32_t>(index);
-      ascending = ascending && index >= least;
-      least = index + 1;
       text = number.end;
     }
     if (!ends_sample(text, text_end)) return this->lose(Kind::kDelimiter, text);
-    const auto indices = std::span(indices_).subspan(num_values_, next - num_values_);
-    if (!ascending) least = static_cast<std::uint64_t>(std::ranges::max(indices)) + 1;
-    num_indices_ = std::max(num_indices_, least);
+    const std::span<const std::int32_t> indices(out_indices + num_values_, next - num_values_);
+    const bool ascending = ascends(indices);
+    if (!indices.empty()) {
+      const std::int32_t most = ascending ? indices.back() : std::ranges::max(indices);
+      num_indices_ = std::max(num_indices_, static_cast<std::uint64_t>(most) + 1);
+    }
     num_values_ = next;
     ++num_samples_;
     element_offsets_.push_back(static_cast<std::int64_t>(next));
@@ -282,6 +312,7 @@ class SparseColumn final : public TypedColumn<T> {
   using TypedColumn<T>::num_values_;
   using TypedColumn<T>::values_;
 
+  bool has_lone_digits_ = false;                  // values of the pairs met last, a guess
   ColumnVector<std::int32_t> indices_;            // as many as values
   std::vector<std::int64_t> element_offsets_{0};  // one per sample and one more
 };

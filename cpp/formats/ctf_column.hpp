@@ -6,6 +6,7 @@
 #pragma once
 
 #include "formats/ctf_format.hpp"
+#include "formats/numbers.hpp"
 #include "read/column.hpp"
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace sweephand {
 
-inline constexpr std::uint64_t kCtfPadding = 32;  // bytes behind the text that may be read
+inline constexpr std::uint64_t kCtfPadding = 96;  // bytes behind the text that may be read
 
 inline bool is_blank(char byte) noexcept { return byte == ' ' || byte == '\t'; }
 

@@ -2,8 +2,8 @@
 //
 //   real = [ "+" | "-" ] digit+ [ "." digit* ] [ ( "e" | "E" ) [ "+" | "-" ] digit+ ]
 //
-// Digits are read eight at a time: kDecimalPadding bytes behind the text must be readable, and
-// it must go on with a byte that is no digit.
+// Digits are read eight at a time, and looked for in sixteen bytes: kDecimalPadding bytes
+// behind the text must be readable, and it must go on with a byte that is no digit.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,13 @@
 #include <limits>
 #include <type_traits>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 namespace sweephand {
 
-inline constexpr std::uint64_t kDecimalPadding = 8;
+inline constexpr std::uint64_t kDecimalPadding = 16;
 
 // What is wrong with a number.
 enum class DecimalFault : std::uint8_t {
@@ -52,31 +56,11 @@ class Octet {
     return (word_ | (word_ + 0x7676767676767676)) & 0x8080808080808080;
   }
 
-  // The byte at `place`, below 8.
-  char byte(std::uint64_t place) const noexcept {
-    return static_cast<char>((word_ >> (8 * place)) ^ 0x30);
-  }
-
-  // 1 if the byte at `place` is `byte`, else 0; by arithmetic, because a compiler makes a
-  // branch of a comparison, and this one is often hard to foretell.
-  std::uint64_t is(std::uint64_t place, char byte) const noexcept {
-    const std::uint64_t difference =
-        ((word_ >> (8 * place)) ^ 0x30 ^ static_cast<unsigned char>(byte)) & 0xff;
-    return (difference - 1) >> 63;
-  }
-
-  // The same without the byte at `place`.
-  Octet without(std::uint64_t place) const noexcept {
-    const std::uint64_t before = (std::uint64_t{1} << (8 * place)) - 1;
-    Octet result = *this;
-    result.word_ = (word_ & before) | ((word_ >> 8) & ~before);
-    return result;
-  }
-
-  // The number that the first `count` bytes are the digits of; 1 to 8.
+  // The number that the first `count` bytes are the digits of; 0 to 8.
   std::uint64_t value(std::uint64_t count) const noexcept {
     // Leading zeros instead of what follows, then pairs, fours and eights are joined.
-    std::uint64_t word = word_ << (64 - 8 * count);
+    const std::uint64_t half = 32 - 4 * count;  // of the bits to go: no shift may be by 64
+    std::uint64_t word = word_ << half << half;
     word = word * 10 + (word >> 8);
     return ((word & 0x000000ff000000ff) * 0x000f424000000064 +
             ((word >> 16) & 0x000000ff000000ff) * 0x0000271000000001) >>
@@ -92,18 +76,19 @@ inline std::uint64_t first_byte(std::uint64_t bits) noexcept {
   return static_cast<std::uint64_t>(std::countr_zero(bits)) / 8;
 }
 
+inline constexpr std::array<std::uint64_t, 9> kPowersOfTen = {
+    1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+
 // Adds the digits from `text` on to `value`, and returns where they end. `value` wraps around
 // beyond 19 digits.
 [[gnu::always_inline]] inline const char* add_digits(const char* text,
                                                      std::uint64_t& value) noexcept {
-  static constexpr std::array<std::uint64_t, 9> kPowers = {
-      1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
   for (;;) {
     const Octet octet(text);
     const std::uint64_t others = octet.others();
     if ((others & 0x80) != 0) return text;
     const std::uint64_t count = first_byte(others);  // 8 when all are digits
-    value = value * kPowers[count] + octet.value(count);
+    value = value * kPowersOfTen[count] + octet.value(count);
     text += count;
     if (count < 8) return text;
   }
@@ -177,6 +162,10 @@ struct Parts {
 
 // Integers up to 2^53 and powers of ten up to 10^22 are exact doubles, so that one division or
 // product of them is rounded once.
+inline constexpr std::array<double, 23> kExactPowers = {
+    1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
 inline bool is_one_operation(const Parts& parts) noexcept {
   return parts.exact && parts.digits <= (std::uint64_t{1} << 53) && parts.exponent >= -22 &&
          parts.exponent <= 22;
@@ -184,36 +173,76 @@ inline bool is_one_operation(const Parts& parts) noexcept {
 
 // REQUIRES: is_one_operation(parts)
 inline double do_operation(const Parts& parts) noexcept {
-  static constexpr std::array<double, 23> kPowers = {
-      1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-      1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
   const auto value = static_cast<double>(static_cast<std::int64_t>(parts.digits));
   // One of the two is 1, which is cheaper than a branch that is hard to foretell.
   const std::int64_t zero = 0;
-  return value * kPowers[static_cast<std::uint64_t>(std::max(parts.exponent, zero))] /
-         kPowers[static_cast<std::uint64_t>(std::max(-parts.exponent, zero))];
+  return value * kExactPowers[static_cast<std::uint64_t>(std::max(parts.exponent, zero))] /
+         kExactPowers[static_cast<std::uint64_t>(std::max(-parts.exponent, zero))];
 }
 
-// A number without sign and exponent, of at most seven characters: without branches that depend
-// on its digits, and without rounding more than once, because float holds seven digits exactly.
-// The end is null for any other text.
+// Whether a number of type T cannot be told from its nearest double. Rounding to double and
+// then to float is right unless the double lies exactly between two floats: rounding keeps
+// order and such midpoints are doubles, so any other double is on the same side of them as the
+// text. REQUIRES: it is a normal float or zero, where the midpoints end in a one and 28 zeros
 template <std::floating_point T>
-[[gnu::always_inline]] inline Decimal<T> read_short(const char* text) noexcept {
-  static constexpr std::array<T, 8> kPowers = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};
-  const Octet octet(text);
-  const std::uint64_t others = octet.others();
-  if ((others & 0x80) != 0 || others == 0) return {};
-  const std::uint64_t first = first_byte(others);
-  const std::uint64_t has_point = octet.is(first, '.');
-  const std::uint64_t rest = others ^ (has_point << (8 * first + 7));
-  if (rest == 0) return {};
-  const std::uint64_t size = first_byte(rest);
-  if (is_e(octet.byte(size))) return {};
-  const std::uint64_t num_fraction =
-      size - first - has_point;  // without a point size and first are one
-  const std::uint64_t digits = octet.without(first).value(size - has_point);
-  return {.end = text + size,
-          .value = static_cast<T>(static_cast<std::int64_t>(digits)) / kPowers[num_fraction]};
+bool is_tie(double value) noexcept {
+  return std::same_as<T, float> &&
+         (std::bit_cast<std::uint64_t>(value) & 0x1fffffff) == 0x10000000;
+}
+
+// What sixteen bytes of text are; bit i for byte i.
+struct Marks {
+  std::uint32_t others;  // no digits
+  std::uint32_t points;
+};
+
+[[gnu::always_inline]] inline Marks mark(const char* text) noexcept {
+#ifdef __SSE2__
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text));
+  // Digits become the least of all numbers.
+  const __m128i moved = _mm_add_epi8(bytes, _mm_set1_epi8(static_cast<char>(0x80 - '0')));
+  const __m128i others = _mm_cmpgt_epi8(moved, _mm_set1_epi8(static_cast<char>(0x80 + 9)));
+  const __m128i points = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('.'));
+  return {.others = static_cast<std::uint32_t>(_mm_movemask_epi8(others)),
+          .points = static_cast<std::uint32_t>(_mm_movemask_epi8(points))};
+#else
+  Marks marks{};
+  for (unsigned i = 0; i < 16; ++i) {
+    marks.others |= static_cast<std::uint32_t>(!is_digit(text[i])) << i;
+    marks.points |= static_cast<std::uint32_t>(text[i] == '.') << i;
+  }
+  return marks;
+#endif
+}
+
+// The number that begins at byte `begin` of those that were marked, if it ends within them and
+// has at most eight digits before the point and eight behind it; else the end is null. Without
+// branches that depend on its digits or its sign, and without rounding more than once.
+template <std::floating_point T>
+[[gnu::always_inline]] inline Decimal<T> read_marked(const char* text, Marks marks,
+                                                     std::uint32_t begin) noexcept {
+  const bool negative = text[begin] == '-';
+  begin += negative ? 1 : 0;
+  const std::uint32_t others = marks.others & (~std::uint32_t{0} << begin);
+  const std::uint32_t first_other = others & (0 - others);
+  const std::uint32_t point = first_other & marks.points;
+  const std::uint32_t rest = others ^ point;
+  if (rest == 0 || first_other == std::uint32_t{1} << begin) return {};
+  const auto first = static_cast<std::uint32_t>(std::countr_zero(others));
+  const auto end = static_cast<std::uint32_t>(std::countr_zero(rest));
+  const std::uint32_t num_whole = first - begin;
+  const std::uint32_t num_fraction = end - first - (point != 0 ? 1 : 0);
+  if (num_whole > 8 || num_fraction > 8 || is_e(text[end])) return {};
+  const std::uint64_t digits =
+      Octet(text + begin).value(num_whole) * kPowersOfTen[num_fraction] +
+      Octet(text + first + 1).value(num_fraction);
+  const double value =
+      static_cast<double>(static_cast<std::int64_t>(digits)) / kExactPowers[num_fraction];
+  if (is_tie<T>(value)) return {};
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  const Bits sign = static_cast<Bits>(negative) << (8 * sizeof(T) - 1);
+  return {.end = text + end,
+          .value = std::bit_cast<T>(std::bit_cast<Bits>(static_cast<T>(value)) ^ sign)};
 }
 
 template <std::floating_point T>
@@ -223,12 +252,7 @@ Decimal<T> read_long(const char* text) noexcept {
   if (!parts.valid) return {.end = parts.end, .fault = DecimalFault::kShape};
   if (!is_one_operation(parts)) return round_text<T>(text, parts.end);
   const double value = do_operation(parts);
-  // Rounding to double and then to float is right unless the double lies exactly between two
-  // floats: rounding keeps order and such midpoints are doubles, so any other double is on the
-  // same side of them as the text. Here the value is a normal float or zero, where the
-  // midpoints end in a one and 28 zeros.
-  const bool is_tie = (std::bit_cast<std::uint64_t>(value) & 0x1fffffff) == 0x10000000;
-  if (std::same_as<T, float> && is_tie) return round_text<T>(text, parts.end);
+  if (is_tie<T>(value)) return round_text<T>(text, parts.end);
   return {.end = parts.end, .value = static_cast<T>(negative ? -value : value)};
 }
 
@@ -236,13 +260,8 @@ Decimal<T> read_long(const char* text) noexcept {
 
 template <std::floating_point T>
 [[gnu::always_inline]] inline Decimal<T> read_number(const char* text) noexcept {
-  const bool negative = *text == '-';
-  Decimal<T> number = decimal::read_short<T>(text + (negative ? 1 : 0));
-  if (number.end == nullptr) return decimal::read_long<T>(text);
-  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-  const Bits sign = static_cast<Bits>(negative) << (8 * sizeof(T) - 1);
-  number.value = std::bit_cast<T>(std::bit_cast<Bits>(number.value) ^ sign);
-  return number;
+  const Decimal<T> number = decimal::read_marked<T>(text, decimal::mark(text), 0);
+  return number.end == nullptr ? decimal::read_long<T>(text) : number;
 }
 
 // "1.0" and "1e2" are integers, "1.5" is not.
