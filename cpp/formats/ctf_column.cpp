@@ -56,6 +56,24 @@ bool is_lone_digit(const char* text) noexcept {
   return is_digit(*text) && static_cast<unsigned char>(text[1]) <= ' ';
 }
 
+// A space, an index of at most seven digits, and a value of one; false if there is no such
+// pair.
+struct LonePair {
+  const char* end = nullptr;
+  std::uint64_t index = 0;
+
+  explicit operator bool() const noexcept { return end != nullptr; }
+};
+
+[[gnu::always_inline]] inline LonePair find_lone_pair(const char* text) noexcept {
+  if (*text != ' ') return {};
+  const Octet octet(text + 1);
+  const std::uint64_t size = first_byte(octet.others());
+  const char* const colon = text + 1 + size;
+  if (size - 1 > 6 || *colon != ':' || !is_lone_digit(colon + 1)) return {};
+  return {.end = colon + 2, .index = octet.value(size)};
+}
+
 // Whether each is greater than the one before.
 bool ascends(std::span<const std::int32_t> sample) {
   bool result = true;
@@ -222,6 +240,14 @@ class SparseColumn final : public TypedColumn<T> {
     std::size_t room = values_.size();
     T* out = values_.data();
     std::int32_t* out_indices = indices_.data();
+    if (has_lone_digits_) {  // most sparse values are ones
+      while (const LonePair pair = find_lone_pair(text)) {
+        if (next == room || pair.index >= dimension) break;
+        out[next] = static_cast<T>(pair.end[-1] - '0');
+        out_indices[next++] = static_cast<std::int32_t>(pair.index);
+        text = pair.end;
+      }
+    }
     bool is_ordinary = std::floating_point<T> && !has_lone_digits_;
     while (is_blank(*text)) {
       if constexpr (std::floating_point<T>) {
@@ -244,12 +270,8 @@ class SparseColumn final : public TypedColumn<T> {
       if (index_end - text > 19) index = read_long_index(text, index_end, dimension);
       if (*index_end != ':') return this->lose(Kind::kColon, index_end);
       if (index >= dimension) return this->lose(Kind::kIndexRange, text);
-      // Most sparse values are ones.
       has_lone_digits_ = is_lone_digit(index_end + 1);
-      const Decimal<T> number =
-          has_lone_digits_
-              ? Decimal<T>{.end = index_end + 2, .value = static_cast<T>(index_end[1] - '0')}
-              : this->read_value(index_end + 1);
+      const Decimal<T> number = this->read_value(index_end + 1);
       if (number.fault != DecimalFault::kNone) return this->lose(number, index_end + 1);
       if (next == room) {
         this->grow();
@@ -270,8 +292,9 @@ class SparseColumn final : public TypedColumn<T> {
       num_indices_ = std::max(num_indices_, static_cast<std::uint64_t>(most) + 1);
     }
     num_values_ = next;
-    ++num_samples_;
-    element_offsets_.push_back(static_cast<std::int64_t>(next));
+    if (++num_samples_ == element_offsets_.size())
+      element_offsets_.resize(2 * num_samples_ + 64);
+    element_offsets_[num_samples_] = static_cast<std::int64_t>(next);
     if (ascending || !has_repetition(indices)) return text;
     fault_ = {.kind = Kind::kRepeated, .at = begin, .end = text};
     return nullptr;
@@ -281,14 +304,13 @@ class SparseColumn final : public TypedColumn<T> {
 
   void drop_sequence() override {
     num_samples_ -= this->num_new_samples();
-    element_offsets_.resize(num_samples_ + 1);
-    num_values_ = static_cast<std::size_t>(element_offsets_.back());
+    num_values_ = static_cast<std::size_t>(element_offsets_[num_samples_]);
   }
 
   void reserve(double times) override {
     TypedColumn<T>::reserve(times);
     indices_.resize(values_.size());
-    element_offsets_.reserve(this->multiply(element_offsets_.size(), times));
+    element_offsets_.resize(this->multiply(num_samples_ + 1, times));
   }
 
   Column borrow() const override {
@@ -312,9 +334,9 @@ class SparseColumn final : public TypedColumn<T> {
   using TypedColumn<T>::num_values_;
   using TypedColumn<T>::values_;
 
-  bool has_lone_digits_ = false;                  // values of the pairs met last, a guess
-  ColumnVector<std::int32_t> indices_;            // as many as values
-  std::vector<std::int64_t> element_offsets_{0};  // one per sample and one more
+  bool has_lone_digits_ = true;                    // values of the pairs met last, a guess
+  ColumnVector<std::int32_t> indices_;             // as many as values
+  ColumnVector<std::int64_t> element_offsets_{0};  // more than one per sample and one more
 };
 
 template <class T>
@@ -329,18 +351,6 @@ CtfColumn::CtfColumn(const CtfStream& stream) : name_(stream.field) {
   const std::size_t size = std::min(name_.size(), sizeof name_word_);
   std::memcpy(&name_word_, name_.data(), size);
   std::memset(&name_mask_, 0xff, size);
-}
-
-const char* CtfColumn::match(const char* text) const noexcept {
-  std::uint64_t word = 0;
-  std::memcpy(&word, text, sizeof word);
-  if (((word ^ name_word_) & name_mask_) != 0) return nullptr;
-  // A mismatch comes no later than the line's end, which no name has.
-  if (name_.size() > sizeof word &&
-      !std::equal(name_.begin() + sizeof word, name_.end(), text + sizeof word))
-    return nullptr;
-  const char* const end = text + name_.size();
-  return static_cast<unsigned char>(*end) <= ' ' || *end == '|' ? end : nullptr;
 }
 
 void CtfColumn::end_sequence() {

@@ -9,7 +9,9 @@
 #include "formats/numbers.hpp"
 #include "read/column.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,7 +54,17 @@ class CtfColumn {
   virtual ~CtfColumn() = default;
 
   // Where the name ends if it begins at `text`; null if another name does.
-  const char* match(const char* text) const noexcept;
+  const char* match(const char* text) const noexcept {
+    std::uint64_t word = 0;
+    std::memcpy(&word, text, sizeof word);
+    if (((word ^ name_word_) & name_mask_) != 0) return nullptr;
+    // A mismatch comes no later than the line's end, which no name has.
+    if (name_.size() > sizeof word &&
+        !std::equal(name_.begin() + sizeof word, name_.end(), text + sizeof word))
+      return nullptr;
+    const char* const end = text + name_.size();
+    return static_cast<unsigned char>(*end) <= ' ' || *end == '|' ? end : nullptr;
+  }
 
   // Adds the sample whose values begin at `text`, and returns where it ends: a "|" or the end
   // of the line. Null when something is wrong; then fault() tells. REQUIRES: a line feed is at

@@ -123,25 +123,28 @@ const char* CtfScanner::skip_undeclared(std::string_view name) {
 
 // From behind the name on.
 const char* CtfScanner::scan_sample(const char* text, std::size_t stream) {
-  const CtfStream& definition = format_.streams[stream];
-  CtfColumn& column = *columns_[stream];
   row_.is_blank = false;
   ++num_met_[stream];
-  row_.has_size = row_.has_size || &definition == size_stream_;
-  const char* end = column.read(text, text_.data() + text_.size());
-  if (end == nullptr) {
-    const CtfFault& fault = column.fault();
-    report_row(fault.at, describe_expected(fault.kind, definition), &definition,
-               fault.end == nullptr ? Loss::kSample : Loss::kNothing);
-    // Padding may take far more memory than the text, so it waits for the verdict.
-    if (fault.end == nullptr || ledger_.is_exhausted()) return find_pipe_or_line_feed(fault.at);
-    if (fault.kind == CtfFault::Kind::kTooFew) column.pad();
-    end = fault.end;
-  }
+  row_.has_size = row_.has_size || &format_.streams[stream] == size_stream_;
+  const char* end = columns_[stream]->read(text, text_.data() + text_.size());
+  if (end == nullptr) end = go_on_behind_fault(stream);
+  if (end == nullptr) return find_pipe_or_line_feed(columns_[stream]->fault().at);
   if (++row_.num_samples == columns_.size() + 1)
-    report_row(text, "no more samples in a line than there are streams", &definition,
-               Loss::kNothing);
+    report_row(text, "no more samples in a line than there are streams",
+               &format_.streams[stream], Loss::kNothing);
   return end;
+}
+
+// Reports what is wrong with a sample, and returns where it ends; null if it is lost.
+const char* CtfScanner::go_on_behind_fault(std::size_t stream) {
+  const CtfStream& definition = format_.streams[stream];
+  const CtfFault& fault = columns_[stream]->fault();
+  report_row(fault.at, describe_expected(fault.kind, definition), &definition,
+             fault.end == nullptr ? Loss::kSample : Loss::kNothing);
+  // Padding may take far more memory than the text, so it waits for the verdict.
+  if (fault.end == nullptr || ledger_.is_exhausted()) return nullptr;
+  if (fault.kind == CtfFault::Kind::kTooFew) columns_[stream]->pad();
+  return fault.end;
 }
 
 void CtfScanner::begin_sequence(std::uint64_t key) {

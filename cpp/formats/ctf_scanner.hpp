@@ -114,13 +114,15 @@ class CtfScanner {
   };
   enum class Loss : std::uint8_t { kSample, kNothing };
 
-  const char* scan_line(const char* text);
-  const char* scan_id(const char* text);
-  const char* scan_item(const char* text);
-  const char* scan_sample(const char* text, std::size_t stream);
+  // What every line needs is one function to the compiler.
+  [[gnu::always_inline]] inline const char* scan_line(const char* text);
+  [[gnu::always_inline]] inline const char* scan_id(const char* text);
+  [[gnu::always_inline]] inline const char* scan_item(const char* text);
+  [[gnu::always_inline]] inline const char* scan_sample(const char* text, std::size_t stream);
+  const char* go_on_behind_fault(std::size_t stream);
   const char* skip_undeclared(std::string_view name);
   void begin_sequence(std::uint64_t key);
-  void end_row();
+  [[gnu::always_inline]] inline void end_row();
   void end_sequence();
   void check_sequence();
   std::uint64_t num_sized_samples() const noexcept;
