@@ -7,6 +7,7 @@ become integers are whole; a float may be rounded, once, to a narrower one that 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any
@@ -113,7 +114,8 @@ def unmasked(what: str, data: object) -> object:
     ValueError
         If one is.
     """
-    if not isinstance(data, np.ma.MaskedArray):
+    # Without importing it, which takes long: who passes a masked array has it imported.
+    if "numpy.ma" not in sys.modules or not isinstance(data, np.ma.MaskedArray):
         return data
     masked = np.flatnonzero(np.ma.getmaskarray(data))
     if masked.size:

@@ -33,10 +33,9 @@ class Described(str):
     def of(cls, parts: Sequence[str], words: str | None = None, room: int = _ROOM) -> Self:
         """Describe by parts, as they are if they are short; else by as many words as fit."""
         whole = " ".join(parts)
+        encoded = map(os.fsencode, parts)
         digest = _core.base.Digest()
-        for part in parts:
-            encoded = os.fsencode(part)
-            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+        digest.update(b"".join(len(one).to_bytes(8, "little") + one for one in encoded))
         if _fits(whole, room):
             return cls._make(whole, digest.hex(), whole)
         tail = f" #{digest.hex()[:_DIGITS]}"

@@ -50,7 +50,8 @@ def open_tokens(
     ((name, definition),) = streams.items()
     column = ColumnData(None, dtype, (), int(offsets[-1]), offsets)
     marks = np.arange(0, int(offsets[-1]), chunks.CHUNK_BYTES // dtype.itemsize)
-    starts = np.unique(np.append(np.searchsorted(offsets[:-1], marks), len(offsets) - 1))
+    starts = np.append(np.searchsorted(offsets[:-1], marks), len(offsets) - 1)
+    starts = starts[np.diff(starts, append=len(offsets)) > 0]
     reader = read_columns(
         [FileColumn(column, files, pieces)],
         [describe_stream(name, column, definition)],

@@ -92,7 +92,7 @@ class UnitScan:
         arrays = {
             "rows": np.array(self.rows, np.int64),
             "num_bytes": np.array(self.num_bytes, np.int64),
-            "damaged_rows": np.unique(np.array(self.damaged_rows, np.int64)),
+            "damaged_rows": np.array(sorted(set(self.damaged_rows)), np.int64),
         }
         for name in streams:
             parts = [np.empty(0, np.int64), *self.lengths.get(name, [])]
@@ -147,8 +147,12 @@ def common_types(
         If two files differ, or no file has the field.
     """
     found: dict[str, tuple[SampleType, str]] = {}
+    last: Any = None
     for file, facts in zip(index.files, index.facts, strict=True):
-        for name, (dtype, shape, is_ragged) in facts["kinds"].items():
+        if facts["kinds"] == last:  # most files are alike
+            continue
+        last = facts["kinds"]
+        for name, (dtype, shape, is_ragged) in last.items():
             kind = SampleType(dtype, tuple(shape), is_ragged)
             known, where = found.setdefault(name, (kind, file.path))
             if kind != known:
