@@ -11,6 +11,7 @@
 #include "formats/ledger.hpp"
 #include "formats/record_frames.hpp"
 #include "formats/tfrecord.hpp"
+#include "index/packed_integers.hpp"
 #include "read/byte_source.hpp"
 #include "read/column.hpp"
 #include "read/deserializer.hpp"
@@ -85,8 +86,14 @@ void bind_ctf_format(py::module_& room) {
       .def_readonly("ignore_ids", &CtfStart::ignore_ids);
 }
 
+py::array_t<std::uint64_t> all_of(const PackedIntegers& packed) {
+  std::vector<std::uint64_t> values(packed.size());
+  packed.read(0, std::span(values));
+  return to_numpy(std::move(values));
+}
+
 void bind_ctf_index(py::module_& room) {
-  py::class_<CtfIndex>(room, "CtfIndex")
+  py::class_<CtfIndex, std::shared_ptr<CtfIndex>>(room, "CtfIndex")
       .def(py::init(
                [](std::uint64_t max_errors) { return CtfIndex{.ledger = Ledger(max_errors)}; }),
            "max_errors"_a)
@@ -99,14 +106,27 @@ void bind_ctf_index(py::module_& room) {
       .def_readonly("is_single", &CtfIndex::is_single)
       .def_property_readonly("undeclared",
                              [](const CtfIndex& self) { return to_python(self.undeclared); })
+      .def_property_readonly("keys",
+                             [](const CtfIndex& self) { return all_of(self.sequences.keys); })
       .def_property_readonly(
-          "keys", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.keys); })
-      .def_property_readonly(
-          "offsets", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.offsets); })
-      .def_property_readonly(
-          "lines", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.lines); })
-      .def_property_readonly(
-          "sizes", [](const CtfIndex& self) { return copy_to_numpy(self.sequences.sizes); })
+          "offsets", [](const CtfIndex& self) { return all_of(self.sequences.offsets); })
+      .def_property_readonly("lines",
+                             [](const CtfIndex& self) { return all_of(self.sequences.lines); })
+      .def_property_readonly("sizes",
+                             [](const CtfIndex& self) { return all_of(self.sequences.sizes); })
+      .def_property_readonly("packed",
+                             [](const std::shared_ptr<CtfIndex>& self) {
+                               CtfTable& table = self->sequences;
+                               const auto part = [&self](PackedIntegers& packed) {
+                                 return std::shared_ptr<PackedIntegers>(self,
+                                                                        &packed);  // not a copy
+                               };
+                               return std::map<std::string, std::shared_ptr<PackedIntegers>>{
+                                   {"keys", part(table.keys)},
+                                   {"offsets", part(table.offsets)},
+                                   {"lines", part(table.lines)},
+                                   {"sizes", part(table.sizes)}};
+                             })
       .def_property_readonly("skipped", [](const CtfIndex& self) {
         return copy_to_numpy(self.sequences.skipped);
       });
@@ -120,6 +140,13 @@ void bind_ctf_index(py::module_& room) {
         return to_numpy(cut_chunks(view(offsets), end, chunk_bytes));
       },
       "offsets"_a, "end"_a, "chunk_bytes"_a);
+  room.def(
+      "ctf_chunks",
+      [](const Array<std::uint64_t>& offsets, const Array<std::int64_t>& starts,
+         const Array<std::uint64_t>& sizes, std::uint64_t chunk_bytes) {
+        return to_numpy(cut_chunks(view(offsets), view(starts), view(sizes), chunk_bytes));
+      },
+      "offsets"_a, "starts"_a, "sizes"_a, "chunk_bytes"_a);
 }
 
 void bind_ctf_reader(py::module_& room) {

@@ -48,6 +48,25 @@ std::uint64_t find_part(const ByteSource& file, const CtfFormat& format, const C
   return file.size();
 }
 
+namespace {
+
+// Moves what the scanner has found to the index.
+void take_sequences(CtfSequences& found, CtfTable& sequences) {
+  for (const std::uint64_t number : found.skipped)
+    sequences.skipped.push_back(sequences.keys.size() + number);
+  const auto move_all = [](auto& from, PackedIntegers& to) {
+    for (const auto value : from) to.push_back(value);
+    from.clear();
+  };
+  move_all(found.keys, sequences.keys);
+  move_all(found.offsets, sequences.offsets);
+  move_all(found.lines, sequences.lines);
+  move_all(found.sizes, sequences.sizes);
+  found.skipped.clear();
+}
+
+}  // namespace
+
 CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfStart& start,
                     std::uint64_t begin, std::uint64_t end, std::uint64_t max_errors) {
   CtfIndex index{.ledger = Ledger(max_errors)};
@@ -57,10 +76,11 @@ CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfSt
   LineBlocks blocks(file, begin, end, format.max_line_bytes, kCtfPadding);
   for (std::string_view lines = blocks.next(); !lines.empty(); lines = blocks.next()) {
     scanner.scan(lines, blocks.offset());
+    take_sequences(scanner.sequences(), index.sequences);
     if (index.ledger.is_exhausted()) break;
   }
   scanner.finish();
-  index.sequences = std::move(scanner.sequences());
+  take_sequences(scanner.sequences(), index.sequences);
   index.num_lines = scanner.num_lines();
   index.num_samples = scanner.num_samples();
   index.num_met = scanner.num_met();
@@ -72,16 +92,12 @@ CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfSt
 }
 
 void CtfIndex::append(const CtfIndex& part, const CtfStart& start) {
-  const auto add = [](auto& all, const auto& more, std::uint64_t base) {
-    for (const auto value : more) all.push_back(value + base);
-  };
-  const std::uint64_t first = sequences.keys.size();
-  add(sequences.keys, part.sequences.keys, start.ignore_ids ? num_lines : 0);
-  add(sequences.offsets, part.sequences.offsets, 0);
-  add(sequences.lines, part.sequences.lines, num_lines);
-  add(sequences.skipped, part.sequences.skipped, first);
-  sequences.sizes.insert(sequences.sizes.end(), part.sequences.sizes.begin(),
-                         part.sequences.sizes.end());
+  for (const std::uint64_t number : part.sequences.skipped)
+    sequences.skipped.push_back(sequences.keys.size() + number);
+  sequences.keys.append(part.sequences.keys, start.ignore_ids ? num_lines : 0);
+  sequences.offsets.append(part.sequences.offsets, 0);
+  sequences.lines.append(part.sequences.lines, num_lines);
+  sequences.sizes.append(part.sequences.sizes, 0);
   ledger.append(part.ledger, num_lines, start.ignore_ids);
   num_lines += part.num_lines;
   num_samples += part.num_samples;
@@ -105,6 +121,21 @@ std::vector<std::uint64_t> cut_chunks(std::span<const std::uint64_t> offsets, st
     if (!firsts.empty() && sequence_end - chunk_begin <= chunk_bytes) continue;
     firsts.push_back(i);
     chunk_begin = offsets[i];
+  }
+  return firsts;
+}
+
+std::vector<std::uint64_t> cut_chunks(std::span<const std::uint64_t> offsets,
+                                      std::span<const std::int64_t> starts,
+                                      std::span<const std::uint64_t> sizes,
+                                      std::uint64_t chunk_bytes) {
+  std::vector<std::uint64_t> firsts;
+  for (std::size_t file = 0; file < sizes.size(); ++file) {
+    const auto begin = static_cast<std::uint64_t>(starts[file]);
+    const auto count = static_cast<std::uint64_t>(starts[file + 1]) - begin;
+    for (const std::uint64_t first :
+         cut_chunks(offsets.subspan(begin, count), sizes[file], chunk_bytes))
+      firsts.push_back(begin + first);
   }
   return firsts;
 }

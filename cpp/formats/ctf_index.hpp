@@ -8,6 +8,7 @@
 
 #include "formats/ctf_scanner.hpp"
 #include "formats/ledger.hpp"
+#include "index/packed_integers.hpp"
 #include "read/byte_source.hpp"
 
 #include <cstdint>
@@ -31,8 +32,17 @@ CtfStart find_start(const ByteSource& file, const CtfFormat& format);
 std::uint64_t find_part(const ByteSource& file, const CtfFormat& format, const CtfStart& start,
                         std::uint64_t offset);
 
+// The sequences of a file or of a part of it, in few bytes each; see CtfSequences.
+struct CtfTable {
+  PackedIntegers keys;
+  PackedIntegers offsets;
+  PackedIntegers lines;
+  PackedIntegers sizes;
+  std::vector<std::uint64_t> skipped;
+};
+
 struct CtfIndex {
-  CtfSequences sequences;
+  CtfTable sequences;
   Ledger ledger;
   std::uint64_t num_lines = 0;
   std::uint64_t num_samples = 0;       // of all streams
@@ -57,6 +67,14 @@ CtfIndex index_part(const ByteSource& file, const CtfFormat& format, const CtfSt
 // The first sequence of every chunk: as many as fit into `chunk_bytes`, at least one.
 // `offsets` are those of the sequences, and `end` of the last one's end.
 std::vector<std::uint64_t> cut_chunks(std::span<const std::uint64_t> offsets, std::uint64_t end,
+                                      std::uint64_t chunk_bytes);
+
+// The same for several files, one behind the other, of which each is cut for itself: numbers
+// are those of all sequences. Sequences [starts[f], starts[f + 1]) are those of file f, which
+// has sizes[f] bytes. REQUIRES: starts[sizes.size()] == offsets.size(), and they ascend from 0
+std::vector<std::uint64_t> cut_chunks(std::span<const std::uint64_t> offsets,
+                                      std::span<const std::int64_t> starts,
+                                      std::span<const std::uint64_t> sizes,
                                       std::uint64_t chunk_bytes);
 
 }  // namespace sweephand

@@ -25,6 +25,7 @@ from tests.read.format_corpora import (
 )
 
 import sweephand as sh
+from sweephand import _core
 from sweephand.files import index_file
 from sweephand.files.find import find_files
 from sweephand.files.index_content import digest_of
@@ -78,6 +79,11 @@ def delivered(folder: Path, make: Make, layout: Any = None) -> list[list[int]]:
         ]
 
 
+def unpack(content: bytes, count: int) -> np.ndarray[Any, Any]:
+    packed = _core.index.PackedIntegers(np.frombuffer(content, np.uint8), count)
+    return packed.read(0, count, 3)
+
+
 class Index:
     """An index file that is taken apart, and written again with digests that fit."""
 
@@ -87,13 +93,25 @@ class Index:
         size = int.from_bytes(self.content[16:24], "little")
         self.header = json.loads(self.content[56 : 56 + size])
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self.packed: dict[str, bytes] = {}
         at = 56 + size
         for name, one in self.header["arrays"].items():
             at += -at % 64
             count = int(np.prod(one["shape"]))
-            array = np.frombuffer(self.content, one["dtype"], count, at)
-            self.arrays[name] = array.reshape(one["shape"])
-            at += array.nbytes
+            num_bytes = one["packed"] or count * np.dtype(one["dtype"]).itemsize
+            content = self.content[at : at + num_bytes]
+            at += num_bytes
+            if one["packed"]:  # here all are as they were
+                self.packed[name] = content
+                content = unpack(content, count).astype(one["dtype"]).tobytes()
+                one["packed"], one["digest"] = None, digest_of(content)
+            self.arrays[name] = np.frombuffer(content, one["dtype"]).reshape(one["shape"])
+
+    def write_packed(self, name: str, content: bytes) -> None:
+        """Write the same with other bytes of an array that is packed."""
+        header = json.loads(json.dumps(self.header))
+        header["arrays"][name]["packed"] = len(content)
+        self.write(header, {**self.arrays, name: np.frombuffer(content, np.uint8)})
 
     def write(self, header: Any = None, arrays: dict[str, Any] | None = None) -> None:
         """Write the same with another header, or with other arrays."""
@@ -176,6 +194,35 @@ def test_no_value_of_an_array_does_harm(make: Make, forge: Any) -> None:
                 if not np.array_equal(forged, array):
                     index.write(arrays={**index.arrays, name: forged})
                     check((name, value, places))
+
+
+@each_format
+def test_no_packed_numbers_do_harm(make: Make, forge: Any) -> None:
+    index, check = forge
+    random = np.random.default_rng(0)
+    for name, content in index.packed.items():
+        index.write_packed(name, content)
+        check(name)
+        index.write_packed(name, content[:-1])
+        check((name, "cut"))
+        for _ in range(200 if EVERYTHING else 6):
+            place, bit = int(random.integers(len(content))), int(random.integers(8))
+            flipped = bytearray(content)
+            flipped[place] ^= 1 << bit
+            index.write_packed(name, bytes(flipped))
+            check((name, place, bit))
+
+
+@each_format
+def test_an_index_of_the_first_version_is_read(make: Make, forge: Any) -> None:
+    index, check = forge
+    for one in index.header["arrays"].values():
+        del one["packed"]
+    index.content = index.content[:8] + b"\1" + index.content[9:]
+    index.write()
+    before = index.path.stat().st_mtime_ns
+    check("version 1")
+    assert index.path.stat().st_mtime_ns == before
 
 
 @each_format

@@ -5,6 +5,7 @@ import numpy.typing
 import os
 import pathlib
 import sweephand._core.base
+import sweephand._core.index
 import sweephand._core.read
 import typing
 import typing_extensions
@@ -91,7 +92,10 @@ class CtfIndex:
     def offsets(self) -> numpy.typing.NDArray[numpy.uint64]:
         ...
     @property
-    def sizes(self) -> numpy.typing.NDArray[numpy.uint32]:
+    def packed(self) -> dict[str, sweephand._core.index.PackedIntegers]:
+        ...
+    @property
+    def sizes(self) -> numpy.typing.NDArray[numpy.uint64]:
         ...
     @property
     def skipped(self) -> numpy.typing.NDArray[numpy.uint64]:
@@ -206,7 +210,11 @@ class JsonKey:
         ...
 def crc32c(bytes: typing_extensions.Buffer) -> int:
     ...
+@typing.overload
 def ctf_chunks(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], end: typing.SupportsInt | typing.SupportsIndex, chunk_bytes: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
+    ...
+@typing.overload
+def ctf_chunks(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], starts: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], chunk_bytes: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
     ...
 def ctf_index(file: sweephand._core.read.ByteSource, format: CtfFormat, start: CtfStart, begin: typing.SupportsInt | typing.SupportsIndex, end: typing.SupportsInt | typing.SupportsIndex, max_errors: typing.SupportsInt | typing.SupportsIndex) -> CtfIndex:
     ...

@@ -3,7 +3,25 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['CallbackOrder', 'CallbackSizes', 'CommonSize', 'Corpus', 'GivenOrder', 'LongSequences', 'OffsetSizes', 'Sizes', 'StoredSizes', 'check_offsets', 'find_long']
+__all__: list[str] = ['CallbackOrder', 'CallbackSizes', 'CommonSize', 'Corpus', 'GivenOrder', 'LongSequences', 'OffsetSizes', 'PackedIntegers', 'Sizes', 'StoredSizes', 'check_offsets', 'find_long']
+class PackedIntegers:
+    @typing.overload
+    def __init__(self) -> None:
+        ...
+    @typing.overload
+    def __init__(self, bytes: numpy.typing.NDArray[numpy.uint8], count: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __len__(self) -> int:
+        ...
+    def append(self, more: PackedIntegers, base: typing.SupportsInt | typing.SupportsIndex = 0) -> None:
+        ...
+    def extend(self, values: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64]) -> None:
+        ...
+    def read(self, first: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex, log_bytes: typing.SupportsInt | typing.SupportsIndex) -> numpy.ndarray:
+        ...
+    @property
+    def bytes(self) -> numpy.typing.NDArray[numpy.uint8]:
+        ...
 class Sizes:
     pass
 class CommonSize(Sizes):

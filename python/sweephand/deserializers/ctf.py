@@ -20,9 +20,8 @@ from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamDef, StreamDefs, StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.ctf_index import (
-    IndexedFile,
-    check_scan,
-    join_small,
+    check_index,
+    cut_pieces,
     list_errors,
     scan_file,
 )
@@ -184,27 +183,21 @@ class CTFDeserializer(SelfDescribed):
         self._refuse_unmet(index)
         infos = self._settled(index)
         list_errors(index, ledger)
-        files = [IndexedFile(file.size, index.scan(n)) for n, file in enumerate(listed)]
         ignored = [facts["ignores_ids"] for facts in index.facts]
-        pieces = [
-            piece
-            for number, file in enumerate(files)
-            for piece in file.pieces(number, self._chunk_bytes)
-        ]
-        chunks = join_small(pieces, self._chunk_bytes)
-        chunk_sequences = [sum(piece.num_sequences for piece in chunk) for chunk in chunks]
-        sizes = index.arrays["sizes"]
-        if not sizes.size:
+        if not index.starts["sizes"][-1]:
             raise DataError("there is no sequence: the file is empty", listed[0].path)
+        chunks = cut_pieces(index, self._chunk_bytes)
+        chunk_sequences = [sum(piece.num_sequences for piece in chunk) for chunk in chunks]
         names = [file.name for file in listed]
-        keys = index.arrays["keys"]
+        sizing = Sizing.of(index.arrays["sizes"], offsets_of(chunk_sequences))
+        num_samples = int(sizing.chunk_samples.sum())
         reader = Reader(
             core=self._make_core(infos, listed, ignored, chunks),
             streams=self._singled(infos, index),
             chunk_sequences=np.array(chunk_sequences, dtype=np.uint64),
-            measure=partial(Sizing.of, sizes, offsets_of(chunk_sequences)),
+            measure=lambda: sizing,
             resident=False,
-            sample_bytes=sum(file.size for file in listed) / max(1, int(sizes.sum())),
+            sample_bytes=sum(file.size for file in listed) / num_samples,
             load_threads=access_to(listed).threads(),
             holds_stored=not access_to(listed).is_local,
         )
@@ -212,7 +205,7 @@ class CTFDeserializer(SelfDescribed):
             [reader],
             ids=ShardIds(names, index.starts["sizes"].tolist()),
             names=names,
-            keys=None if all(ignored) else lambda: keys,
+            keys=None if all(ignored) else partial(index.arrays.__getitem__, "keys"),
             index=index.path,
         )
 
@@ -220,7 +213,7 @@ class CTFDeserializer(SelfDescribed):
         """Return the index; an error that a misspelt field leads to names those there are."""
         form = self._make_format(self._infos)
         scan = partial(scan_file, form=form, max_errors=max_errors)
-        check = partial(check_scan, num_streams=len(self._infos))
+        check = partial(check_index, num_streams=len(self._infos))
         try:
             return load_index(files, self._meaning, scan, check=check, keep=self._keep)
         except DataError as error:
@@ -252,7 +245,7 @@ class CTFDeserializer(SelfDescribed):
         """Refuse a stream that no line has: its field is misspelt, whatever the budget."""
         met = [facts["met"] for facts in index.facts if facts["met"]]  # of files with lines
         for info, *counts in zip(self._infos, *met, strict=True):
-            if index.arrays["sizes"].size and not any(counts):
+            if index.starts["sizes"][-1] and not any(counts):
                 reason = (
                     f"no line has the field {self._field(info)!r}{told_fields(self._guess)}"
                 )
@@ -302,7 +295,8 @@ def _describe(name: str, definition: StreamDef) -> StreamInfo:
 def _look_again(file: SourceFile) -> SourceFile:
     """Return a file as it is when the corpus is opened; an object as it was listed."""
     if isinstance(file, LocalFile):
-        return replace(stat_file(file.path), name=file.name)
+        now = stat_file(file.path, name=file.name)
+        return file if now == file else now
     return file
 
 

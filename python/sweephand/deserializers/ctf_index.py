@@ -5,14 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.ledger import Ledger
-from sweephand.deserializers.units.kept_scans import check_array, require
+from sweephand.corpus.sizes import sum_chunks
+from sweephand.deserializers.units.kept_scans import (
+    all_follow,
+    check_array,
+    check_ends,
+    require,
+)
 from sweephand.errors import DataError
+from sweephand.files.index_arrays import IndexArrays, PackedArray, stored_in
 from sweephand.files.index_file import Advance, Index, Scan
 from sweephand.files.local import LocalFile
 from sweephand.files.range_reader import open_to_scan
@@ -45,14 +54,18 @@ def scan_file(
         ]
         for one in listed
     ]
+    dtypes = {"keys": np.uint64, "offsets": np.uint64, "lines": np.uint64, "sizes": np.uint32}
+    packed = index.packed
     return Scan(
-        {
-            "keys": index.keys,
-            "offsets": index.offsets,
-            "lines": index.lines,
-            "sizes": index.sizes,
-            "item_offsets": index.ledger.offsets,
-        },
+        IndexArrays(
+            {
+                **{
+                    name: PackedArray.whole(packed[name], np.dtype(dtype))
+                    for name, dtype in dtypes.items()
+                },
+                "item_offsets": index.ledger.offsets,
+            }
+        ),
         {
             "ignores_ids": start.ignore_ids,
             "items": items,
@@ -63,39 +76,64 @@ def scan_file(
     )
 
 
-def check_scan(file: SourceFile, scan: Scan, num_streams: int) -> None:
-    """Refuse what is kept of a file if no scan of it can have found that."""
-    keys, offsets, lines, items = (
-        check_array(scan, name, np.uint64)
-        for name in ("keys", "offsets", "lines", "item_offsets")
-    )
-    sizes = check_array(scan, "sizes", np.uint32)
-    require(len(keys) == len(offsets) == len(lines) == len(sizes), "sequences")
+def check_index(index: Index, num_streams: int) -> None:
+    """Refuse what is kept of files if no scan of them can have found that."""
+    starts = index.starts["sizes"]
+    for name in ("keys", "offsets", "lines"):
+        require(np.array_equal(index.starts[name], starts), "sequences")
+    keys = stored_in(index.arrays)["keys"]
+    require(keys.dtype == np.uint64 and len(keys.shape) == 1, "keys")
+    file_sizes = np.array([file.size for file in index.files], np.uint64)
+    for name in ("offsets", "lines"):
+        _check_places(check_array(index, name, np.uint64), starts, file_sizes)
+    sizes = check_array(index, "sizes", np.uint32)
     # Every sample is a line of its own, and takes a byte at least.
-    num_samples = int(sizes.sum(dtype=np.uint64))
-    require(not sizes.size or (sizes.min() > 0 and num_samples <= file.size + 1), "sizes")
-    is_rising = bool((offsets[1:] > offsets[:-1]).all() and (lines[1:] > lines[:-1]).all())
-    ends = [*offsets[-1:].tolist(), *items[-1:].tolist()]
-    is_within = all(end <= file.size for end in ends) and lines[-1:].max(initial=0) <= file.size
-    require(is_rising and is_within, "places of sequences")
-    require(bool((items[1:] >= items[:-1]).all()), "places of items")
-    require(isinstance(scan.facts["ignores_ids"], bool), "ids")
-    met = scan.facts["met"]
-    require(isinstance(met, list) and len(met) in (0, num_streams), "streams")
-    require(all(type(one) is int and one >= 0 for one in met), "streams")
-    reach = scan.facts["num_indices"]
-    require(isinstance(reach, list) and len(reach) in (0, num_streams), "indices")
-    require(all(type(one) is int and 0 <= one < 2**31 for one in reach), "indices")
-    single = scan.facts["single"]
-    require(isinstance(single, list) and len(single) in (0, num_streams), "streams")
-    require(all(isinstance(one, bool) for one in single), "streams")
-    listed = scan.facts["items"]
-    require(isinstance(listed, list) and len(items) <= file.size + 1, "items")
-    for reason, offset, stream, sequence, line, is_charged in listed:
-        require(isinstance(reason, str) and isinstance(is_charged, bool), "an item")
-        require(stream is None or isinstance(stream, str), "the stream of an item")
-        numbers = [one for one in (offset, sequence, line) if one is not None]
-        require(all(type(one) is int and 0 <= one < 2**63 for one in numbers), "an item")
+    num_samples = sum_chunks(sizes, starts)
+    require(bool((num_samples <= file_sizes + 1).all()), "sizes")
+    require(not sizes.size or sizes.min() > 0, "sizes")
+    items, item_starts = (
+        check_array(index, "item_offsets", np.uint64),
+        index.starts["item_offsets"],
+    )
+    require(all_follow(items[1:] >= items[:-1], item_starts), "places of items")
+    filled, _, ends = check_ends(items, items, item_starts)
+    require(bool((ends <= file_sizes[filled]).all()), "places of items")
+    require(bool((np.diff(item_starts) <= file_sizes + 1).all()), "items")
+    _check_facts(index.facts, num_streams)
+
+
+def _check_places(
+    places: NDArray[np.uint64], starts: NDArray[np.int64], file_sizes: NDArray[np.uint64]
+) -> None:
+    require(all_follow(places[1:] > places[:-1], starts), "places of sequences")
+    filled, _, ends = check_ends(places, places, starts)
+    require(bool((ends <= file_sizes[filled]).all()), "places of sequences")
+
+
+def _check_facts(facts: Sequence[Mapping[str, Any]], num_streams: int) -> None:
+    require({type(one["ignores_ids"]) for one in facts} == {bool}, "ids")
+    met, reach, _ = (
+        _per_stream([one[name] for one in facts], kind, num_streams)
+        for name, kind in (("met", int), ("num_indices", int), ("single", bool))
+    )
+    require(min(met, default=0) >= 0, "streams")
+    require(min(reach, default=0) >= 0 and max(reach, default=0) < 2**31, "indices")
+    for one in facts:
+        listed = one["items"]
+        require(type(listed) is list, "items")
+        for reason, offset, stream, sequence, line, is_charged in listed:
+            require(isinstance(reason, str) and isinstance(is_charged, bool), "an item")
+            require(stream is None or isinstance(stream, str), "the stream of an item")
+            numbers = [one for one in (offset, sequence, line) if one is not None]
+            require(all(type(one) is int and 0 <= one < 2**63 for one in numbers), "an item")
+
+
+def _per_stream(told: Sequence[Any], kind: type, num_streams: int) -> list[Any]:
+    """Return what is told of the streams of all files: nothing of one without lines."""
+    require({*map(type, told)} == {list} and {*map(len, told)} <= {0, num_streams}, "streams")
+    flat = list(chain.from_iterable(told))
+    require({*map(type, flat)} <= {kind}, "streams")
+    return flat
 
 
 def _cause(offset: int | None, line_of: Mapping[int | None, int | None]) -> str:
@@ -122,51 +160,61 @@ def list_errors(index: Index, ledger: Ledger) -> None:
     ledger.charge(len(index.arrays["item_offsets"]) - num_listed)
 
 
-class IndexedFile:
-    """One file, with the place and the size of every sequence."""
+def cut_pieces(index: Index, most_bytes: int) -> list[list[_core.formats.CtfPiece]]:
+    """Cut files between sequences, and return chunks of pieces that follow each other.
 
-    def __init__(self, size: int, scan: Scan) -> None:
-        self.size = size
-        self.offsets = scan.arrays["offsets"]
-        self.lines = scan.arrays["lines"]
-        self.item_offsets = scan.arrays["item_offsets"]
-
-    def pieces(self, number: int, most_bytes: int) -> list[_core.formats.CtfPiece]:
-        """Cut the file, which is number `number`, between sequences."""
-        if not len(self.offsets):
-            return []
-        firsts = _core.formats.ctf_chunks(self.offsets, self.size, most_bytes).tolist()
-        ends = [*firsts[1:], len(self.offsets)]
-        begins = self.offsets[firsts].astype(np.int64)
-        num_bytes = np.diff(begins, append=self.size)
-        # The end of the file belongs to its last piece.
-        edges = np.append(begins, self.size + 1)
-        num_items = np.diff(np.searchsorted(self.item_offsets.astype(np.int64), edges))
-        return [
-            _core.formats.CtfPiece(
-                file=number,
-                offset=int(begins[piece]),
-                bytes=int(num_bytes[piece]),
-                first_line=int(self.lines[first]),
-                num_sequences=end - first,
-                num_items=int(num_items[piece]),
-            )
-            for piece, (first, end) in enumerate(zip(firsts, ends, strict=True))
-        ]
+    Large files are cut into several chunks, and small ones share one.
+    """
+    starts = index.starts["sizes"]
+    sizes = np.array([file.size for file in index.files], np.int64)
+    offsets = index.arrays["offsets"]
+    firsts = _core.formats.ctf_chunks(offsets, starts, sizes.astype(np.uint64), most_bytes)
+    firsts = firsts.astype(np.int64)
+    begins = offsets[firsts].astype(np.int64)
+    files = np.searchsorted(starts, firsts, side="right") - 1  # an empty one shares its start
+    ends = np.append(begins[1:], 0)
+    is_last = np.append(files[1:] != files[:-1], True)[: len(files)]
+    ends[is_last] = sizes[files[is_last]]
+    places = zip(
+        files.tolist(),
+        begins.tolist(),
+        (ends - begins).tolist(),
+        index.arrays["lines"][firsts].tolist(),
+        np.diff(firsts, append=starts[-1]).tolist(),
+        _count_items(index, files, begins, ends),
+        strict=True,
+    )
+    return _join_small([_core.formats.CtfPiece(*place) for place in places], most_bytes)
 
 
-def join_small(
+def _count_items(
+    index: Index, files: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64]
+) -> list[int]:
+    """Return how many items were charged in each piece; those at the end of a file too."""
+    items, starts = index.arrays["item_offsets"].astype(np.int64), index.starts["item_offsets"]
+    if not items.size:
+        return [0] * len(files)
+    counts = []
+    for file, *edges in zip(files.tolist(), begins.tolist(), ends.tolist(), strict=True):
+        own = items[starts[file] : starts[file + 1]]
+        edges[1] += edges[1] == index.files[file].size
+        begin, end = np.searchsorted(own, edges).tolist()
+        counts.append(end - begin)
+    return counts
+
+
+def _join_small(
     pieces: Sequence[_core.formats.CtfPiece], most_bytes: int
 ) -> list[list[_core.formats.CtfPiece]]:
-    """Return chunks of pieces that follow each other, so that small files share one."""
     chunks: list[list[_core.formats.CtfPiece]] = []
     num_bytes = 0
     for piece in pieces:
-        if not chunks or num_bytes + piece.bytes > most_bytes:
+        own = piece.bytes
+        if not chunks or num_bytes + own > most_bytes:
             chunks.append([])
             num_bytes = 0
         chunks[-1].append(piece)
-        num_bytes += piece.bytes
+        num_bytes += own
     return chunks
 
 

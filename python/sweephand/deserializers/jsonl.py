@@ -25,10 +25,16 @@ from sweephand.deserializers.jsonl_columns import (
 )
 from sweephand.deserializers.jsonl_guess import guess_fields
 from sweephand.deserializers.units.indexed import IndexedDeserializer
-from sweephand.deserializers.units.kept_scans import check_runs, require
+from sweephand.deserializers.units.kept_scans import (
+    all_follow,
+    check_ends,
+    check_runs,
+    require,
+    spread,
+)
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError
-from sweephand.files.index_file import Advance, Scan
+from sweephand.files.index_file import Advance, Index
 from sweephand.files.paths import AnyPath, head_of
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import SourceFile
@@ -140,20 +146,26 @@ class JSONLDeserializer(IndexedDeserializer):
         padded[stop - first :] = 0
         return self._convert(padded, self._fields(), file, (first, stop, *numbers))
 
-    def check_facts(self, file: SourceFile, scan: Scan) -> None:
-        """Refuse units that are not runs of lines that fill the file."""
-        units = check_runs(scan.facts["format"]["units"], 4)
+    def check_facts(self, index: Index) -> None:
+        """Refuse units that are not runs of lines that fill the files."""
+        units, starts = check_runs([facts["format"]["units"] for facts in index.facts], 4)
+        require(np.array_equal(starts, index.starts["rows"]), "units")
         begins, ends, lines, first_rows = units.T
-        rows = scan.arrays["rows"]
+        rows = offsets_of(index.arrays["rows"])
         is_all = (
-            np.array_equal(first_rows, offsets_of(rows)[:-1])
-            and np.array_equal(begins[1:], ends[:-1])
-            and np.array_equal(scan.arrays["num_bytes"], ends - begins)
-            and bool((ends > begins).all() and (lines[1:] >= lines[:-1]).all())
+            np.array_equal(first_rows, rows[:-1] - spread(rows[starts[:-1]], starts))
+            and all_follow(begins[1:] == ends[:-1], starts)
+            and np.array_equal(index.arrays["num_bytes"], ends - begins)
+            and bool((ends > begins).all())
+            and all_follow(lines[1:] >= lines[:-1], starts)
         )
-        require(is_all and begins[:1].tolist() in ([], [0], [len(_BOM)]), "units")
-        require(ends[-1:].tolist() in ([], [file.size]), "the end of the units")
-        require(bool(len(units)) or file.size <= len(_BOM), "no units")
+        require(is_all, "units")
+        sizes = np.array([file.size for file in index.files], np.int64)
+        filled, firsts, lasts = check_ends(begins, ends, starts)
+        require(bool(np.isin(firsts, (0, len(_BOM))).all()), "units")
+        require(np.array_equal(lasts, sizes[filled]), "the end of the units")
+        sizes[filled] = 0
+        require(bool((sizes <= len(_BOM)).all()), "no units")
 
     def _fields(self) -> dict[str, JsonField]:
         """Return the fields, with the dtypes that a scan of all files found."""

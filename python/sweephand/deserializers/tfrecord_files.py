@@ -16,7 +16,13 @@ from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.indexed import IndexedDeserializer
-from sweephand.deserializers.units.kept_scans import check_runs, require
+from sweephand.deserializers.units.kept_scans import (
+    all_follow,
+    check_ends,
+    check_runs,
+    require,
+    spread,
+)
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.tf_examples import (
     KINDS,
@@ -27,7 +33,7 @@ from sweephand.deserializers.units.tf_examples import (
 )
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
-from sweephand.files.index_file import Advance, Scan
+from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
 from sweephand.files.inflate import Compression, InflatedFile, find_compression
 from sweephand.files.paths import AnyPath, head_of, stat_all
@@ -177,23 +183,29 @@ class TFRecordDeserializer(IndexedDeserializer):
             records = np.append(content, np.zeros(PADDING, np.uint8))
         return self._decode(file, dict(self.kinds), _Run(records, offset, stop, first))
 
-    def check_facts(self, file: SourceFile, scan: Scan) -> None:
-        """Refuse units that are not runs of records which fill what is good of the file."""
-        facts = scan.facts["format"]
-        require(facts["compression"] in ("gzip", "zlib", None), "the compression")
-        if self._compression != "auto":
-            require(facts["compression"] == self._compression, "the compression")
-        begins, ends, firsts = check_runs(facts["units"], 3).T
+    def check_facts(self, index: Index) -> None:
+        """Refuse units that are not runs of records which fill what is good of the files."""
+        for facts in index.facts:
+            packing = facts["format"]["compression"]
+            require(packing in ("gzip", "zlib", None), "the compression")
+            require(self._compression in ("auto", packing), "the compression")
+        units, starts = check_runs([facts["format"]["units"] for facts in index.facts], 3)
+        require(np.array_equal(starts, index.starts["rows"]), "units")
+        begins, ends, firsts = units.T
+        rows = offsets_of(index.arrays["rows"])
         is_all = (
-            np.array_equal(firsts, offsets_of(scan.arrays["rows"])[:-1])
-            and np.array_equal(begins[1:], ends[:-1])
+            np.array_equal(firsts, rows[:-1] - spread(rows[starts[:-1]], starts))
+            and all_follow(begins[1:] == ends[:-1], starts)
             and bool((ends > begins).all())
         )
-        require(is_all and begins[:1].tolist() in ([], [0]), "units")
-        if facts["compression"] is None:
-            end = int(ends[-1]) if ends.size else 0
-            is_cut = bool(scan.facts["errors"])
-            require(end == file.size or (is_cut and end < file.size), "the end of the units")
+        filled, first_begins, last_ends = check_ends(begins, ends, starts)
+        require(is_all and not first_begins.any(), "units")
+        file_ends = np.zeros(len(index.files), np.int64)
+        file_ends[filled] = last_ends
+        for file, facts, end in zip(index.files, index.facts, file_ends.tolist(), strict=True):
+            if facts["format"]["compression"] is None and end != file.size:
+                is_cut = bool(facts["errors"])
+                require(is_cut and end < file.size, "the end of the units")
 
     def _compression_of(self, file: SourceFile) -> Compression | None:
         if self._compression != "auto":

@@ -5,8 +5,10 @@
     | "SWEEPIDX" | u32 version | u32 0 | u64 header bytes | header digest: 32 hex digits |
     | header: JSON | 0 ... | array | 0 ... | array | ...        arrays begin at multiples of 64
 
-Numbers are little endian. The header says of every array its name, dtype, place, digest and how
-much of it belongs to each file; of every file its name, size and tag; and what the index is of.
+Numbers are little endian. The header says of every array its name, dtype, shape, digest and how
+much of it belongs to each file, and in how many bytes it is packed, if it is, which version 1
+knew nothing of: `cpp/index/packed_integers.hpp`; of every file its name, size and tag; and what
+the index is of.
 """
 
 from __future__ import annotations
@@ -25,10 +27,12 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.errors import DataError
+from sweephand.files.index_arrays import IndexArrays, PackedArray, Stored, pack, stored_in
 from sweephand.files.local import open_regular
 
 _MAGIC = b"SWEEPIDX"
-_VERSION = 1
+_VERSION = 2
+_KNOWN_VERSIONS = (1, 2)
 _PREFIX = 8 + 4 + 4 + 8 + 32
 _ALIGNMENT = 64
 _DTYPE = re.compile(r"[<|][biuf][1248]")
@@ -68,15 +72,20 @@ def write_index(path: Path, content: IndexContent, meaning: Mapping[str, Any]) -
     OSError
         If the system refuses; nothing is left behind.
     """
-    arrays = {name: np.ascontiguousarray(one) for name, one in sorted(content.arrays.items())}
+    stored = sorted(stored_in(content.arrays).items())
+    packed = {name: pack(one) for name, one in stored}
+    arrays = {
+        name: _plain(one) if (few := packed[name]) is None else few for name, one in stored
+    }
     described = {
         name: {
-            "dtype": array.dtype.newbyteorder("<").str,
-            "shape": array.shape,
+            "dtype": one.dtype.newbyteorder("<").str,
+            "shape": one.shape,
             "starts": content.starts[name].tolist(),
-            "digest": digest_of(array.data),
+            "digest": digest_of(arrays[name].data),
+            "packed": None if packed[name] is None else arrays[name].nbytes,
         }
-        for name, array in arrays.items()
+        for name, one in stored
     }
     header = to_json(
         {
@@ -123,11 +132,12 @@ def read_index(
             facts = _checked(header["facts"], list, dict)
             if len(facts) != len(files):
                 raise ValueError("facts of other files")
-            arrays, starts = {}, {}
+            arrays: dict[str, Stored] = {}
+            starts = {}
             for name, one in _checked(header["arrays"], dict, dict).items():
                 arrays[name] = _read_array(file, one)
                 starts[name] = _check_starts(one["starts"], len(files), len(arrays[name]))
-        return IndexContent(files, facts, arrays, starts)
+        return IndexContent(files, facts, IndexArrays(arrays), starts)
     except (DataError, OSError, ValueError, KeyError, TypeError, IndexError):
         return None
     except (RecursionError, MemoryError, OverflowError):  # JSON may be as deep as it is long
@@ -158,8 +168,9 @@ def digest_of(content: bytes | memoryview) -> str:
 
 def _read_header(file: BinaryIO) -> dict[str, Any]:
     prefix = file.read(_PREFIX)
-    if prefix[:8] != _MAGIC or int.from_bytes(prefix[8:12], "little") != _VERSION:
-        raise ValueError("no index of this version")
+    version = int.from_bytes(prefix[8:12], "little")
+    if prefix[:8] != _MAGIC or version not in _KNOWN_VERSIONS:
+        raise ValueError("no index of these versions")
     header = _read_bytes(file, int.from_bytes(prefix[16:24], "little"))
     if digest_of(header).encode() != prefix[24:]:
         raise ValueError("the header is damaged")
@@ -184,17 +195,17 @@ def _is_count(value: object) -> bool:
 
 
 def _check_files(value: Any) -> list[Described]:
-    files = [(name, size, tag) for name, size, tag in _checked(value, list, list)]
-    for name, size, tag in files:
-        if not (isinstance(name, str) and _is_count(size) and isinstance(tag, str)):
-            raise TypeError("no description of a file")
-    if not files or len(set(files)) < len(files):
-        raise ValueError("no files, or one of them twice")
+    files = [(name, size, tag) for name, size, tag in _checked(value, list)]
+    names, sizes, tags = zip(*files, strict=True)
+    if {*map(type, names), *map(type, tags)} != {str} or not all(map(_is_count, sizes)):
+        raise TypeError("no description of a file")
+    if len(set(files)) < len(files):
+        raise ValueError("one of the files twice")
     return files
 
 
 def _check_starts(value: Any, num_files: int, length: int) -> NDArray[np.int64]:
-    if not all(map(_is_count, _checked(value, list))):
+    if set(map(type, _checked(value, list))) != {int}:
         raise TypeError("no places")
     starts = np.array(value, np.int64)
     is_rising = len(starts) == num_files + 1 and bool((starts[1:] >= starts[:-1]).all())
@@ -203,7 +214,11 @@ def _check_starts(value: Any, num_files: int, length: int) -> NDArray[np.int64]:
     return starts
 
 
-def _read_array(file: BinaryIO, described: Mapping[str, Any]) -> NDArray[Any]:
+def _plain(array: Stored) -> NDArray[Any]:
+    return np.ascontiguousarray(array.unpack() if isinstance(array, PackedArray) else array)
+
+
+def _read_array(file: BinaryIO, described: Mapping[str, Any]) -> Stored:
     """Return an array in memory of its own, so that one can go while others stay."""
     file.seek(-file.tell() % _ALIGNMENT, os.SEEK_CUR)
     if not _DTYPE.fullmatch(described["dtype"]):
@@ -212,18 +227,24 @@ def _read_array(file: BinaryIO, described: Mapping[str, Any]) -> NDArray[Any]:
     shape = _checked(described["shape"], list)
     if not shape or not all(map(_is_count, shape)) or 0 in shape[1:]:
         raise ValueError("no shape of an index")
-    size = dtype.itemsize
-    for count in shape:
+    packed = described.get("packed")
+    size = dtype.itemsize if packed is None else packed
+    for count in shape if packed is None else ():
         size *= count
     content = _read_bytes(file, size)
     if digest_of(content) != described["digest"]:
         raise ValueError("an array is damaged")
+    if packed is not None:
+        if dtype.kind not in "iu" or len(shape) != 1:
+            raise ValueError("no integers that can be packed")
+        held = _core.index.PackedIntegers(np.frombuffer(content, np.uint8), shape[0])
+        return PackedArray.whole(held, dtype)
     array = np.frombuffer(content, dtype) if content else np.empty(0, dtype)
     return array.reshape(shape)
 
 
 def _read_bytes(file: BinaryIO, size: int) -> bytes:
     """Read some bytes; a damaged size takes no memory."""
-    if not 0 <= size <= os.fstat(file.fileno()).st_size - file.tell():
+    if not _is_count(size) or size > os.fstat(file.fileno()).st_size - file.tell():
         raise ValueError("the file ends too early")
     return file.read(size)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
+from sweephand.files.index_arrays import IndexArrays, join_stored, stored_in
 from sweephand.files.index_content import (
     Arrays,
     Described,
@@ -80,14 +81,15 @@ class Index:
 
     def scan(self, number: int) -> Scan:
         """Return what was learnt of one file."""
-        parts = {
-            name: array[self.starts[name][number] : self.starts[name][number + 1]]
-            for name, array in self.arrays.items()
+        bounds = {
+            name: (int(starts[number]), int(starts[number + 1]))
+            for name, starts in self.starts.items()
         }
-        return Scan(parts, self.facts[number])
+        arrays = IndexArrays(stored_in(self.arrays))
+        return Scan(arrays.part(bounds), self.facts[number])
 
 
-Check = Callable[[SourceFile, Scan], None]
+Check = Callable[[Index], None]
 
 
 def load_index(
@@ -117,8 +119,8 @@ def load_index(
         ``scan(file, advance)`` reads a file once; it is called on several threads, and calls
         ``advance(bytes)`` as it gets on.
     check : callable, optional
-        ``check(file, scan)`` raises if what is kept of a file cannot be what a scan found; then
-        the file is scanned again.
+        ``check(index)`` raises if what is kept of some files cannot be what scans found; then
+        each is checked by itself, and scanned again.
     keep : {"auto", "cache", None}
         "cache": only in the cache folder; None: all files are scanned, and nothing is written.
 
@@ -137,9 +139,11 @@ def load_index(
         content = read_index(path, meaning, owners)
         if content is None:
             continue
+        if content.described == wanted:
+            index = Index(files, content.facts, content.arrays, content.starts, path)
+            if check is None or _passes(check, index):
+                return index
         believed = _believed_scans(content, dict(zip(wanted, files, strict=True)), check)
-        if content.described == wanted and len(believed) == len(wanted):
-            return Index(files, content.facts, content.arrays, content.starts, path)
         found = found or path
         known |= believed
     scans = _scan_all(files, [known.get(one) for one in wanted], scan)
@@ -168,16 +172,22 @@ def _believed_scans(
     if check is None:
         return scans
     for one in scans.keys() & files.keys():
-        try:
-            check(files[one], scans[one])
-        except (DataError, ValueError, TypeError, KeyError, IndexError, OverflowError):
+        if not _passes(check, join_scans([files[one]], [scans[one]])):
             del scans[one]
     return scans
 
 
+def _passes(check: Check, index: Index) -> bool:
+    try:
+        check(index)
+    except (DataError, ValueError, TypeError, KeyError, IndexError, OverflowError):
+        return False
+    return True
+
+
 def _layout_of(scan: Scan) -> tuple[object, ...]:
     """Return what all scans of a corpus have in common."""
-    arrays = sorted(scan.arrays.items())
+    arrays = sorted(stored_in(scan.arrays).items())
     return tuple((name, array.dtype.str, array.shape[1:]) for name, array in arrays)
 
 
@@ -213,17 +223,14 @@ def _describe(files: Sequence[SourceFile]) -> list[Described]:
 
 def join_scans(files: Sequence[SourceFile], scans: Sequence[Scan]) -> Index:
     """Return what was learnt of each file as an index of all."""
-    names = list(scans[0].arrays)
+    stored = [stored_in(scan.arrays) for scan in scans]
+    parts = {name: [one[name] for one in stored] for name in stored[0]}
     return Index(
         files,
         [scan.facts for scan in scans],
-        {name: _join([scan.arrays[name] for scan in scans]) for name in names},
-        {name: _starts([len(scan.arrays[name]) for scan in scans]) for name in names},
+        IndexArrays({name: join_stored(own) for name, own in parts.items()}),
+        {name: _starts([len(one) for one in own]) for name, own in parts.items()},
     )
-
-
-def _join(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _scan_all(

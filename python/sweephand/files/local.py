@@ -70,8 +70,8 @@ def find_local(spec: str) -> FileList:
     return FileList([_describe_local(*one) for one in chosen], leftovers)
 
 
-def stat_file(path: PathLike) -> LocalFile:
-    """Look at a local file.
+def stat_file(path: PathLike, name: str | None = None) -> LocalFile:
+    """Look at a local file, which has its base name unless another one is given.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def stat_file(path: PathLike) -> LocalFile:
         status = os.stat(path)  # noqa: PTH116 - thousands of them
     except FileNotFoundError:
         raise not_found(path) from None
-    return _describe_local(os.fspath(path), status)
+    return _describe_local(os.fspath(path), status, name)
 
 
 def not_found(path: PathLike) -> FileNotFoundError:
@@ -137,15 +137,15 @@ def _refuse_irregular(path: str, status: os.stat_result) -> None:
         raise DataError("this is not a regular file", path)
 
 
-def _describe_local(path: str, status: os.stat_result) -> LocalFile:
+def _describe_local(path: str, status: os.stat_result, name: str | None = None) -> LocalFile:
     _refuse_irregular(path, status)
     return LocalFile(
-        path=path,
-        name=path.rpartition(os.sep)[2],
-        size=status.st_size,
-        tag=str(status.st_mtime_ns),
-        device=status.st_dev,
-        inode=status.st_ino,
+        path,
+        path.rpartition(os.sep)[2] if name is None else name,
+        status.st_size,
+        str(status.st_mtime_ns),
+        status.st_dev,
+        status.st_ino,
     )
 
 

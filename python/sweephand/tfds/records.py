@@ -11,6 +11,12 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import offsets_of
+from sweephand.deserializers.units.kept_scans import (
+    all_follow,
+    check_array,
+    check_ends,
+    require,
+)
 from sweephand.deserializers.units.tf_examples import PADDING
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
@@ -142,14 +148,13 @@ def _find_frames(file: SourceFile, advance: Advance) -> Scan:
     return Scan({"offsets": finder.offsets})
 
 
-def _check_frames(file: SourceFile, scan: Scan) -> None:
-    """Refuse what is kept of a file if its records do not lie one behind the other in it."""
-    offsets = scan.arrays["offsets"]
-    if offsets.dtype != np.uint64 or offsets.ndim != 1 or not offsets.size:
-        raise ValueError("no offsets of records")
-    sizes = np.diff(offsets)
-    is_rising = bool((offsets[1:] > offsets[:-1]).all())
-    if offsets[0] != 0 or offsets[-1] != file.size or not is_rising:
-        raise ValueError("the records do not fill the file")
-    if sizes.size and sizes.min() < _FRAME_BYTES:
-        raise ValueError("a record is shorter than its frame")
+def _check_frames(index: Index) -> None:
+    """Refuse what is kept of files if their records do not lie one behind the other in them."""
+    offsets, starts = check_array(index, "offsets", np.uint64), index.starts["offsets"]
+    sizes = np.array([file.size for file in index.files], np.uint64)
+    filled, firsts, lasts = check_ends(offsets, offsets, starts)
+    require(len(filled) == len(sizes), "offsets of records")
+    require(not firsts.any() and np.array_equal(lasts, sizes), "records that fill the file")
+    is_framed = offsets[1:] >= offsets[:-1] + np.uint64(_FRAME_BYTES)
+    is_rising = offsets[1:] > offsets[:-1]
+    require(all_follow(is_framed & is_rising, starts), "records shorter than their frames")

@@ -24,7 +24,7 @@ from sweephand.corpus.streams import StreamDef, StreamDefs, size_stream
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.formats import SelfDescribed
-from sweephand.deserializers.units.kept_scans import check_scan
+from sweephand.deserializers.units.kept_scans import check_index
 from sweephand.deserializers.units.row_ids import RowIds, names_of_rows
 from sweephand.deserializers.units.row_table import RowTable
 from sweephand.deserializers.units.unit_loader import UnitLoader
@@ -215,12 +215,12 @@ class IndexedDeserializer(SelfDescribed):
         meaning = {"format": self.format, "streams": definitions, **self.options}
         return load_index(self.files, meaning, self._scan, check=self._check, keep=self.keep)
 
-    def check_facts(self, file: SourceFile, scan: Scan) -> None:
-        """Refuse what a format keeps of its units if it cannot be; see `check_scan`."""
+    def check_facts(self, index: Index) -> None:
+        """Refuse what a format keeps of its units if it cannot be; see `check_index`."""
 
-    def _check(self, file: SourceFile, scan: Scan) -> None:
-        check_scan(file, scan, self.definitions)
-        self.check_facts(file, scan)
+    def _check(self, index: Index) -> None:
+        check_index(index, self.definitions)
+        self.check_facts(index)
 
     def _scan(self, file: SourceFile, advance: Advance) -> Scan:
         found = self.scan_units(file, advance)

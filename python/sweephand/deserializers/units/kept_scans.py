@@ -8,13 +8,14 @@ they are read.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.files.index_file import Scan
-from sweephand.files.source_file import SourceFile
+from sweephand.corpus.columns import offsets_of
+from sweephand.files.index_file import Index
 
 # What a file can hold: more makes its index useless, and the file is scanned each time.
 _FREE_NUMBERS = 1 << 20
@@ -23,50 +24,130 @@ _MOST_UNIT_BYTES = 1 << 40
 _KINDS = "biuf"
 
 
-def check_scan(file: SourceFile, scan: Scan, streams: Collection[str]) -> None:
-    """Refuse what cannot be of a file's units, rows, streams and errors.
+def check_index(index: Index, streams: Collection[str]) -> None:
+    """Refuse what cannot be of the units, rows, streams and errors of files.
 
     Raises
     ------
     ValueError, TypeError, KeyError
         If anything cannot be.
     """
-    rows = check_array(scan, "rows", np.int64)
-    num_bytes = check_array(scan, "num_bytes", np.int64)
-    most = _FREE_NUMBERS + _NUMBERS_PER_BYTE * file.size
-    require(len(rows) == len(num_bytes) and _is_within(rows, most), "units")
+    rows = check_array(index, "rows", np.int64)
+    num_bytes = check_array(index, "num_bytes", np.int64)
+    starts = index.starts["rows"]
+    sizes = np.array([file.size for file in index.files], np.float64)
+    most = _FREE_NUMBERS + _NUMBERS_PER_BYTE * sizes
+    require(np.array_equal(starts, index.starts["num_bytes"]), "units")
+    require(_is_within(rows, spread(most, starts)), "units")
     require(_is_within(num_bytes, _MOST_UNIT_BYTES), "bytes of units")
-    num_rows = _total(rows)
-    require(num_rows <= most, "rows")
-    require(isinstance(scan.facts["format"], dict), "facts")
-    _check_errors(scan.facts["errors"])
-    damaged = check_array(scan, "damaged_rows", np.int64)
-    is_rising = bool((damaged[1:] > damaged[:-1]).all())
-    require(_is_within(damaged, num_rows - 1) and is_rising, "damaged rows")
-    require(not damaged.size or bool(scan.facts["errors"]), "damage of which nothing is told")
-    kinds = scan.facts["kinds"]
-    require(isinstance(kinds, dict) and set(kinds) <= set(streams), "streams")
+    num_rows = _totals(rows, starts)
+    require(bool((num_rows <= most).all()) and bool(num_rows.sum() < 2**53), "rows")
+    _check_damaged(index, num_rows)
+    widths, are_ragged = _check_facts(index, streams)
     for name in streams:
-        lengths = check_array(scan, f"lengths of {name}", np.uint32)
-        width, is_ragged = _check_kind(kinds[name]) if name in kinds else (1, len(lengths) > 0)
-        require(len(lengths) == (num_rows if is_ragged else 0), "lengths")
-        require(_total(lengths) * width <= most, "samples")
+        lengths = check_array(index, f"lengths of {name}", np.uint32)
+        own_starts = index.starts[f"lengths of {name}"]
+        wanted = np.where(are_ragged[name], num_rows, 0)
+        require(np.array_equal(np.diff(own_starts), wanted), "lengths")
+        num_samples = _totals(lengths, own_starts)
+        require(bool((num_samples * widths[name] <= most).all()), "samples")
 
 
-def check_array(scan: Scan, name: str, dtype: type[np.generic]) -> NDArray[Any]:
+def _check_damaged(index: Index, num_rows: NDArray[np.float64]) -> None:
+    damaged, starts = (
+        check_array(index, "damaged_rows", np.int64),
+        index.starts["damaged_rows"],
+    )
+    is_rising = all_follow(damaged[1:] > damaged[:-1], starts)
+    require(_is_within(damaged, spread(num_rows - 1, starts)) and is_rising, "damaged rows")
+    for number in np.flatnonzero(np.diff(starts)).tolist():
+        errors = index.facts[number]["errors"]
+        require(bool(errors), "damage of which nothing is told")
+
+
+def _check_facts(
+    index: Index, streams: Collection[str]
+) -> tuple[dict[str, list[int]], dict[str, list[bool]]]:
+    """Return the numbers in a sample of each stream of each file, and whether it is ragged."""
+    widths: dict[str, list[int]] = {name: [] for name in streams}
+    are_ragged: dict[str, list[bool]] = {name: [] for name in streams}
+    lengths = {name: np.diff(index.starts[f"lengths of {name}"]) for name in streams}
+    last: Any = None
+    checked: dict[str, tuple[int, bool]] = {}
+    for number, facts in enumerate(index.facts):
+        require(type(facts["format"]) is dict, "facts")
+        if facts["errors"] != []:
+            _check_errors(facts["errors"])
+        kinds = facts["kinds"]
+        if kinds != last:  # most files are alike
+            require(isinstance(kinds, dict) and set(kinds) <= set(streams), "streams")
+            checked = {name: _check_kind(kind) for name, kind in kinds.items()}
+            last = kinds
+        for name in streams:
+            width, is_ragged = checked.get(name) or (1, bool(lengths[name][number]))
+            widths[name].append(width)
+            are_ragged[name].append(is_ragged)
+    return widths, are_ragged
+
+
+def check_array(index: Index, name: str, dtype: type[np.generic]) -> NDArray[Any]:
     """Return a flat array of an index, which must be of a dtype."""
-    array = scan.arrays[name]
+    array = index.arrays[name]
     require(array.ndim == 1 and array.dtype == dtype, name)
     return array
 
 
-def check_runs(runs: Sequence[Any], width: int) -> NDArray[np.int64]:
-    """Return lists of so many counts, which begin with the begin and end of bytes."""
-    require(isinstance(runs, list), "runs")
-    for run in runs:
-        require(isinstance(run, list) and len(run) == width, "a run")
-        require(all(type(one) is int and 0 <= one < 2**62 for one in run), "numbers of a run")
-    return np.array(runs, np.int64).reshape(-1, width)
+def check_runs(runs: Sequence[Any], width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return runs of files: lists of so many counts, of which two are begin and end of bytes.
+
+    Parameters
+    ----------
+    runs : sequence of list of list of int
+        Of every file its runs.
+
+    Returns
+    -------
+    runs : ndarray of int64, shape (runs, width)
+        Of all files.
+    starts : ndarray of int64, shape (files + 1,)
+        Where those of each file begin, and the end.
+    """
+    require({*map(type, runs)} <= {list}, "runs")
+    flat: list[Any] = list(chain.from_iterable(runs))
+    require({*map(type, flat)} <= {list} and {*map(len, flat)} <= {width}, "a run")
+    numbers: list[Any] = list(chain.from_iterable(flat))
+    require({*map(type, numbers)} <= {int}, "numbers of a run")
+    found = np.array(numbers, np.int64).reshape(-1, width)
+    require(_is_within(found, 2**62 - 1), "numbers of a run")
+    return found, offsets_of([len(one) for one in runs])
+
+
+def spread(values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
+    """Return one value per file as one for each entry of that file."""
+    return np.repeat(values, np.diff(starts))
+
+
+def all_follow(are: NDArray[np.bool_], starts: NDArray[np.int64]) -> bool:
+    """Return whether something is so of every entry and the one behind it in the same file.
+
+    Parameters
+    ----------
+    are : ndarray of bool, shape (entries - 1,)
+        Whether it is so of an entry and the one behind it, of whichever file; it is changed.
+    """
+    borders = starts[(starts > 0) & (starts <= len(are))]
+    are[borders - 1] = True
+    return bool(are.all())
+
+
+def check_ends(
+    firsts: NDArray[np.integer],
+    lasts: NDArray[np.integer],
+    starts: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
+    """Return which files have entries, and the first of `firsts` and last of `lasts` of each."""
+    filled = np.flatnonzero(np.diff(starts))
+    return filled, firsts[starts[filled]], lasts[starts[filled + 1] - 1]
 
 
 def require(is_so: bool, what: str) -> None:
@@ -75,13 +156,18 @@ def require(is_so: bool, what: str) -> None:
         raise ValueError(f"the index says what cannot be: {what}")
 
 
-def _is_within(numbers: NDArray[np.integer], most: int) -> bool:
-    return not numbers.size or (int(numbers.min()) >= 0 and int(numbers.max()) <= most)
+def _is_within(numbers: NDArray[np.integer], most: NDArray[np.float64] | int) -> bool:
+    return bool((numbers >= 0).all() and (numbers <= most).all())
 
 
-def _total(numbers: NDArray[np.integer]) -> int:
-    """Add numbers of which each is below 2^40, without an overflow."""
-    return int(numbers.sum(dtype=np.float64)) if numbers.size else 0
+def _totals(numbers: NDArray[np.integer], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Add the numbers of each file, without an overflow."""
+    sums = np.zeros(len(starts) - 1)
+    filled = np.flatnonzero(np.diff(starts))  # for an empty one reduceat gives the next item
+    sums[filled] = (
+        np.add.reduceat(numbers, starts[filled], dtype=np.float64) if filled.size else 0
+    )
+    return sums
 
 
 def _check_kind(kind: Any) -> tuple[int, bool]:

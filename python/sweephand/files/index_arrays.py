@@ -1,0 +1,136 @@
+"""The arrays of an index: as they are, or packed until they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+
+_RUN = 1 << 16  # values that are packed at a time
+
+
+@dataclass(frozen=True)
+class PackedArray:
+    """Integers in a few bytes each: `cpp/index/packed_integers.hpp`.
+
+    Attributes
+    ----------
+    core : core object
+        All of them.
+    dtype : numpy.dtype
+        Of the integers.
+    begin, end : int
+        Which of them these are.
+    """
+
+    core: _core.index.PackedIntegers
+    dtype: np.dtype[Any]
+    begin: int
+    end: int
+
+    @classmethod
+    def whole(cls, core: _core.index.PackedIntegers, dtype: np.dtype[Any]) -> PackedArray:
+        """Return all that is packed."""
+        return cls(core, dtype, 0, len(core))
+
+    @property
+    def shape(self) -> tuple[int]:
+        """How many there are."""
+        return (self.end - self.begin,)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return self.end - self.begin
+
+    def part(self, begin: int, end: int) -> PackedArray:
+        """Return some of them."""
+        return PackedArray(self.core, self.dtype, self.begin + begin, self.begin + end)
+
+    def unpack(self) -> NDArray[Any]:
+        """Return the integers as an array."""
+        log_bytes = self.dtype.itemsize.bit_length() - 1
+        return self.core.read(self.begin, len(self), log_bytes).view(self.dtype)
+
+
+Stored = NDArray[Any] | PackedArray
+
+
+class IndexArrays(Mapping[str, NDArray[Any]]):
+    """Arrays by name; a packed one is unpacked whenever it is asked for.
+
+    Parameters
+    ----------
+    stored : dict of ndarray or PackedArray
+    """
+
+    def __init__(self, stored: Mapping[str, Stored]) -> None:
+        self.stored = dict(stored)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Return an array of integers as it was before it was packed."""
+        found = self.stored[name]
+        return found.unpack() if isinstance(found, PackedArray) else found
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self.stored)
+
+    def __len__(self) -> int:
+        """Return how many arrays there are."""
+        return len(self.stored)
+
+    def part(self, bounds: Mapping[str, tuple[int, int]]) -> IndexArrays:
+        """Return so much of each."""
+        return IndexArrays(
+            {name: _part(one, *bounds[name]) for name, one in self.stored.items()}
+        )
+
+
+def stored_in(arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, Stored]:
+    """Return arrays without unpacking them."""
+    return arrays.stored if isinstance(arrays, IndexArrays) else arrays
+
+
+def join_stored(parts: Sequence[Stored]) -> Stored:
+    """Return arrays one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    arrays = [one for one in parts if not isinstance(one, PackedArray)]
+    if len(arrays) == len(parts):
+        return np.concatenate(arrays)
+    core = _core.index.PackedIntegers()
+    for one in parts:
+        if isinstance(one, PackedArray) and len(one) == len(one.core):
+            core.append(one.core)
+        elif isinstance(one, PackedArray):
+            _pack_into(core, one.unpack())
+        else:
+            _pack_into(core, one)
+    return PackedArray.whole(core, parts[0].dtype)
+
+
+def pack(array: Stored) -> NDArray[np.uint8] | None:
+    """Return integers in fewer bytes, as `PackedIntegers` reads them; None if it takes more."""
+    if isinstance(array, PackedArray) and len(array) == len(array.core):
+        return array.core.bytes
+    values = array.unpack() if isinstance(array, PackedArray) else array
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        return None
+    core = _core.index.PackedIntegers()
+    _pack_into(core, values)
+    packed = core.bytes
+    return packed if packed.nbytes < values.nbytes else None
+
+
+def _pack_into(core: _core.index.PackedIntegers, values: NDArray[Any]) -> None:
+    for begin in range(0, len(values), _RUN):
+        core.extend(values[begin : begin + _RUN].astype(np.uint64))
+
+
+def _part(array: Stored, begin: int, end: int) -> Stored:
+    return array.part(begin, end) if isinstance(array, PackedArray) else array[begin:end]
