@@ -1,6 +1,7 @@
 #include "engine/assemble.hpp"
 
 #include "base/error.hpp"
+#include "engine/direct_writer.hpp"
 #include "engine/stream_writer.hpp"
 
 #include <algorithm>
@@ -24,10 +25,26 @@ class Counted {
   std::atomic<std::uint64_t>& count_;
 };
 
-bool is_table(const Column& column, const StreamSpec& stream, const AssembleOptions& options) {
-  return (options.form == Form::kRagged || stream.single) && column.values != nullptr &&
-         column.sample_offsets == nullptr && column.type == stream.type && !stream.variable &&
-         !stream.broadcast;
+// Whether the samples of each sequence are those that were planned, by the streams that count.
+bool is_as_planned(const Batch& batch, const Plan& plan, std::span<const StreamSpec> streams) {
+  std::vector<const std::int64_t*> offsets;
+  std::int64_t least = 0;
+  for (std::size_t number = 0; number < streams.size(); ++number) {
+    if (!streams[number].counts) continue;
+    const Buffer& own = batch.streams[number].sample_offsets;
+    if (own) {
+      offsets.push_back(own.as<std::int64_t>());
+    } else {
+      least = 1;  // a table has one sample per sequence
+    }
+  }
+  if (offsets.empty() && least == 0) return true;
+  for (std::size_t j = 0; j < plan.share.size(); ++j) {
+    std::int64_t size = least;
+    for (const std::int64_t* own : offsets) size = std::max(size, own[j + 1] - own[j]);
+    if (size != plan.share[j].size) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -61,11 +78,16 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
     caches_.back() = std::make_unique<ChunkCache>(
         member.deserializer, load_ahead ? member.load_threads : 0, retention);
   }
+  lies_as_delivered_ = options_.form != Form::kRows;
   for (const StreamSpec& stream : streams_) {
     const Chunk* chunk = resident_.at(stream.member).get();
     const Column* column = chunk == nullptr ? nullptr : &chunk->columns[stream.column];
-    const bool table = column != nullptr && is_table(*column, stream, options_);
-    tables_.push_back(table ? column : nullptr);
+    const bool direct = column != nullptr && chunk->skipped.empty() &&
+                        (options_.form == Form::kRagged || stream.single) &&
+                        lies_as_delivered(*column, stream);
+    columns_.push_back(column);
+    is_table_.push_back(direct && column->sample_offsets == nullptr);
+    lies_as_delivered_ = lies_as_delivered_ && direct;
     reads_as_written_ = reads_as_written_ || (column != nullptr && column->extents != nullptr);
   }
   never_waits_ = !reads_as_written_ && std::ranges::all_of(resident_, [](const auto& chunk) {
@@ -187,10 +209,42 @@ void Assembler::settle_caches(std::uint64_t num_used) {
 std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
   const Counted counted(num_making_);
   if (any_cached_) open_blocks(plan);
+  std::shared_ptr<Batch> batch = lies_as_delivered_ ? write_directly(plan) : nullptr;
+  if (batch == nullptr) batch = write_by_runs(plan, poll);
+  plan.blocks.clear();
+  batch->Plan::operator=(std::move(plan));
+  batch->count();
+  return batch;
+}
+
+// Null if something is not as it was planned: what, the way by runs tells.
+std::shared_ptr<Batch> Assembler::write_directly(const Plan& plan) {
+  const WorkClock clock(reads_as_written_ ? Watch::kWaits : Watch::kTotal);
+  auto batch = std::make_shared<Batch>();
+  batch->options = options_;
+  for (std::size_t number = 0; number < streams_.size(); ++number) {
+    const StreamSpec& stream = streams_[number];
+    const auto& joined = members_[stream.member].joined;
+    if (is_table_[number]) {
+      batch->streams.push_back(
+          write_rows(*columns_[number], plan.share, joined, stream, pool_));
+    } else if (auto written =
+                   write_sequences(*columns_[number], plan.share, joined, stream, pool_)) {
+      batch->streams.push_back(*std::move(written));
+    } else {
+      return nullptr;
+    }
+  }
+  if (!is_as_planned(*batch, plan, streams_)) return nullptr;
+  add_up(*batch, clock);
+  return batch;
+}
+
+std::shared_ptr<Batch> Assembler::write_by_runs(Plan& plan, const Poll& poll) {
   std::vector<std::unique_ptr<Located>> located(members_.size());  // null: not needed
   std::vector<std::vector<Run>> runs(streams_.size());             // empty of tables
   for (std::size_t number = 0; number < streams_.size(); ++number) {
-    if (tables_[number] != nullptr) continue;
+    if (is_table_[number]) continue;
     const std::size_t member = streams_[number].member;
     if (!located[member])
       located[member] = std::make_unique<Located>(locate(member, plan, poll));
@@ -200,8 +254,6 @@ std::shared_ptr<const Batch> Assembler::assemble(Plan plan, const Poll& poll) {
   std::shared_ptr<Batch> batch = write_deliverable(plan, runs);
   plan.blocks.clear();
   if (any_cached_) settle_caches(located[0] ? located[0]->chunks.size() : 0);
-  batch->Plan::operator=(std::move(plan));
-  batch->count();
   return batch;
 }
 
@@ -227,12 +279,10 @@ std::shared_ptr<Batch> Assembler::write(const Plan& plan,
   const WorkClock clock(reads_as_written_ ? Watch::kWaits : Watch::kTotal);
   auto batch = std::make_shared<Batch>();
   batch->options = options_;
-  std::uint64_t bytes = 0;
   if (options_.form == Form::kRows) batch->marks = mark_rows(plan, options_.segments, pool_);
   for (std::size_t number = 0; number < streams_.size(); ++number) {
     batch->streams.push_back(write_stream_of(number, plan, runs[number]));
     StreamBatch& written = batch->streams.back();
-    bytes += written.values.size();
     if (batch->marks.mask && !streams_[number].single) {
       written.mask = batch->marks.mask;
       written.rows = plan.num_rows;
@@ -240,17 +290,21 @@ std::shared_ptr<Batch> Assembler::write(const Plan& plan,
       written.stride = plan.row_length;
     }
   }
-  const std::scoped_lock lock(mutex_);
-  bytes_assembled_ += bytes;
-  write_ += clock.elapsed();
+  add_up(*batch, clock);
   return batch;
+}
+
+void Assembler::add_up(const Batch& batch, const WorkClock& clock) {
+  const std::scoped_lock lock(mutex_);
+  for (const StreamBatch& stream : batch.streams) bytes_assembled_ += stream.values.size();
+  write_ += clock.elapsed();
 }
 
 StreamBatch Assembler::write_stream_of(std::size_t number, const Plan& plan,
                                        const std::vector<Run>& runs) {
   const StreamSpec& stream = streams_[number];
-  if (tables_[number] != nullptr)
-    return write_rows(*tables_[number], plan.share, members_[stream.member].joined, stream,
+  if (is_table_[number])
+    return write_rows(*columns_[number], plan.share, members_[stream.member].joined, stream,
                       pool_);
   if (stream.single) check_single(runs, stream);
   if (stream.single || (!stream.broadcast && plan.cells.empty()))

@@ -75,6 +75,9 @@ class Assembler {
                            const Poll& poll);
   std::shared_ptr<const Chunk> usable(std::size_t number, std::shared_ptr<const Chunk> chunk,
                                       std::uint64_t num_sequences, const Place& place) const;
+  std::shared_ptr<Batch> write_directly(const Plan& plan);
+  std::shared_ptr<Batch> write_by_runs(Plan& plan, const Poll& poll);
+  void add_up(const Batch& batch, const WorkClock& clock);
   std::shared_ptr<Batch> write_deliverable(Plan& plan, std::vector<std::vector<Run>>& runs);
   std::shared_ptr<Batch> write(const Plan& plan, const std::vector<std::vector<Run>>& runs);
   StreamBatch write_stream_of(std::size_t number, const Plan& plan,
@@ -88,7 +91,9 @@ class Assembler {
   Report report_;
   BufferPool pool_;
   std::vector<std::shared_ptr<const Chunk>> resident_;  // per member; null if it is not
-  std::vector<const Column*> tables_;  // per stream; null if it takes more than write_rows
+  std::vector<const Column*> columns_;  // per stream; null if it is not resident
+  std::vector<bool> is_table_;          // per stream: write_rows is all that it takes
+  bool lies_as_delivered_ = false;      // every stream lies in memory as it is delivered
   std::vector<std::unique_ptr<ChunkCache>> caches_;  // per member; null if it has no chunks
   bool any_cached_ = false;
   bool never_waits_ = false;

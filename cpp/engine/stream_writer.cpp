@@ -2,10 +2,10 @@
 
 #include "base/error.hpp"
 #include "engine/convert.hpp"
+#include "engine/copy.hpp"
 #include "read/extents.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <map>
 #include <string>
@@ -14,29 +14,7 @@
 namespace sweephand {
 namespace {
 
-constexpr std::size_t kRunsAhead = 8;   // of the run that is copied, the one that is fetched
-constexpr std::size_t kRowsAhead = 16;  // the same for rows of a table
-constexpr std::uint64_t kCacheLine = 64;
-constexpr std::uint64_t kShort = 32;  // bytes that are copied without a call
-
-// Asks for the beginning of some bytes; the processor follows from there by itself. Inlined by
-// force, as a call without effect is dropped.
-[[gnu::always_inline]] inline void prefetch(const std::byte* data, std::uint64_t bytes,
-                                            std::uint64_t most_lines) {
-  const std::uint64_t fetched = std::min(bytes, most_lines * kCacheLine);
-  for (std::uint64_t at = 0; at < fetched; at += kCacheLine) __builtin_prefetch(data + at);
-}
-
-void copy(const std::byte* from, std::byte* to, std::uint64_t bytes) {
-  // A call costs more than such a copy.
-  if (bytes == 8) {
-    std::memcpy(to, from, 8);
-  } else if (bytes == 4) {
-    std::memcpy(to, from, 4);
-  } else if (bytes != 0) {  // else there may be no place
-    std::memcpy(to, from, bytes);
-  }
-}
+constexpr std::size_t kRunsAhead = 8;  // of the run that is copied, the one that is fetched
 
 // Copies elements of one column as the elements of the stream. Buffers have room for kShort
 // bytes more than they hold: what is short is copied with whatever lies behind it, which is
@@ -81,11 +59,8 @@ class ElementCopier {
  private:
   void enter(const Column& column) {
     column_ = &column;
-    const std::uint64_t elements =
-        stream_.variable ? column.num_elements : column.num_samples * column.sample_elements;
-    const std::uint64_t bytes = elements * column.element_bytes;
     const bool as_it_is = column.values != nullptr && column.type == stream_.type;
-    short_before_ = as_it_is && bytes >= kShort ? bytes - kShort + 1 : 0;
+    short_before_ = as_it_is ? short_before(column) : 0;
     if (column.extents == extents_) return;
     extents_ = column.extents;
     if (extents_ == nullptr) return;
@@ -180,15 +155,10 @@ void write_run(ElementCopier& copy_elements, const Run& run, std::uint64_t eleme
   prefetch(column.values + run.begin * bytes, run.samples * bytes, 8);
 }
 
-// Bytes for an ElementCopier to write to.
-Buffer take(BufferPool& pool, std::uint64_t bytes) {
-  return pool.take(bytes + kShort).part(0, bytes);
-}
-
 void write_ragged(std::span<const Run> runs, const StreamSpec& stream, BufferPool& pool,
                   StreamBatch& batch) {
   const std::uint64_t sample_bytes = stream.sample_bytes();
-  batch.values = take(pool, batch.num_samples * sample_bytes);
+  batch.values = take_with_room(pool, batch.num_samples * sample_bytes);
   ElementCopier copy_elements(stream);
   std::byte* to = batch.values.data();
   for (std::size_t j = 0; j < runs.size(); ++j) {
@@ -207,7 +177,7 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
   batch.rows = grid.rows;
   batch.width = grid.width;
   batch.stride = grid.width;
-  batch.values = take(pool, cells * sample_bytes);
+  batch.values = take_with_room(pool, cells * sample_bytes);
   ElementCopier copy_elements(stream);
   std::byte* values = batch.values.data();
   std::uint64_t filled = 0;  // cells before it are done: runs come in the order of their cells
@@ -252,8 +222,7 @@ void write_beyond(std::span<const Run> runs, const Plan& plan, const StreamSpec&
       batch.beyond = pool.take(runs.size() * sample_bytes);
       std::memset(batch.beyond.data(), 0, runs.size() * sample_bytes);
     }
-    copy_elements.exactly(runs[j],
-                          (runs[j].begin + runs[j].samples) * stream.sample_elements,
+    copy_elements.exactly(runs[j], (runs[j].begin + runs[j].samples) * stream.sample_elements,
                           stream.sample_elements, batch.beyond.data() + j * sample_bytes);
   }
 }
@@ -266,7 +235,7 @@ void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferP
     const std::int64_t* offsets = run.column->element_offsets + run.begin;
     batch.num_elements += static_cast<std::uint64_t>(offsets[run.samples] - offsets[0]);
   }
-  batch.values = take(pool, batch.num_elements * stream.element_bytes);
+  batch.values = take_with_room(pool, batch.num_elements * stream.element_bytes);
   batch.element_offsets = pool.take((batch.num_samples + 1) * sizeof(std::int64_t));
   const bool sparse = !runs.empty() && runs[0].column->indices != nullptr;
   if (sparse) batch.indices = pool.take(batch.num_elements * sizeof(std::int32_t));
@@ -321,32 +290,6 @@ StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const Stre
     } else {
       write_beyond(runs, plan, stream, pool, batch);
     }
-  }
-  return batch;
-}
-
-StreamBatch write_rows(const Column& table, std::span<const PlannedSequence> share,
-                       std::span<const std::uint64_t> joined, const StreamSpec& stream,
-                       BufferPool& pool) {
-  const std::uint64_t row_bytes = stream.sample_bytes();
-  const auto row = [&](std::size_t j) {
-    const std::uint64_t number = share[j].sequence;
-    return table.values + (joined.empty() ? number : joined[number]) * row_bytes;
-  };
-  StreamBatch batch{.values = pool.take(share.size() * row_bytes),
-                    .sample_bytes = row_bytes,
-                    .num_samples = share.size(),
-                    .longest = share.empty() ? 0U : 1U};
-  std::byte* to = batch.values.data();
-  for (std::size_t j = 0; j < share.size(); ++j) {
-    if (j + kRowsAhead < share.size()) prefetch(row(j + kRowsAhead), row_bytes, 2);
-    copy(row(j), to, row_bytes);
-    to += row_bytes;
-  }
-  if (table.extents != nullptr) {
-    Extents::Reader reader(*table.extents);
-    reader.read_in_memory();
-    reader.check_unchanged();
   }
   return batch;
 }

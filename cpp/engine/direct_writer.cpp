@@ -1,0 +1,125 @@
+#include "engine/direct_writer.hpp"
+
+#include "engine/copy.hpp"
+#include "read/extents.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+namespace sweephand {
+namespace {
+
+// Of what is copied or looked up, that which is fetched meanwhile.
+constexpr std::size_t kRowsAhead = 16;
+constexpr std::size_t kOffsetsAhead = 32;
+constexpr std::size_t kSequencesAhead = 8;
+
+// Which sequence of a column each of a share is.
+class Numbers {
+ public:
+  Numbers(std::span<const PlannedSequence> share, std::span<const std::uint64_t> joined)
+      : share_(share), joined_(joined) {}
+  std::uint64_t operator[](std::size_t j) const {
+    const std::uint64_t number = share_[j].sequence;
+    return joined_.empty() ? number : joined_[number];
+  }
+
+ private:
+  std::span<const PlannedSequence> share_;
+  std::span<const std::uint64_t> joined_;
+};
+
+void check_unchanged(const Column& column) {
+  if (column.extents == nullptr) return;
+  Extents::Reader reader(*column.extents);
+  reader.read_in_memory();
+  reader.check_unchanged();
+}
+
+// Where each sequence begins in the column, and in the minibatch; false if one is not there.
+bool find_sequences(const Column& column, const Numbers& numbers,
+                    std::span<std::uint64_t> begins, std::int64_t* offsets,
+                    std::uint64_t& longest) {
+  std::int64_t offset = 0;
+  offsets[0] = 0;
+  for (std::size_t j = 0; j < begins.size(); ++j) {
+    if (j + kOffsetsAhead < begins.size())
+      __builtin_prefetch(column.sample_offsets + numbers[j + kOffsetsAhead]);
+    const std::uint64_t number = numbers[j];
+    if (!column.holds(number)) return false;
+    const std::int64_t begin = column.begin(number);
+    const std::int64_t size = column.end(number) - begin;
+    begins[j] = static_cast<std::uint64_t>(begin);
+    offset += size;
+    offsets[j + 1] = offset;
+    longest = std::max(longest, static_cast<std::uint64_t>(size));
+  }
+  return true;
+}
+
+}  // namespace
+
+bool lies_as_delivered(const Column& column, const StreamSpec& stream) {
+  return column.values != nullptr && column.type == stream.type && !stream.variable &&
+         !stream.broadcast;
+}
+
+StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> share,
+                       std::span<const std::uint64_t> joined, const StreamSpec& stream,
+                       BufferPool& pool) {
+  const std::uint64_t row_bytes = stream.sample_bytes();
+  const Numbers numbers(share, joined);
+  const auto row = [&](std::size_t j) { return column.values + numbers[j] * row_bytes; };
+  StreamBatch batch{.values = pool.take(share.size() * row_bytes),
+                    .sample_bytes = row_bytes,
+                    .num_samples = share.size(),
+                    .longest = share.empty() ? 0U : 1U};
+  std::byte* to = batch.values.data();
+  for (std::size_t j = 0; j < share.size(); ++j) {
+    if (j + kRowsAhead < share.size()) prefetch(row(j + kRowsAhead), row_bytes, 2);
+    copy(row(j), to, row_bytes);
+    to += row_bytes;
+  }
+  check_unchanged(column);
+  return batch;
+}
+
+std::optional<StreamBatch> write_sequences(const Column& column,
+                                           std::span<const PlannedSequence> share,
+                                           std::span<const std::uint64_t> joined,
+                                           const StreamSpec& stream, BufferPool& pool) {
+  const std::uint64_t sample_bytes = stream.sample_bytes();
+  const std::size_t count = share.size();
+  StreamBatch batch{.sample_bytes = sample_bytes};
+  batch.sample_offsets = pool.take((count + 1) * sizeof(std::int64_t));
+  auto* const offsets = batch.sample_offsets.as<std::int64_t>();
+  std::vector<std::uint64_t> begins(count);
+  if (!find_sequences(column, {share, joined}, begins, offsets, batch.longest))
+    return std::nullopt;
+  batch.num_samples = static_cast<std::uint64_t>(offsets[count]);
+  if (stream.single && (batch.longest > 1 || batch.num_samples != count)) return std::nullopt;
+  batch.values = take_with_room(pool, batch.num_samples * sample_bytes);
+  const std::uint64_t short_end = short_before(column);
+  const auto bytes_of = [&](std::size_t j) {
+    return static_cast<std::uint64_t>(offsets[j + 1] - offsets[j]) * sample_bytes;
+  };
+  std::byte* to = batch.values.data();
+  for (std::size_t j = 0; j < count; ++j) {
+    if (const std::size_t later = j + kSequencesAhead; later < count)
+      prefetch(column.values + begins[later] * sample_bytes, bytes_of(later), 8);
+    const std::uint64_t from = begins[j] * sample_bytes;
+    const std::uint64_t bytes = bytes_of(j);
+    if (bytes <= kShort && from < short_end) {
+      std::memcpy(to, column.values + from, kShort);
+    } else {
+      copy(column.values + from, to, bytes);
+    }
+    to += bytes;
+  }
+  check_unchanged(column);
+  return batch;
+}
+
+}  // namespace sweephand
