@@ -15,7 +15,6 @@ from sweephand.minibatch.lazy import lazy
 from sweephand.minibatch.mask import GAP, START, mask_of_rows
 from sweephand.minibatch.pieces import Pieces, repeat_last, segments_of
 
-
 # What a minibatch is made of: its batch, what it has in common with others of its source, and
 # its device.
 Parts = tuple[_core.engine.Batch, Contents, object]

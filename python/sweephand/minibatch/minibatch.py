@@ -58,12 +58,10 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         device: object = None,
     ) -> None:
         self._parts = (
-            _parts_of(batch)
-            if contents is None
-            else (batch, contents, device)  # type: ignore[assignment] # a mapping comes alone
+            _parts_of(batch) if contents is None else (batch, contents, device)  # type: ignore[assignment] # a mapping comes alone
         )
         self._plan = self._parts[0]
-        self._arrays: list[NDArray[Any] | None] | None = None  # of all streams, once asked for
+        self._arrays: list[NDArray[Any]] | None = None  # of all streams, once asked for
         self._cache: dict[Any, MinibatchData] = {}
 
     def __bool__(self) -> bool:

@@ -248,13 +248,10 @@ class MinibatchData(Boundaries):
         return values
 
     def _dense(self, pad_value: float | None) -> NDArray[Any]:
-        is_made = self._is_grid and not self.info.is_variable and not self.info.transforms
-        if is_made and pad_value is None:
-            return self._array
         by_layout = self._layout.pad_value_of(self.info.name)
-        if is_made and pad_value == by_layout:
-            return self._array
-        if is_made:
+        if self._is_grid and not self.info.is_variable and not self.info.transforms:
+            if pad_value is None or pad_value == by_layout:
+                return self._array
             mask = self.mask.reshape(self.mask.shape + (1,) * len(self.info.shape))
             fill = pad_element(self.info.name, self.info.dtype, pad_value)
             return np.where(mask != GAP, self._array, fill)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from sweephand import _core
 from sweephand.layouts.plain import WholeSequences
@@ -16,7 +16,7 @@ from sweephand.source.foreign_names import SIZED, names_ours
 from sweephand.source.hints import Hints
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.questions import Questions
-from sweephand.source.requests import Size, SizeSchedule, fixed_size, size_at, size_of
+from sweephand.source.requests import Size, SizeSchedule, is_schedule, size_at, size_of
 from sweephand.source.way_out import has_way_out
 
 _MANY = 3  # sweeps in one loop
@@ -115,8 +115,8 @@ class Loops(Questions):
                 "and loop over source.epoch(size), or set source.current_position = 0"
             )
         self._hint_at_repetition(size_at(sizes, begin))
-        fixed = fixed_size(sizes)
-        same = None if fixed is None else self._requests.get(fixed, workers, rank)
+        size = None if is_schedule(sizes) else cast(int, sizes)
+        same = None if size is None else self._requests.get(size, workers, rank)
         hint_at = begin + _MANY * self.num_samples_per_sweep if self.is_infinite else None
         early = 0  # minibatches that come before the hint is due
         while True:
@@ -125,7 +125,7 @@ class Loops(Questions):
             elif hint_at is not None:
                 ahead = hint_at - self._delivery.time
                 if ahead > 0:
-                    early = ahead // fixed if fixed else 0
+                    early = 0 if size is None else ahead // size
                 else:
                     hint_at = None
                     self._hint_at_endlessness(sys._getframe(1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral
-from typing import Protocol, cast
+from typing import Protocol, TypeGuard, cast
 
 import numpy as np
 
@@ -38,16 +38,14 @@ def size_of(size: Size, sweep_samples: int) -> int | SizeSchedule:
     return cast(int | SizeSchedule, size)
 
 
-def fixed_size(size: int | SizeSchedule) -> int | None:
-    """Return a size that is the same at all times; None of a schedule."""
-    is_schedule = hasattr(size, "__getitem__") and not isinstance(size, np.generic)
-    return None if is_schedule else cast(int, size)
+def is_schedule(size: int | SizeSchedule) -> TypeGuard[SizeSchedule]:
+    """Whether a size is one for every time, and not one for all."""
+    return hasattr(size, "__getitem__") and not isinstance(size, np.generic)
 
 
 def size_at(size: int | SizeSchedule, time: int) -> int:
     """Return a size as it is, or what a schedule says of a time."""
-    fixed = fixed_size(size)
-    return cast(SizeSchedule, size)[time] if fixed is None else fixed
+    return size[time] if is_schedule(size) else cast(int, size)
 
 
 class Requests:

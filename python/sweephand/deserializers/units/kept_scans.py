@@ -145,7 +145,7 @@ def check_ends(
     lasts: NDArray[np.integer],
     starts: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]:
-    """Return which files have entries, and the first of `firsts` and last of `lasts` of each."""
+    """Return which files have entries, and of each the first and the last."""
     filled = np.flatnonzero(np.diff(starts))
     return filled, firsts[starts[filled]], lasts[starts[filled + 1] - 1]
 
