@@ -211,8 +211,8 @@ void bind_examples(py::module_& room) {
       .value("float", FeatureKind::kFloat)
       .value("int64", FeatureKind::kInt64);
   py::class_<ExampleStream>(room, "ExampleStream")
-      .def(py::init<std::string, FeatureKind, std::uint64_t, bool, bool>(), "key"_a, "kind"_a,
-           "sample_elements"_a, "is_sequence"_a, "is_required"_a);
+      .def(py::init<std::string, FeatureKind, std::uint64_t, bool, bool, bool>(), "key"_a,
+           "kind"_a, "sample_elements"_a, "is_sequence"_a, "is_required"_a, "may_narrow"_a);
   room.attr("EXAMPLE_PADDING") = kExamplePadding;
   room.def(
       "decode_records",

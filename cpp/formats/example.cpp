@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -117,6 +119,47 @@ void append_list(Bytes list, ColumnVector<char>& values, std::vector<std::int64_
   }
 }
 
+// Adds the integers that are values of type T: all, or false.
+template <class T>
+bool append_as(std::span<const std::int64_t> integers, ColumnVector<T>& values) {
+  constexpr auto kLeast = static_cast<std::uint64_t>(std::numeric_limits<T>::min());
+  const std::size_t before = values.size();
+  values.resize(before + integers.size());
+  T* const out = values.data() + before;
+  std::uint64_t all = 0;  // the bits that some have, counted from the least of T
+  for (std::size_t i = 0; i < integers.size(); ++i) {
+    all |= static_cast<std::uint64_t>(integers[i]) - kLeast;
+    out[i] = static_cast<T>(integers[i]);
+  }
+  if (sizeof(T) == sizeof all || all >> (8 * sizeof(T) % 64) == 0) return true;
+  values.resize(before);
+  return false;
+}
+
+// Adds integers to values of the narrowest type that holds these and those before.
+template <class Values>
+void append_narrow(std::span<const std::int64_t> integers, Values& values) {
+  const auto append_widened = [&]<class T>(ColumnVector<T> wide) {
+    const auto copy_from = [&](const auto& narrow) {
+      wide.reserve(narrow.capacity());
+      wide.assign(narrow.begin(), narrow.end());
+    };
+    std::visit(copy_from, values);
+    if (!append_as(integers, wide)) return false;
+    values = std::move(wide);
+    return true;
+  };
+  if (auto* const shorts = std::get_if<ColumnVector<std::uint16_t>>(&values)) {
+    if (append_as(integers, *shorts) || append_widened(ColumnVector<std::int32_t>())) return;
+  } else if (auto* const words = std::get_if<ColumnVector<std::int32_t>>(&values)) {
+    if (append_as(integers, *words)) return;
+  } else {
+    append_as(integers, std::get<ColumnVector<std::int64_t>>(values));
+    return;
+  }
+  append_widened(ColumnVector<std::int64_t>());
+}
+
 std::string_view name_of(FeatureKind kind) noexcept {
   constexpr std::array<std::string_view, 4> kNames = {"nothing", "bytes", "floats", "integers"};
   return kNames.at(static_cast<std::size_t>(kind));
@@ -129,6 +172,8 @@ ExampleColumn make_column(const ExampleStream& stream) {
     column.element_offsets = {0};
   } else if (stream.kind == FeatureKind::kFloat) {
     column.values = ColumnVector<float>{};
+  } else if (stream.may_narrow) {
+    column.values = ColumnVector<std::uint16_t>{};
   } else {
     column.values = ColumnVector<std::int64_t>{};
   }
@@ -291,8 +336,12 @@ void ExampleDecoder::append(std::size_t number) {
       append_list(list, *bytes, column.element_offsets);
     } else if (auto* const floats = std::get_if<ColumnVector<float>>(&column.values)) {
       append_list(list, *floats);
+    } else if (auto* const integers = std::get_if<ColumnVector<std::int64_t>>(&column.values)) {
+      append_list(list, *integers);
     } else {
-      append_list(list, std::get<ColumnVector<std::int64_t>>(column.values));
+      integers_.clear();
+      append_list(list, integers_);
+      append_narrow(integers_, column.values);
     }
   }
   const std::uint64_t count = num_values(column) - before;

@@ -37,11 +37,14 @@ struct ExampleStream {
   std::uint64_t sample_elements = 1;  // values in a sample; 1 for bytes
   bool is_sequence = false;           // any number of samples, or exactly one
   bool is_required = true;            // or a record without it has an empty sequence
+  bool may_narrow = false;            // integers may be kept in a narrower type that holds them
 };
 
 // One sequence per example. A sample of bytes is one value, of any length.
 struct ExampleColumn {
-  std::variant<ColumnVector<char>, ColumnVector<float>, ColumnVector<std::int64_t>> values;
+  std::variant<ColumnVector<char>, ColumnVector<float>, ColumnVector<std::int64_t>,
+               ColumnVector<std::int32_t>, ColumnVector<std::uint16_t>>
+      values;
   std::vector<std::int64_t> element_offsets;  // of bytes, one per sample and one more
   std::vector<std::int64_t> sample_offsets;   // one per sequence and one more
 };
@@ -87,9 +90,10 @@ class ExampleDecoder {
 
   std::vector<ExampleStream> streams_;
   std::vector<ExampleColumn> columns_;
-  std::vector<Found> found_;        // one per stream
-  std::size_t next_stream_ = 0;     // a guess
-  bool has_feature_lists_ = false;  // of the message: it is a SequenceExample
+  std::vector<Found> found_;             // one per stream
+  ColumnVector<std::int64_t> integers_;  // of the list that is decoded, to be narrowed
+  std::size_t next_stream_ = 0;          // a guess
+  bool has_feature_lists_ = false;       // of the message: it is a SequenceExample
 };
 
 }  // namespace sweephand

@@ -12,17 +12,27 @@ namespace {
 
 constexpr std::uint64_t kSampledRecords = 64;
 
+template <class T>
+constexpr ElementType kTypeOf = ElementType::kOpaque;
+template <>
+constexpr ElementType kTypeOf<float> = ElementType::kFloat32;
+template <>
+constexpr ElementType kTypeOf<std::int64_t> = ElementType::kInt64;
+template <>
+constexpr ElementType kTypeOf<std::int32_t> = ElementType::kInt32;
+template <>
+constexpr ElementType kTypeOf<std::uint16_t> = ElementType::kUInt16;
+
 Column borrow(const ExampleColumn& column, const ExampleStream& stream) {
   Column result{.sample_offsets = column.sample_offsets.data(),
                 .sample_elements = stream.sample_elements};
   std::visit(
-      [&result](const auto& values) {
+      [&result]<class T>(const ColumnVector<T>& values) {
         result.values = reinterpret_cast<const std::byte*>(values.data());
-        result.element_bytes = sizeof(values[0]);
+        result.element_bytes = sizeof(T);
+        result.type = kTypeOf<T>;
       },
       column.values);
-  if (stream.kind == FeatureKind::kInt64) result.type = ElementType::kInt64;
-  if (stream.kind == FeatureKind::kFloat) result.type = ElementType::kFloat32;
   if (stream.kind == FeatureKind::kBytes)
     result.element_offsets = column.element_offsets.data();
   return result;

@@ -45,31 +45,43 @@ std::size_t count_varints(std::span<const std::byte> bytes) noexcept {
   return (word & 0x000000000fffffff) | ((word & 0x0fffffff00000000) >> 4);
 }
 
+// Of the bytes that end varints those before the first varint of more than eight bytes.
+[[gnu::always_inline]] inline std::uint64_t before_long(std::uint64_t ends) noexcept {
+  const std::uint64_t two = ~ends & (~ends >> 1);
+  const std::uint64_t four = two & (two >> 2);
+  const std::uint64_t eight = four & (four >> 4);  // bytes that go on, from this one on
+  return ends & ((eight & (0 - eight)) - 1);
+}
+
 // `join` joins the lowest seven bits of each of eight bytes.
 template <class Join>
 [[gnu::always_inline]] inline const std::byte* decode_one_by_one(const std::byte* bytes,
                                                                  std::size_t count,
                                                                  std::int64_t* out, Join join) {
-  const std::byte* varint = bytes;
-  const std::int64_t* const out_end = out + count;
-  for (;; bytes += 64) {
-    for (std::uint64_t ends = find_ends(bytes); ends != 0; ends &= ends - 1) {
-      if (out == out_end) return varint;
-      const std::byte* const next = bytes + std::countr_zero(ends) + 1;
-      const auto length = static_cast<std::size_t>(next - varint);
-      if (length <= 8) {
-        const std::uint64_t word = load_le64({varint, 8});
-        *out++ =
-            static_cast<std::int64_t>(join(word & (~std::uint64_t{0} >> (64 - 8 * length))));
-      } else {
-        const Varint slow = read_varint({varint, length});
-        if (slow.size == 0) return nullptr;
-        *out++ = static_cast<std::int64_t>(slow.value);
-      }
-      varint = next;
+  while (count > 0) {
+    std::uint64_t ends = before_long(find_ends(bytes));
+    if (ends == 0) {
+      const Varint slow = read_varint({bytes, kVarintPadding});
+      if (slow.size == 0) return nullptr;
+      *out++ = static_cast<std::int64_t>(slow.value);
+      bytes += slow.size;
+      --count;
+      continue;
     }
-    if (out == out_end) return varint;
+    const std::size_t number = std::min(count, static_cast<std::size_t>(std::popcount(ends)));
+    std::uint64_t begin = 0;
+    for (std::size_t i = 0; i < number; ++i, ends &= ends - 1) {
+      const auto end = static_cast<std::uint64_t>(std::countr_zero(ends)) + 1;
+      const std::uint64_t word = load_le64({bytes + begin, 8});
+      out[i] = static_cast<std::int64_t>(
+          join(word & (~std::uint64_t{0} >> (64 - 8 * (end - begin)))));
+      begin = end;
+    }
+    bytes += begin;
+    out += number;
+    count -= number;
   }
+  return bytes;
 }
 
 const std::byte* decode_portable(const std::byte* bytes, std::size_t count, std::int64_t* out) {

@@ -21,7 +21,7 @@ constexpr std::size_t kSmallest = 256;
 constexpr std::size_t kLooseness = 4;  // a block serves requests of down to a fourth of it
 constexpr std::size_t kSlack = 16;     // a large block is not lost to small ones
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kLarge = 2 * kHugePage;  // from here on they waste little
+constexpr std::size_t kLarge = kHugePage;  // what is beyond whole ones lies in small ones
 
 std::align_val_t alignment_of(std::size_t capacity) noexcept {
   return std::align_val_t{capacity < kLarge ? kAlignment : kHugePage};

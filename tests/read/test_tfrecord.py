@@ -43,6 +43,29 @@ def ints(*values: int) -> bytes:
     return field(3, field(1, bytes(values)))
 
 
+# -- narrow integers --
+@pytest.mark.parametrize(
+    ("lists", "dtype"),
+    [
+        ([[], [0, 65535]], "uint16"),
+        ([[1, 65536]], "int32"),
+        ([[3], [-1, 2**31 - 1], [4]], "int32"),
+        ([[-(2**31)], [5]], "int32"),
+        ([[7], [2**31], [8]], "int64"),
+        ([[7], [-1], [2**31, -(2**63)], [8]], "int64"),
+        ([[7], [-(2**31) - 1], [2**63 - 1]], "int64"),
+    ],
+)
+def test_integers_come_in_the_narrowest_type_that_holds_all(
+    path: Path, lists: list[list[int]], dtype: str
+) -> None:
+    tfrecord.write(path, [{"tokens": one} for one in lists])
+    ledger = _core.formats.Ledger(0)
+    ((values, sample_offsets, _, _),) = decode_records(path, [TOKENS], ledger, may_narrow=True)
+    assert values.dtype == dtype
+    assert [part.tolist() for part in np.split(values, sample_offsets[1:-1])] == lists
+
+
 # -- checksums --
 def test_the_checksum_is_the_published_one() -> None:
     assert _core.formats.crc32c(b"123456789") == 0xE3069283

@@ -258,6 +258,34 @@ def test_shuffled_chunks_of_large_records_are_read(
     assert all(image == examples[n]["image"] for n, image in found)
 
 
+@pytest.mark.parametrize("chunk_bytes", [1, 8 << 20])
+def test_integers_of_any_width_are_delivered_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", chunk_bytes)
+    lists = [[3, 40_000], [5, -1, 70_000], [2**31], [-(2**63), 2**63 - 1], [6]]
+    for number, tokens in enumerate(lists):
+        sh.tfrecord.write(
+            tmp_path / f"{number}.tfrecord", [{"tokens": tokens, "label": number}]
+        )
+    streams = sh.StreamDefs(tokens=sh.StreamDef(), label=sh.StreamDef(dtype="float32"))
+    corpus = sh.TFRecordDeserializer(tmp_path / "*.tfrecord", streams)
+    with sh.MinibatchSource(corpus, max_sweeps=1) as source:
+        minibatch = source.next_minibatch(100)
+        labels, tokens = minibatch["label"].values.tolist(), minibatch["tokens"]
+        assert tokens.values.dtype == np.int64
+        assert [one.tolist() for one in tokens.as_sequences()] == [
+            lists[int(label)] for label in labels
+        ]
+    narrow = sh.StreamDefs(tokens=sh.StreamDef(dtype="int32"))
+    source = sh.MinibatchSource(
+        sh.TFRecordDeserializer(tmp_path / "*.tfrecord", narrow), randomize=False
+    )
+    assert source.next_minibatch(5)["tokens"].values.tolist() == [3, 40_000, 5, -1, 70_000]
+    with source, pytest.raises(sh.DataError, match="does not fit the dtype"):
+        source.next_minibatch(1)
+
+
 def sequence_example(context: dict[str, Any], **feature_lists: list[Any]) -> bytes:
     """A tf.train.SequenceExample: a context, and lists of features."""
 

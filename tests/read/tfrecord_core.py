@@ -10,7 +10,9 @@ from tests.read.example_model import Stream
 from sweephand import _core
 
 
-def declare(streams: list[Stream]) -> list[_core.formats.ExampleStream]:
+def declare(
+    streams: list[Stream], *, may_narrow: bool = False
+) -> list[_core.formats.ExampleStream]:
     return [
         _core.formats.ExampleStream(
             stream.key,
@@ -18,6 +20,7 @@ def declare(streams: list[Stream]) -> list[_core.formats.ExampleStream]:
             stream.sample_elements,
             stream.is_sequence,
             stream.is_required,
+            may_narrow,
         )
         for stream in streams
     ]
@@ -48,23 +51,31 @@ def find_offsets(path: Path, piece: int = 1 << 16) -> np.ndarray:
 
 
 def decode_records(
-    path: Path, streams: list[Stream], ledger: _core.formats.Ledger, *, verify: bool = True
+    path: Path,
+    streams: list[Stream],
+    ledger: _core.formats.Ledger,
+    *,
+    verify: bool = True,
+    may_narrow: bool = False,
 ) -> list[Any]:
     """Return the columns of a file."""
     records = np.frombuffer(path.read_bytes() + bytes(_core.formats.EXAMPLE_PADDING), np.uint8)
-    return _core.formats.decode_records(
-        declare(streams), records, str(path), 0, 0, verify, ledger
-    )
+    declared = declare(streams, may_narrow=may_narrow)
+    return _core.formats.decode_records(declared, records, str(path), 0, 0, verify, ledger)
 
 
 def read_records(
     path: Path, streams: list[Stream], *, verify: bool = True
 ) -> list[list[list[list[object]]]]:
-    """Return, for every sequence, the samples of every stream."""
+    """Return, for every sequence, the samples of every stream; narrow integers are the same."""
     find_offsets(path)
     ledger = _core.formats.Ledger(0)
     found = decode_records(path, streams, ledger, verify=verify)
     ledger.check()
+    narrow = decode_records(path, streams, ledger, verify=verify, may_narrow=True)
+    for column, narrower in zip(found, narrow, strict=True):
+        for wide, same in zip(column, narrower, strict=True):
+            np.testing.assert_array_equal(wide, same)
     columns = [
         to_samples(column, stream.sample_elements)
         for stream, column in zip(streams, found, strict=True)

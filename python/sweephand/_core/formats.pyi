@@ -203,7 +203,7 @@ class FeatureKind:
     def value(self) -> int:
         ...
 class ExampleStream:
-    def __init__(self, key: str, kind: FeatureKind, sample_elements: typing.SupportsInt | typing.SupportsIndex, is_sequence: bool, is_required: bool) -> None:
+    def __init__(self, key: str, kind: FeatureKind, sample_elements: typing.SupportsInt | typing.SupportsIndex, is_sequence: bool, is_required: bool, may_narrow: bool) -> None:
         ...
 class JsonKey:
     def __init__(self, name: str, wanted: sweephand._core.base.ElementType) -> None:

@@ -23,6 +23,7 @@ class ColumnData:
     values : ndarray or None
         Dense: C-contiguous, shape (samples, *shape). Sparse: the values of the non-zero
         elements. Bytes: the bytes of all samples. None if they lie in `extents`.
+        Integers may be of a narrower type than `dtype`, which they get when they are delivered.
     dtype : numpy.dtype
         Of the elements.
     shape : tuple of int
@@ -92,14 +93,17 @@ class ColumnData:
 
     def to_core(self) -> _core.read.Column:
         """Return what the core reads; it borrows the arrays."""
+        dtype = self.dtype
+        if self.values is not None and self.values.itemsize < dtype.itemsize:
+            dtype = self.values.dtype
         return _core.read.Column(
             values=self.values,
             sample_offsets=self.sample_offsets,
             element_offsets=self.element_offsets,
             indices=self.indices,
-            element_bytes=self.dtype.itemsize,
+            element_bytes=dtype.itemsize,
             sample_elements=math.prod(self.shape),
-            type=element_type(self.dtype),
+            type=element_type(dtype),
             extents=self.extents,
             num_samples=self.num_samples,
         )

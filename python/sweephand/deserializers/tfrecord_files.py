@@ -181,7 +181,10 @@ class TFRecordDeserializer(IndexedDeserializer):
         else:
             content = self._inflate(file, facts["compression"]).read(offset, size)
             records = np.append(content, np.zeros(PADDING, np.uint8))
-        return self._decode(file, dict(self.kinds), _Run(records, offset, stop, first))
+        run = _Run(records, offset, stop, first)
+        # A window of chunks is memory that is made anew: tokens of 8 bytes cost more to write
+        # and to read than to decode.
+        return self._decode(file, dict(self.kinds), run, may_narrow=True)
 
     def check_facts(self, index: Index) -> None:
         """Refuse units that are not runs of records which fill what is good of the files."""
@@ -273,7 +276,12 @@ class TFRecordDeserializer(IndexedDeserializer):
         return SampleType(dtype, () if dtype == "bytes" else shape, is_ragged=True)
 
     def _decode(
-        self, file: SourceFile, kinds: Mapping[str, SampleType], run: _Run
+        self,
+        file: SourceFile,
+        kinds: Mapping[str, SampleType],
+        run: _Run,
+        *,
+        may_narrow: bool = False,
     ) -> tuple[list[ColumnData], dict[int, DataError]]:
         fields = []
         for name in self.definitions:
@@ -286,6 +294,7 @@ class TFRecordDeserializer(IndexedDeserializer):
             offset=run.begin,
             first=run.first,
             verify_checksums=self._verify,
+            may_narrow=may_narrow,
         )
 
 

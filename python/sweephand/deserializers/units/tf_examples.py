@@ -51,7 +51,7 @@ class ExampleField:
     shape: tuple[int, ...] = ()
     is_ragged: bool = True
 
-    def to_core(self) -> _core.formats.ExampleStream:
+    def to_core(self, *, may_narrow: bool) -> _core.formats.ExampleStream:
         """Return what the core decodes."""
         return _core.formats.ExampleStream(
             key=self.key,
@@ -59,6 +59,7 @@ class ExampleField:
             sample_elements=int(np.prod(self.shape, dtype=np.int64)),
             is_sequence=self.is_ragged,
             is_required=not self.is_ragged,
+            may_narrow=may_narrow,
         )
 
 
@@ -70,6 +71,7 @@ def decode_examples(
     offset: int = 0,
     first: int = 0,
     verify_checksums: bool = True,
+    may_narrow: bool = False,
 ) -> tuple[list[ColumnData], dict[int, DataError]]:
     """Decode records that lie one behind the other.
 
@@ -81,6 +83,9 @@ def decode_examples(
     file, offset, first
         Where they come from: the file, the byte where they begin in it, and the number of the
         first record.
+    may_narrow : bool
+        Whether integers may come in the narrowest type that holds them all; `ColumnData.dtype`
+        says int64 nevertheless.
 
     Returns
     -------
@@ -96,7 +101,7 @@ def decode_examples(
     """
     ledger = _core.formats.Ledger(_MOST_ITEMS)
     found = _core.formats.decode_records(
-        [field.to_core() for field in fields],
+        [field.to_core(may_narrow=may_narrow) for field in fields],
         records,
         file,
         offset,
