@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +12,9 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.streams import StreamInfo
+
+_MOST_INT32 = 2**31 - 1
+_SHAPES = 16  # of minibatches, whose empty matrices are kept
 
 
 def byte_strings(
@@ -27,16 +32,27 @@ def sparse_matrix(
     stream: _core.engine.StreamBatch, info: StreamInfo, elements: NDArray[Any]
 ) -> Any:
     """Return every sample as a row of a SciPy CSR matrix; ImportError without SciPy."""
+    shape = (stream.num_samples, *info.shape)
     try:
-        from scipy.sparse import csr_matrix
+        empty = _empty_matrix(shape)
     except ImportError:
         raise ImportError(
             "sparse streams come as SciPy matrices: pip install 'sweephand[scipy]', or "
             "use asarray()"
         ) from None
-    shape = (stream.num_samples, *info.shape)
     indices, starts = _places(stream)
-    return csr_matrix((elements, indices, starts), shape=shape)
+    if max(len(elements), *shape) > _MOST_INT32:
+        return type(empty)((elements, indices, starts), shape=shape)
+    matrix = copy(empty)  # what SciPy would look for in the arrays has been seen to
+    matrix.data, matrix.indices, matrix.indptr = elements, indices, starts.astype(np.int32)
+    return matrix
+
+
+@lru_cache(_SHAPES)
+def _empty_matrix(shape: tuple[int, ...]) -> Any:
+    from scipy.sparse import csr_matrix
+
+    return csr_matrix(shape)
 
 
 def dense_rows(
