@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
 
 namespace sweephand {
 namespace {
@@ -125,6 +126,17 @@ void keep_only(std::vector<std::vector<Run>>& runs, Plan& plan, const Keep& keep
   }
 }
 
+// Asks for what says where the elements of a sequence lie, if they vary.
+[[gnu::always_inline]] inline void prefetch_bounds(const Located::Sequence& sequence,
+                                                   const StreamSpec& stream) {
+  if (!stream.variable || sequence.chunk == nullptr) return;
+  const Column& column = sequence.chunk->columns[stream.column];
+  const std::int64_t sample = column.begin(sequence.index);
+  if (column.element_offsets != nullptr && std::cmp_less(sample, column.num_samples) &&
+      sample >= 0)
+    __builtin_prefetch(column.element_offsets + sample);
+}
+
 }  // namespace
 
 std::vector<Run> runs_of(const Located& located, const Plan& plan, const StreamSpec& stream) {
@@ -140,6 +152,7 @@ std::vector<Run> runs_of(const Located& located, const Plan& plan, const StreamS
       if (later.sample_offsets != nullptr)
         __builtin_prefetch(later.sample_offsets + sequences[j + kAhead].index);
     }
+    if (j + kAhead / 2 < sequences.size()) prefetch_bounds(sequences[j + kAhead / 2], stream);
     const auto [chunk, index] = sequences[j];
     Run run{.sequence = plan.share[j].sequence};
     if (chunk != nullptr &&

@@ -227,6 +227,19 @@ void write_beyond(std::span<const Run> runs, const Plan& plan, const StreamSpec&
   }
 }
 
+// Asks for the elements of a run and what they are called.
+[[gnu::always_inline]] inline void prefetch_elements(const Run& run) {
+  const Column& column = *run.column;
+  const std::int64_t* offsets = column.element_offsets + run.begin;
+  const auto first = static_cast<std::uint64_t>(offsets[0]);
+  const auto count = static_cast<std::uint64_t>(offsets[run.samples]) - first;
+  if (column.values != nullptr)
+    prefetch(column.values + first * column.element_bytes, count * column.element_bytes, 8);
+  if (column.indices != nullptr)
+    prefetch(reinterpret_cast<const std::byte*>(column.indices + first),
+             count * sizeof(std::int32_t), 8);
+}
+
 // Samples of several elements each: the elements, where each sample's begin, and what they are
 // called.
 void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferPool& pool,
@@ -242,7 +255,9 @@ void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferP
   ElementCopier copy_elements(stream);
   auto* element_offset = batch.element_offsets.as<std::int64_t>();
   *element_offset = 0;
-  for (const Run& run : runs) {
+  for (std::size_t j = 0; j < runs.size(); ++j) {
+    if (j + kRunsAhead < runs.size()) prefetch_elements(runs[j + kRunsAhead]);
+    const Run& run = runs[j];
     const std::int64_t* offsets = run.column->element_offsets + run.begin;
     const auto first = static_cast<std::uint64_t>(offsets[0]);
     const auto count = static_cast<std::uint64_t>(offsets[run.samples]) - first;
