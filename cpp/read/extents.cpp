@@ -2,21 +2,52 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <sys/resource.h>
 #include <utility>
 
 namespace sweephand {
 
-std::shared_ptr<const File> FilePool::open(std::uint64_t number) {
+namespace {
+
+constexpr std::size_t kLeastOpen = 256;  // descriptors: far below the usual limit of 1024
+
+// A quarter of what the process may have.
+std::size_t most_descriptors() {
+  struct rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeastOpen;
+  return std::max(kLeastOpen, static_cast<std::size_t>(limit.rlim_cur / 4));
+}
+
+}  // namespace
+
+FilePool::FilePool(std::vector<ListedFile> files)
+    : files_(std::move(files)),
+      most_open_(most_descriptors()),
+      staying_(files_.size()),
+      open_(files_.size()) {}
+
+std::shared_ptr<const File> FilePool::open_anew(std::uint64_t number) {
   const std::scoped_lock lock(mutex_);
   std::shared_ptr<const File>& file = open_[number];
   if (file && !file->torn()) return file;
   const bool known = file != nullptr;
+  const bool stayed = staying_[number].load() != nullptr;
+  if (stayed) kept_.push_back(file);
   const auto opened = std::make_shared<File>(files_[number].path, files_[number].tag);
   can_map_ = can_map_ && opened->map();
-  if (can_map_ && opened_.size() >= kMaxOpen) opened->close_descriptor();
   file = opened;
+  const bool stays = can_map_ && files_.size() <= kMaxMapped;
+  if (can_map_ && (num_descriptors_ >= most_open_ || !stays)) {
+    opened->close_descriptor();  // it is looked at by its path, which takes longer
+  } else if (stays && !stayed) {
+    ++num_descriptors_;
+  }
+  if (stays) {
+    staying_[number].store(opened.get(), std::memory_order_release);
+    return opened;
+  }
   if (!known) opened_.push_back(number);
-  while (opened_.size() > (can_map_ ? kMaxMapped : kMaxOpen)) {
+  while (opened_.size() > (can_map_ ? kMaxMapped : kLeastOpen)) {
     open_[opened_.front()].reset();
     opened_.pop_front();
   }
@@ -37,8 +68,9 @@ Extents::Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> n
   }
   files_ = std::make_shared<FilePool>(std::move(files));
   if (numbers_.size() != 1 || num_bytes() == 0) return;
-  whole_ = files_->open(numbers_[0]);
-  const std::span mapped = whole_->mapped();
+  std::shared_ptr<const File> keeper;
+  const std::span mapped = files_->open(numbers_[0], keeper).mapped();
+  whole_ = keeper;
   if (offsets_[0] <= mapped.size() && num_bytes() <= mapped.size() - offsets_[0])
     in_memory_ = mapped.data() + offsets_[0];
 }
@@ -54,7 +86,7 @@ void Extents::Reader::enter(std::uint64_t offset) {
   offset_ = extents_.offsets_[extent];
   if (file_ == nullptr || number_ != extents_.numbers_[extent]) {
     number_ = extents_.numbers_[extent];
-    file_ = extents_.files_->open(number_);
+    file_ = &extents_.files_->open(number_, keeper_);
     touched_.push_back(number_);
   }
 }
@@ -73,8 +105,9 @@ void Extents::Reader::check_unchanged() {
   std::sort(touched_.begin(), touched_.end());
   const auto end = std::unique(touched_.begin(), touched_.end());
   // One that was closed meanwhile is opened again, which checks it too.
-  std::for_each(touched_.begin(), end,
-                [&](std::uint64_t file) { extents_.files_->open(file)->check_unchanged(); });
+  std::for_each(touched_.begin(), end, [&](std::uint64_t file) {
+    extents_.files_->open(file, keeper_).check_unchanged();
+  });
 }
 
 void gather(const Extents& extents, std::span<const std::uint64_t> offsets,

@@ -3,6 +3,7 @@
 
 #include "read/file.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -20,24 +21,34 @@ struct ListedFile {
   FileTag tag;  // as it was when it was listed
 };
 
-// Opens files when they are wanted, and keeps some of them open. They are mapped where the
-// system can. Safe for several threads.
+// Opens files when they are wanted. Those that the system maps stay open if there are not too
+// many, else some of them. Safe for several threads.
 class FilePool {
  public:
-  static constexpr std::size_t kMaxOpen = 256;      // far below the usual limit of 1024
   static constexpr std::size_t kMaxMapped = 16384;  // far below the usual limit of 65530
 
-  explicit FilePool(std::vector<ListedFile> files)
-      : files_(std::move(files)), open_(files_.size()) {}
+  explicit FilePool(std::vector<ListedFile> files);
 
-  // Throws StaleError when the file is not what it was.
-  std::shared_ptr<const File> open(std::uint64_t number);
+  // The file: one that stays, or one that `keeper` keeps. Throws StaleError when it is not what
+  // it was.
+  const File& open(std::uint64_t number, std::shared_ptr<const File>& keeper) {
+    const File* const stays = staying_[number].load(std::memory_order_acquire);
+    if (stays != nullptr && !stays->torn()) return *stays;
+    keeper = open_anew(number);
+    return *keeper;
+  }
 
  private:
+  std::shared_ptr<const File> open_anew(std::uint64_t number);
+
   std::vector<ListedFile> files_;
-  std::mutex mutex_;
+  std::size_t most_open_;                          // files with descriptors
+  std::vector<std::atomic<const File*>> staying_;  // by number; null if it does not stay
+  std::mutex mutex_;                               // guards all below
   std::vector<std::shared_ptr<const File>> open_;  // by number; null if it is not open
-  std::deque<std::uint64_t> opened_;               // those that are, the oldest first
+  std::deque<std::uint64_t> opened_;  // those of them that do not stay, the oldest first
+  std::vector<std::shared_ptr<const File>> kept_;  // what somebody may still read
+  std::size_t num_descriptors_ = 0;                // of files that stay
   bool can_map_ = true;
 };
 
@@ -77,7 +88,8 @@ class Extents {
     std::uint64_t end_ = 0;
     std::uint64_t number_ = 0;  // its file
     std::uint64_t offset_ = 0;  // where it begins there
-    std::shared_ptr<const File> file_;
+    const File* file_ = nullptr;
+    std::shared_ptr<const File> keeper_;
     std::vector<std::uint64_t> touched_;  // files, some of them twice
   };
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +145,16 @@ def test_a_file_that_was_replaced_before_it_was_opened_is_stale(tmp_path: Path) 
         source.next_minibatch(10)
 
 
+@pytest.fixture
+def usual_limit() -> Iterator[None]:
+    """At most 1024 files may be open, as on most machines."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("usual_limit")
 def test_more_files_than_may_be_open_are_read(tmp_path: Path) -> None:
     for number in range(400):
         np.full(4, number, np.uint16).tofile(tmp_path / f"{number:03}.bin")
