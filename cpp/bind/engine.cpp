@@ -50,16 +50,18 @@ void bind_assembler(py::module_& room) {
   py::class_<Member>(room, "Member")
       .def(py::init([](std::shared_ptr<Deserializer> deserializer,
                        const Array<std::uint64_t>& chunk_sequences,
-                       const Array<std::uint64_t>& joined, std::uint32_t load_threads,
+                       const Array<std::uint64_t>& joined,
+                       const Array<std::uint64_t>& part_starts, std::uint32_t load_threads,
                        std::uint64_t open_chunks) {
              const auto counts = view(chunk_sequences);
              return Member{.deserializer = std::move(deserializer),
                            .chunks = std::make_shared<const ChunkTable>(counts, counts),
                            .joined = to_vector(joined),
+                           .parts = {to_vector(part_starts)},
                            .load_threads = load_threads,
                            .open_chunks = open_chunks};
            }),
-           "deserializer"_a, "chunk_sequences"_a, "joined"_a, "load_threads"_a,
+           "deserializer"_a, "chunk_sequences"_a, "joined"_a, "part_starts"_a, "load_threads"_a,
            "open_chunks"_a);
   py::class_<StreamSpec>(room, "StreamSpec")
       .def(py::init<std::string, std::uint32_t, std::uint32_t, ElementType, std::uint32_t, bool,
@@ -99,14 +101,20 @@ void bind_stats(py::module_& room) {
 }
 
 void bind_running(py::module_& room) {
+  py::class_<LookAhead>(room, "LookAhead")
+      .def(py::init<std::shared_ptr<const Timeline>, std::uint64_t, bool, bool>(), "timeline"_a,
+           "limit"_a, "by_lanes"_a, "with_open"_a)
+      .def_property_readonly("horizon", &LookAhead::horizon)
+      .def("chunks_at", &LookAhead::chunks_at, "time"_a, "request"_a);
   py::class_<Engine, std::unique_ptr<Engine, EngineDeleter>>(room, "Engine")
       .def(py::init([](std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> assembler,
-                       std::uint32_t num_threads, std::uint32_t prefetch) {
+                       std::uint32_t num_threads, std::uint32_t prefetch,
+                       const LookAhead& look_ahead) {
              return std::unique_ptr<Engine, EngineDeleter>(
                  new Engine(std::move(planner), std::move(assembler),
-                            {.num_threads = num_threads, .prefetch = prefetch}));
+                            {.num_threads = num_threads, .prefetch = prefetch}, look_ahead));
            }),
-           "planner"_a, "assembler"_a, "num_threads"_a, "prefetch"_a)
+           "planner"_a, "assembler"_a, "num_threads"_a, "prefetch"_a, "look_ahead"_a)
       .def(
           "next",
           [](Engine& self, const Request& request) {

@@ -47,6 +47,12 @@ bool is_as_planned(const Batch& batch, const Plan& plan, std::span<const StreamS
   return true;
 }
 
+// Of the corpus, as the member has them.
+std::uint64_t num_chunks(const Member& member) {
+  const auto& starts = member.parts.starts;
+  return starts.empty() ? member.chunks->num_chunks() : starts.size() - 1;
+}
+
 }  // namespace
 
 Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> streams,
@@ -61,6 +67,9 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
                             [&](auto number) { return number >= num_sequences; }))
       throw std::invalid_argument("a joined sequence must be below " +
                                   std::to_string(num_sequences));
+    const auto& starts = member.parts.starts;
+    if (!starts.empty() && starts.back() != member.chunks->num_chunks())
+      throw std::invalid_argument("the parts of chunks end at another number than they are");
     const Access access = member.deserializer->access();
     resident_.push_back(access == Access::kResident ? member.deserializer->load(0) : nullptr);
     const Chunk* corpus = resident_.back().get();
@@ -74,9 +83,11 @@ Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> stream
     const Retention retention{.is_first = number == 0,
                               .open_chunks = member.open_chunks,
                               .num_chunks = member.chunks->num_chunks(),
-                              .first_chunks = members_[0].chunks->num_chunks()};
-    caches_.back() = std::make_unique<ChunkCache>(
-        member.deserializer, load_ahead ? member.load_threads : 0, retention);
+                              .first_chunks = num_chunks(members_[0]),
+                              .parts = member.parts};
+    const std::uint32_t num_threads = load_ahead ? member.load_threads : 0;
+    if (number == 0) loads_ahead_ = num_threads > 0;
+    caches_.back() = std::make_unique<ChunkCache>(member.deserializer, num_threads, retention);
   }
   lies_as_delivered_ = options_.form != Form::kRows;
   for (const StreamSpec& stream : streams_) {
@@ -161,14 +172,15 @@ Located Assembler::locate_in_chunks(std::size_t number,
   cache.load_ahead(wanted);
   Located located;
   for (const std::uint64_t chunk : wanted) {
+    const Place place{.chunk = members_[number].parts.chunk_of(chunk)};
     try {
       const auto found =
-          usable(number, cache.get(chunk, poll), table.sequences_in(chunk), {.chunk = chunk});
+          usable(number, cache.get(chunk, poll), table.sequences_in(chunk), place);
       if (!found) continue;
       located.chunks.push_back(found);
       loaded[chunk] = found.get();
     } catch (const DataError& error) {
-      throw error.within({.chunk = chunk});
+      throw error.within(place);
     }
   }
   located.sequences.reserve(sequences.size());
@@ -177,6 +189,16 @@ Located Assembler::locate_in_chunks(std::size_t number,
         {loaded[chunk_of[j]], sequences[j] - table.first_sequence(chunk_of[j])});
   }
   return located;
+}
+
+void Assembler::load_ahead(std::span<const std::uint64_t> chunks) {
+  if (!loads_ahead_) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    // A block that is entered now may be in no plan yet.
+    before_ = std::exchange(ahead_, {chunks.begin(), chunks.end()});
+  }
+  caches_[0]->load_ahead(members_[0].parts.parts_of(chunks), false);
 }
 
 void Assembler::open_blocks(const Plan& plan) {
@@ -190,6 +212,7 @@ void Assembler::open_blocks(const Plan& plan) {
 void Assembler::settle_caches(std::uint64_t num_used) {
   const std::scoped_lock lock(mutex_);
   Demand demand{.num_making = num_making_, .num_used = num_used};
+  for (const auto& soon : {ahead_, before_}) demand.chunks.insert(soon.begin(), soon.end());
   for (auto place = open_blocks_.begin(); place != open_blocks_.end();) {
     if (const std::shared_ptr<const Block> block = place->lock()) {
       demand.chunks.insert(block->chunks().begin(), block->chunks().end());

@@ -30,6 +30,7 @@ struct Member {
   std::shared_ptr<const ChunkTable> chunks;  // of this member
   // Its number of the sequence that the first member calls s; empty: the same number.
   std::vector<std::uint64_t> joined;
+  ChunkParts parts;                // what `chunks` are of those of the corpus
   std::uint32_t load_threads = 1;  // that load its chunks ahead
   std::uint64_t open_chunks = 1;   // at a time, in an order that the corpus gives
 };
@@ -56,6 +57,13 @@ class Assembler {
   // a deserializer says, nothing is copied that the plan does not know. Sequences that a
   // deserializer skips as damaged, or that were reported, are left out of the plan's share.
   std::shared_ptr<const Batch> assemble(Plan plan, const Poll& poll);
+
+  // Whether load_ahead does anything.
+  bool loads_ahead() const noexcept { return loads_ahead_; }
+
+  // Has chunks of the corpus loaded that no minibatch wants yet, and keeps those until it is
+  // told of others.
+  void load_ahead(std::span<const std::uint64_t> chunks);
 
   // Waits so long for each of the threads that load ahead to end, and returns whether they
   // have, but for the caller itself.
@@ -96,12 +104,15 @@ class Assembler {
   bool lies_as_delivered_ = false;      // every stream lies in memory as it is delivered
   std::vector<std::unique_ptr<ChunkCache>> caches_;  // per member; null if it has no chunks
   bool any_cached_ = false;
+  bool loads_ahead_ = false;
   bool never_waits_ = false;
   bool reads_as_written_ = false;  // sequences are read from files where they are copied
   std::atomic<std::uint64_t> num_making_ = 0;  // minibatches
   mutable std::mutex mutex_;
   // In a lane of the planner, or in a plan that is being carried out.
   std::set<std::weak_ptr<const Block>, std::owner_less<>> open_blocks_;
+  std::vector<std::uint64_t> ahead_;   // chunks of the corpus that are wanted soon
+  std::vector<std::uint64_t> before_;  // what that was before
   std::uint64_t bytes_assembled_ = 0;
   WorkTime fetch_;
   WorkTime write_;

@@ -48,10 +48,11 @@ bool is_interruption(const std::exception_ptr& error) {
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> assembler,
-               const EngineOptions& options)
+               const EngineOptions& options, std::optional<LookAhead> look_ahead)
     : planner_(std::move(planner)),
       assembler_(std::move(assembler)),
       options_(options),
+      look_ahead_(assembler_->loads_ahead() ? std::move(look_ahead) : std::nullopt),
       forks_(fork_count()) {
   set_position({.time = planner_->time()});
 }
@@ -180,6 +181,10 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
     slot.next = plan->next;
     for (std::uint32_t i = 0; i < request.num_skipped; ++i) {
       slot.next = planner_->next(request).next;
+    }
+    if (look_ahead_) {
+      if (const auto chunks = look_ahead_->chunks_at(planner_->time(), request))
+        assembler_->load_ahead(*chunks);
     }
   } catch (...) {
     slot.error = std::current_exception();

@@ -3,6 +3,7 @@
 
 #include "compose/planner.hpp"
 #include "engine/assemble.hpp"
+#include "engine/look_ahead.hpp"
 #include "run/thread_group.hpp"
 #include "run/waiting.hpp"
 
@@ -40,8 +41,9 @@ struct EngineStats {
 // later must make a new engine (see forked).
 class Engine {
  public:
+  // `look_ahead`: which chunks are loaded before a minibatch wants them, if any.
   Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> assembler,
-         const EngineOptions& options);
+         const EngineOptions& options, std::optional<LookAhead> look_ahead = std::nullopt);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine();
@@ -105,6 +107,7 @@ class Engine {
   std::unique_ptr<Planner> planner_;
   std::shared_ptr<Assembler> assembler_;
   EngineOptions options_;
+  std::optional<LookAhead> look_ahead_;  // of whoever has the planner
   std::uint64_t forks_;
 
   mutable std::mutex mutex_;  // guards all below; the planner too, while `planning_` is false

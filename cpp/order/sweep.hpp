@@ -52,6 +52,10 @@ class Sweep {
   // The block that holds `sample`; num_blocks() beyond the end.
   std::uint64_t block_at(std::uint64_t sample) const noexcept;
 
+  // The chunks of a block, ascending; none where it is the only one. REQUIRES: block <
+  // num_blocks()
+  std::vector<std::uint64_t> chunks_of(std::uint64_t block) const;
+
   // REQUIRES: block < num_blocks()
   std::shared_ptr<const Block> block(std::uint64_t block);
   void let_go() noexcept { held_.clear(); }
@@ -76,7 +80,6 @@ class Sweep {
 
  private:
   std::vector<std::uint64_t> add_up_blocks() const;
-  std::vector<std::uint64_t> chunks_of(std::uint64_t block) const;
 
   std::shared_ptr<const Corpus> corpus_;
   OrderSettings settings_;

@@ -1,6 +1,8 @@
 #include "read/chunk_cache.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <unordered_set>
 #include <utility>
 
 namespace sweephand {
@@ -9,6 +11,7 @@ namespace sweephand {
 // entry yet
 ChunkCache::Entry& ChunkCache::load(Lock& lock, std::uint64_t chunk) {
   entries_[chunk].last_wanted = ++clock_;
+  is_settled_ = false;  // it may be one that nobody wants any more
   std::shared_ptr<const Chunk> made;
   const WorkClock clock;
   try {
@@ -42,13 +45,21 @@ std::shared_ptr<const Chunk> ChunkCache::get(std::uint64_t chunk, const Poll& po
   return found->second.chunk;
 }
 
-void ChunkCache::load_ahead(std::span<const std::uint64_t> chunks) {
+void ChunkCache::load_ahead(std::span<const std::uint64_t> chunks, bool at_once) {
   const Lock lock(mutex_);
   if (closed_ || num_threads_ == 0) return;
-  for (const std::uint64_t chunk : chunks) {
-    const bool known = entries_.contains(chunk) ||
-                       std::find(ahead_.begin(), ahead_.end(), chunk) != ahead_.end();
-    if (!known) ahead_.push_back(chunk);
+  std::vector<std::uint64_t> lacking;
+  std::ranges::copy_if(chunks, std::back_inserter(lacking),
+                       [this](auto chunk) { return !entries_.contains(chunk); });
+  if (lacking.empty()) return;
+  if (at_once) {
+    const std::unordered_set<std::uint64_t> now(lacking.begin(), lacking.end());
+    std::erase_if(ahead_, [&](auto chunk) { return now.contains(chunk); });
+    ahead_.insert(ahead_.begin(), lacking.begin(), lacking.end());
+  } else {
+    const std::unordered_set<std::uint64_t> told(ahead_.begin(), ahead_.end());
+    std::ranges::copy_if(lacking, std::back_inserter(ahead_),
+                         [&](auto chunk) { return !told.contains(chunk); });
   }
   if (ahead_.empty()) return;
   while (threads_.size() < num_threads_ && threads_.start([this] { work(); })) {
@@ -77,6 +88,12 @@ void ChunkCache::settle(const Demand& demand) {
   // Freed after the lock: that may take long, or need another lock.
   std::vector<std::shared_ptr<const Chunk>> dropped;
   const Lock lock(mutex_);
+  if (is_settled_ && retention_.stays_while_open(demand) &&
+      retention_.stays_while_open(settled_) && demand.wants_all == settled_.wants_all &&
+      demand.chunks == settled_.chunks)
+    return;
+  settled_ = demand;
+  is_settled_ = true;
   std::erase_if(ahead_, [&](auto chunk) { return !retention_.wants(demand, chunk); });
   std::vector<HeldChunk> held;
   held.reserve(entries_.size());

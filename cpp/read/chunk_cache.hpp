@@ -46,8 +46,9 @@ class ChunkCache {
   // tries again.
   std::shared_ptr<const Chunk> get(std::uint64_t chunk, const Poll& poll);
 
-  // Has the threads load those chunks that are not here. What goes wrong there, get() throws.
-  void load_ahead(std::span<const std::uint64_t> chunks);
+  // Has the threads load those chunks that are not here: before those that they were told of,
+  // or after them. What goes wrong there, get() throws.
+  void load_ahead(std::span<const std::uint64_t> chunks, bool at_once = true);
 
   // Forgets what the retention lets go. Whoever has such a chunk keeps it.
   void settle(const Demand& demand);
@@ -81,6 +82,8 @@ class ChunkCache {
   std::map<std::uint64_t, Entry> entries_;
   std::uint64_t clock_ = 0;
   std::deque<std::uint64_t> ahead_;  // to be loaded by the threads
+  Demand settled_;                   // nothing but what it wants is here
+  bool is_settled_ = false;
   bool closed_ = false;
   ChunkCacheStats stats_;
   ThreadGroup threads_;

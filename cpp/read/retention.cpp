@@ -5,10 +5,28 @@
 
 namespace sweephand {
 
+std::uint64_t ChunkParts::chunk_of(std::uint64_t part) const {
+  if (starts.empty()) return part;
+  // The last start not beyond it: empty chunks share one.
+  const auto after = std::ranges::upper_bound(starts, part);
+  return static_cast<std::uint64_t>(after - starts.begin()) - 1;
+}
+
+std::vector<std::uint64_t> ChunkParts::parts_of(std::span<const std::uint64_t> chunks) const {
+  if (starts.empty()) return {chunks.begin(), chunks.end()};
+  std::vector<std::uint64_t> parts;
+  for (const std::uint64_t chunk : chunks) {
+    for (std::uint64_t part = starts[chunk]; part < starts[chunk + 1]; ++part)
+      parts.push_back(part);
+  }
+  return parts;
+}
+
 // A chunk of the first member stays as long as a block that holds it is open: in a lane of the
 // planner, or in a plan that is being carried out.
 bool Retention::wants(const Demand& demand, std::uint64_t chunk) const {
-  return demand.wants_all || !stays_while_open(demand) || demand.chunks.contains(chunk);
+  return demand.wants_all || !stays_while_open(demand) ||
+         demand.chunks.contains(parts.chunk_of(chunk));
 }
 
 // Elsewhere those stay that were wanted last, as many as this. In an order that the corpus

@@ -8,8 +8,9 @@
 
 namespace sweephand {
 
-// What the blocks that are open, and the minibatches that are being made, want of the chunks of
-// the first member. Blocks are made of its chunks; the other members are joined to it.
+// What the blocks that are open or will be soon, and the minibatches that are being made, want
+// of the chunks of the corpus. The first member has the same; the other members are joined to
+// it.
 struct Demand {
   std::unordered_set<std::uint64_t> chunks;  // of the blocks that name theirs
   bool wants_all = false;                    // a block is the whole corpus
@@ -18,7 +19,16 @@ struct Demand {
   std::uint64_t num_used = 0;    // chunks of the first member that such a one uses
 };
 
-// What a cache holds of a chunk.
+// How chunks of the corpus are loaded, whose parts are chunks of the member.
+struct ChunkParts {
+  // The first part of every chunk of the corpus, and the end; empty: each is loaded as a whole.
+  std::vector<std::uint64_t> starts;
+
+  std::uint64_t chunk_of(std::uint64_t part) const;
+  std::vector<std::uint64_t> parts_of(std::span<const std::uint64_t> chunks) const;
+};
+
+// What a cache holds of a chunk, or of a part of one where parts are loaded.
 struct HeldChunk {
   std::uint64_t chunk = 0;
   std::uint64_t bytes = 0;
@@ -29,9 +39,10 @@ struct HeldChunk {
 // The rule for the chunks of one member.
 struct Retention {
   bool is_first = true;
-  std::uint64_t open_chunks = 1;  // of the first member, in a given order
-  std::uint64_t num_chunks = 1;
-  std::uint64_t first_chunks = 1;  // the chunks of the first member
+  std::uint64_t open_chunks = 1;   // of the first member, in a given order
+  std::uint64_t num_chunks = 1;    // that are loaded
+  std::uint64_t first_chunks = 1;  // the chunks of the corpus
+  ChunkParts parts;
 
   // Whether a chunk that is not loaded yet shall still be loaded ahead.
   bool wants(const Demand& demand, std::uint64_t chunk) const;
@@ -40,10 +51,12 @@ struct Retention {
   std::vector<std::uint64_t> leaving(const Demand& demand,
                                      std::span<const HeldChunk> held) const;
 
- private:
+  // Whether chunks stay as long as a block that holds them is open, whatever else is wanted.
   bool stays_while_open(const Demand& demand) const {
     return is_first && !demand.in_given_order;
   }
+
+ private:
   std::uint64_t most_recent(const Demand& demand) const;
 };
 

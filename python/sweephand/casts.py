@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -35,6 +36,7 @@ _LISTS = {list, tuple}
 _KIND_NAMES = {"b": "booleans", "i": "integers", "f": "floats", "U": "text", "S": "bytes"}
 
 
+@lru_cache(maxsize=256)  # to name a dtype takes longer than all else here
 def element_type(dtype: np.dtype[Any]) -> _core.base.ElementType:
     """Return how the core reads elements of a dtype; it copies the unknown ones as they are."""
     return _ELEMENT_TYPES.get(dtype.name, _core.base.ElementType.opaque)

@@ -4,9 +4,10 @@ import numpy
 import numpy.typing
 import sweephand._core.base
 import sweephand._core.compose
+import sweephand._core.order
 import sweephand._core.read
 import typing
-__all__: list[str] = ['ArrayKinds', 'AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'Member', 'StreamBatch', 'StreamSpec', 'WorkTime', 'convert']
+__all__: list[str] = ['ArrayKinds', 'AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'LookAhead', 'Member', 'StreamBatch', 'StreamSpec', 'WorkTime', 'convert']
 class Form:
     """
     Members:
@@ -163,7 +164,7 @@ class Batch:
     def sweeps_ended(self) -> int:
         ...
 class Member:
-    def __init__(self, deserializer: sweephand._core.read.Deserializer, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex, open_chunks: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, deserializer: sweephand._core.read.Deserializer, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], part_starts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex, open_chunks: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class StreamSpec:
     def __init__(self, name: str, member: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, type: sweephand._core.base.ElementType, element_bytes: typing.SupportsInt | typing.SupportsIndex, variable: bool, sample_elements: typing.SupportsInt | typing.SupportsIndex, broadcast: bool, single: bool, counts: bool, pad_value: bytes) -> None:
@@ -212,8 +213,16 @@ class EngineStats:
     @property
     def write(self) -> WorkTime:
         ...
+class LookAhead:
+    def __init__(self, timeline: sweephand._core.order.Timeline, limit: typing.SupportsInt | typing.SupportsIndex, by_lanes: bool, with_open: bool) -> None:
+        ...
+    def chunks_at(self, time: typing.SupportsInt | typing.SupportsIndex, request: sweephand._core.compose.Request) -> list[int] | None:
+        ...
+    @property
+    def horizon(self) -> int:
+        ...
 class Engine:
-    def __init__(self, planner: sweephand._core.compose.Planner, assembler: Assembler, num_threads: typing.SupportsInt | typing.SupportsIndex, prefetch: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, planner: sweephand._core.compose.Planner, assembler: Assembler, num_threads: typing.SupportsInt | typing.SupportsIndex, prefetch: typing.SupportsInt | typing.SupportsIndex, look_ahead: LookAhead) -> None:
         ...
     def close(self, seconds: typing.SupportsFloat | typing.SupportsIndex) -> bool:
         ...

@@ -16,7 +16,7 @@ from sweephand.corpus.keep import keep
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.own_order import DerivedOrder
 from sweephand.corpus.reader import Reader
-from sweephand.corpus.sizes import Sizing
+from sweephand.corpus.sizes import Sizing, sum_chunks
 from sweephand.errors import DataError
 
 
@@ -65,6 +65,11 @@ def _of_equal_lengths(sequences: Corpus, ledger: Ledger) -> Corpus:
 
 def _frames_of(reader: Reader, ledger: Ledger) -> Reader:
     corpus, sizing = reader.core_corpus(), reader.sizing
+    loaded, parts = corpus, None
+    if reader.parts is not None:
+        sizes = corpus.sizes(0, corpus.num_sequences)
+        parts = sum_chunks(sizes, offsets_of(reader.parts))
+        loaded = _core.index.Corpus(reader.parts, parts, sizing.sizes)
     numbers = reader.numbers
     if numbers is not None:
         offsets = offsets_of(corpus.sizes(0, corpus.num_sequences))
@@ -72,12 +77,13 @@ def _frames_of(reader: Reader, ledger: Ledger) -> Reader:
     return replace(
         reader,
         core=_core.read.FrameDeserializer(
-            reader.core, [info.name for info in reader.streams], corpus, ledger.add
+            reader.core, [info.name for info in reader.streams], loaded, ledger.add
         ),
         streams=[replace(info, is_single=True) for info in reader.streams],
         chunk_sequences=sizing.chunk_samples,
         measure=lambda: Sizing.one_each(sizing.chunk_samples),
         numbers=numbers,
+        parts=parts,
         chunked=None,
     )
 

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.turns import Turn
+from sweephand.files.access import MOST_REQUESTS
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,14 @@ class Reader:
     streams : sequence of StreamInfo
         In the order of the columns of a chunk.
     chunk_sequences : ndarray of uint64, shape (chunks,)
-        Sequences in every chunk that `core` loads.
+        Sequences in every chunk.
     measure : callable
         Returns the sizes of the sequences in these chunks: samples of the stream that defines
         the size, if it is one of these, else of the longest.
     resident : bool
         Every sequence can be read by itself, at once.
+    parts : ndarray of uint64, shape (parts,), or None
+        Sequences in every part of a chunk, where `core` loads parts; None: it loads chunks.
     numbers : ndarray of uint64, shape (sequences of the corpus,), or None
         For every sequence of the corpus its number in these chunks; None: the same.
     sample_bytes : float
@@ -62,6 +66,7 @@ class Reader:
     holds_stored: bool = False
     open_chunks: int = 1
     chunked: _core.read.Deserializer | None = None
+    parts: NDArray[np.uint64] | None = None
     turns: Sequence[Turn] = ()
 
     def __repr__(self) -> str:
@@ -99,12 +104,30 @@ class Reader:
         """Chunks that are held as they are stored, at a time, while they are loaded."""
         return self.load_threads if self.holds_stored else 0
 
+    @property
+    def asks_a_store(self) -> bool:
+        """Whether loading waits for answers, rather than for this machine."""
+        return self.load_threads >= MOST_REQUESTS
+
+    @property
+    def loads(self) -> NDArray[np.uint64]:
+        """Sequences in all that `core` loads at a time: uint64, shape (loads,)."""
+        return self.chunk_sequences if self.parts is None else self.parts
+
     def member(self, open_chunks: int) -> _core.engine.Member:
         """Return what the engine loads; `open_chunks` are those of an unshuffled sweep."""
         return _core.engine.Member(
             deserializer=self.core,
-            chunk_sequences=self.chunk_sequences,
+            chunk_sequences=self.loads,
+            part_starts=self._part_starts(),
             joined=np.empty(0, np.uint64) if self.numbers is None else self.numbers,
             load_threads=self.load_threads,
             open_chunks=open_chunks,
         )
+
+    def _part_starts(self) -> NDArray[np.uint64]:
+        """Return the first part of every chunk, and the end."""
+        if self.parts is None:
+            return np.empty(0, np.uint64)
+        starts = np.searchsorted(offsets_of(self.parts), offsets_of(self.chunk_sequences))
+        return starts.astype(np.uint64)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import _core
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.streams import StreamDefs
 from sweephand.deserializers.deserializer import Deserializer
@@ -32,8 +33,10 @@ from sweephand.deserializers.units.kept_scans import (
     require,
     spread,
 )
+from sweephand.deserializers.units.unit_loader import Piece
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError
+from sweephand.files.access import access_to
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.paths import AnyPath, head_of
 from sweephand.files.range_reader import open_to_scan
@@ -56,7 +59,7 @@ class JSONLDeserializer(IndexedDeserializer):
     A list of numbers or of texts is a sequence of samples; a single number or text is one
     sample; a field that a line lacks is an empty sequence there. Text is delivered as
     ``bytes``. All lines are parsed once for the index, which keeps where they begin and how
-    long their lists are, and again when a chunk of about 8 MiB of them is loaded.
+    long their lists are, and again, about a MiB of a file at a time, when one is wanted.
 
     Parameters
     ----------
@@ -96,6 +99,7 @@ class JSONLDeserializer(IndexedDeserializer):
     """
 
     format = "jsonl 1"
+    in_parts = True
 
     def guess_streams(self) -> StreamDefs:
         """Return the fields of the first lines that hold numbers, text or lists of them."""
@@ -145,6 +149,25 @@ class JSONLDeserializer(IndexedDeserializer):
             padded = padded.copy()
         padded[stop - first :] = 0
         return self._convert(padded, self._fields(), file, (first, stop, *numbers))
+
+    def read_together(self, pieces: Sequence[Piece]) -> list[ColumnData] | None:
+        """Parse the lines of small files as one text, if all are ordinary."""
+        local = access_to([file for file, *_ in pieces]).local
+        if local is None:
+            return None
+        units = [facts["units"] for _, facts, *_ in pieces]
+        begins = [own[begin][0] for own, (*_, begin, _) in zip(units, pieces, strict=True)]
+        ends = [own[end - 1][1] for own, (*_, end) in zip(units, pieces, strict=True)]
+        offsets, sizes = np.array(begins, np.uint64), np.array(ends, np.uint64)
+        sizes -= offsets
+        num_bytes = int(sizes.sum()) + len(pieces)
+        padded = _core.read.empty_bytes(num_bytes + PADDING)
+        padded[num_bytes:] = 0
+        listed = [file.listed() for file in local]
+        _core.read.read_each(listed, offsets, sizes, ord("\n"), padded[:num_bytes])
+        fields = self._fields()
+        keys = [self.fields[name] for name in fields]
+        return read_ordinary(list(fields.values()), keys, padded)
 
     def check_facts(self, index: Index) -> None:
         """Refuse units that are not runs of lines that fill the files."""

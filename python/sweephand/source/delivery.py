@@ -154,7 +154,11 @@ def make_engine(
         ledger.report_by(corpus.ids),
     )
     return _core.engine.Engine(
-        timeline.make_planner(), assembler, settings.threads, settings.prefetch
+        timeline.make_planner(),
+        assembler,
+        settings.threads,
+        settings.prefetch,
+        timeline.make_look_ahead(),
     )
 
 

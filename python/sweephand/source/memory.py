@@ -12,6 +12,7 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.layouts import Layout
 
 _FEW_SEQUENCES = 10_000
+_LOADED_AHEAD = 0.25  # of a window: cpp/engine/look_ahead.hpp
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,9 @@ class MemoryNeed:
         window_samples = self.corpus.core.num_samples * window / num_chunks
         made_at_once = size * (self.num_threads + 1)
         at_hand = self.layout.samples_at_hand(math.ceil(window_samples))
-        borders = math.ceil((made_at_once + at_hand) / window_samples)
+        loads_ahead = self.num_threads and self.corpus.readers[0].load_threads
+        ahead = _LOADED_AHEAD if loads_ahead else 0
+        borders = math.ceil((made_at_once + at_hand) / window_samples + ahead)
         largest = int(self.corpus.sizing.chunk_samples.max()) * self.corpus.sample_bytes
         chunks = min(num_chunks, window * (1 + borders))
         loads = min(chunks, self.corpus.stored_loads)

@@ -61,6 +61,13 @@ class Timeline:
             self._order, self._layout.planner_choices, min(self.limit, END_OF_TIME)
         )
 
+    def make_look_ahead(self) -> _core.engine.LookAhead:
+        """Return what says which chunks will be wanted soon."""
+        by_lanes = self._settings.randomize and self._layout.shares_by_lanes
+        with_open = self._corpus.readers[0].asks_a_store
+        end = min(self.limit, END_OF_TIME)
+        return _core.engine.LookAhead(self._order, end, by_lanes, with_open)
+
     def sequence_ids(self, start: int, stop: int, minibatch_size: int) -> list[str]:
         """Return the ids of the sequences that start in ``[start, stop)``."""
         check_int("start", start, 0, MAX_TIME)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -27,7 +27,7 @@ from sweephand.deserializers.formats import SelfDescribed
 from sweephand.deserializers.units.kept_scans import check_index
 from sweephand.deserializers.units.row_ids import RowIds, names_of_rows
 from sweephand.deserializers.units.row_table import RowTable
-from sweephand.deserializers.units.unit_loader import UnitLoader
+from sweephand.deserializers.units.unit_loader import Piece, UnitLoader
 from sweephand.deserializers.units.unit_scan import (
     SampleType,
     UnitScan,
@@ -67,6 +67,8 @@ class IndexedDeserializer(SelfDescribed):
         The row that each sequence is; None: the rows one after the other.
     is_resident : bool
         The rows lie in memory already: every unit is a chunk that costs nothing.
+    in_parts : bool
+        Chunks are loaded in parts, when a sequence in them is wanted.
     left_out : dict
         What of the first file cannot be served by itself, and why.
     options : dict
@@ -78,6 +80,7 @@ class IndexedDeserializer(SelfDescribed):
     decoder: ClassVar[OptionalModule | None] = None  # the package that it cannot do without
     order: NDArray[np.int64] | None = None
     is_resident: bool = False
+    in_parts: ClassVar[bool] = False
     left_out: Mapping[str, str] = MappingProxyType({})
     options: Mapping[str, Any] = MappingProxyType({})
 
@@ -145,6 +148,16 @@ class IndexedDeserializer(SelfDescribed):
             What is wrong with such a row, counted from the first one that was read.
         """
 
+    def read_together(self, pieces: Sequence[Piece]) -> list[ColumnData] | None:
+        """Read units of several files at once, if that is quicker and nothing is wrong.
+
+        Parameters
+        ----------
+        pieces : sequence of (file, facts, begin, end)
+            See `read_units`.
+        """
+        return None
+
     @property
     def load_threads(self) -> int:
         """Threads that load chunks ahead."""
@@ -166,8 +179,9 @@ class IndexedDeserializer(SelfDescribed):
             ledger,
             order=self.order,
             chunk_per_unit=self.is_resident,
+            in_parts=self.in_parts,
         )
-        loader = UnitLoader(self.read_units, rows, kinds, ledger, owned=not self.is_resident)
+        loader = UnitLoader(self, rows, kinds, ledger, owned=not self.is_resident)
         names = (
             None
             if self.ids is None
@@ -180,6 +194,7 @@ class IndexedDeserializer(SelfDescribed):
             measure=rows.measure,
             resident=self.is_resident,
             numbers=rows.numbers,
+            parts=rows.parts,
             sample_bytes=rows.sample_bytes,
             load_threads=self.load_threads,
             holds_stored=True,

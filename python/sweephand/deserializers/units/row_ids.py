@@ -53,8 +53,9 @@ def names_of_rows(
 
 def _read(opened: Corpus, field: str, rows: RowTable) -> list[str]:
     names: list[str] = []
-    for chunk in range(len(opened.chunk_sequences)):
-        ((values, sample_offsets, element_offsets, _),) = opened.readers[0].core.load(chunk)
+    (reader,) = opened.readers
+    for part in range(len(reader.loads)):
+        ((values, sample_offsets, element_offsets, _),) = reader.core.load(part)
         for one in _values(values, sample_offsets, element_offsets):
             row = len(names)
             file, place = rows.index.files[rows.file_of(row)], rows.row_in_file(row)

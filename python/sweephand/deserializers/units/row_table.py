@@ -23,6 +23,8 @@ from sweephand.corpus.sizes import Sizing, chunk_starts
 from sweephand.errors import DataError
 from sweephand.files.index_file import Index
 
+_PART_BYTES = 1 << 17
+
 
 class RowTable:
     """Which rows there are, how long they are, and in which chunk they lie.
@@ -41,6 +43,9 @@ class RowTable:
         The row that each sequence is; by default the rows one after the other.
     chunk_per_unit : bool
         Units are not joined to chunks.
+    in_parts : bool
+        Chunks are loaded in parts, when a sequence in them is wanted: a large unit, or small
+        ones that lie together.
 
     Attributes
     ----------
@@ -50,8 +55,13 @@ class RowTable:
         The first unit of every chunk, and the end.
     is_served : ndarray of bool, shape (rows,)
         False for those that are damaged or empty: one sample each, and skipped.
+    are_all_served : bool
+    load_units : ndarray of int64, shape (loads + 1,)
+        The first unit of all that is loaded at a time, and the end: of a chunk or a part.
     chunk_rows : ndarray of uint64
         Rows in every chunk that is read.
+    parts : ndarray of uint64, or None
+        Rows in every part, if chunks are loaded in parts.
     chunk_sequences : ndarray of uint64
         Sequences in every chunk of the corpus.
     numbers : ndarray of uint64, or None
@@ -68,6 +78,7 @@ class RowTable:
         *,
         order: NDArray[np.int64] | None = None,
         chunk_per_unit: bool = False,
+        in_parts: bool = False,
     ) -> None:
         num_bytes = index.arrays["num_bytes"]
         self.index = index
@@ -75,6 +86,11 @@ class RowTable:
         self.chunk_units = (
             np.arange(len(num_bytes) + 1) if chunk_per_unit else cut_chunks(num_bytes)
         )
+        self.load_units = self.chunk_units
+        self.parts: NDArray[np.uint64] | None = None
+        if in_parts:
+            self.load_units = cut_parts(num_bytes, self.chunk_units)
+            self.parts = np.diff(self.unit_rows[self.load_units]).astype(np.uint64)
         self._num_rows = int(self.unit_rows[-1])
         self._file_rows = self.unit_rows[index.starts["rows"]]
         self.lengths = dict(lengths)
@@ -82,7 +98,8 @@ class RowTable:
         self.is_served[self._damaged()] = False
         self._size_stream = size_stream
         self._leave_out_empty(size_stream, ledger)
-        if not self.is_served.all():
+        self.are_all_served = bool(self.is_served.all())
+        if not self.are_all_served:
             self.lengths = {name: self._only_served(own) for name, own in lengths.items()}
         self._choose(order)
 
@@ -187,3 +204,13 @@ def cut_chunks(num_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
     begins = np.append(0, np.cumsum(num_bytes)[:-1])
     starts = np.flatnonzero(np.diff(begins // chunks.CHUNK_BYTES, prepend=-1))
     return np.append(starts, len(num_bytes)).astype(np.int64)
+
+
+def cut_parts(
+    num_bytes: NDArray[np.int64], chunk_units: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the first unit of every part, and the end; chunks begin with a part."""
+    begins = np.append(0, np.cumsum(num_bytes)[:-1])[: len(num_bytes)]
+    begins_part = np.diff(begins // _PART_BYTES, prepend=-1) > 0
+    begins_part[chunk_units[:-1]] = True
+    return np.append(np.flatnonzero(begins_part), len(num_bytes)).astype(np.int64)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,13 +14,25 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.units.row_table import RowTable
 from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.errors import DataError, StaleError
+from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile
 
 _NOT_INDEXED = "the rows are not those that the index was built of"
 
-ReadUnits = Callable[
-    [SourceFile, Mapping[str, Any], int, int], tuple[list[ColumnData], dict[int, DataError]]
-]
+Piece = tuple[SourceFile, Mapping[str, Any], int, int]
+"""A file, what is known of it, and units of it."""
+
+
+class Units(Protocol):
+    """What reads units; see `IndexedDeserializer`."""
+
+    def read_units(
+        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Read units of one file."""
+
+    def read_together(self, pieces: Sequence[Piece]) -> list[ColumnData] | None:
+        """Read units of several files, if that is quicker and nothing is wrong."""
 
 
 class UnitLoader:
@@ -28,8 +40,7 @@ class UnitLoader:
 
     Parameters
     ----------
-    read_units : callable
-        See `IndexedDeserializer.read_units`.
+    units : Units
     rows : RowTable
     kinds : dict of SampleType
         Per stream.
@@ -41,25 +52,30 @@ class UnitLoader:
 
     def __init__(
         self,
-        read_units: ReadUnits,
+        units: Units,
         rows: RowTable,
         kinds: Mapping[str, SampleType],
         ledger: Ledger,
         *,
         owned: bool,
     ) -> None:
-        self._read_units = read_units
+        self._units = units
         self._owned = owned
         self._rows = rows
         self._kinds = kinds
         self._ledger = ledger
 
-    def load(self, chunk: int) -> _core.read.Chunk:
-        """Return a chunk; what is found to be damaged only now is skipped within the budget."""
-        first, end = self._rows.chunk_units[chunk : chunk + 2].tolist()
+    def load(self, number: int) -> _core.read.Chunk:
+        """Return a chunk or a unit; what is found to be damaged only now is skipped."""
+        first, end = self._rows.load_units[number : number + 2].tolist()
         parts: list[list[ColumnData]] = []
         skipped: list[int] = []  # rows
-        for begin, stop in self._pieces(first, end):
+        pieces = list(self._pieces(first, end))
+        if len(pieces) > 1 and self._rows.are_all_served:
+            together = self._read_together(pieces)
+            if together is not None:
+                return make_chunk(together, owned=self._owned)
+        for begin, stop in pieces:
             self._read_or_skip(begin, stop, parts, skipped)
         columns = [concat_columns(one) for one in zip(*parts, strict=True)]
         first_row = int(self._rows.unit_rows[first])
@@ -68,6 +84,28 @@ class UnitLoader:
             owned=self._owned,
             skipped=[row - first_row for row in skipped],
         )
+
+    def _read_together(self, pieces: Sequence[tuple[int, int]]) -> list[ColumnData] | None:
+        """Return units of several files; None if they are to be read one after the other."""
+        columns = self._units.read_together([self._place(*piece) for piece in pieces])
+        if columns is None:
+            return None
+        rows = self._rows.rows_of(pieces[0][0], pieces[-1][1])
+        for column, (name, kind) in zip(columns, self._kinds.items(), strict=True):
+            is_so = SampleType.of(column) == kind and np.array_equal(
+                column.lengths, self._rows.lengths_of(name, rows)
+            )
+            if not is_so:
+                return None
+        return columns
+
+    def _place(self, begin: int, end: int) -> Piece:
+        """Return units of the corpus, all of one file, as they are numbered in it."""
+        index = self._rows.index
+        starts = index.starts["rows"]
+        number = int(np.searchsorted(starts, begin, side="right")) - 1
+        first = int(starts[number])
+        return index.files[number], index.facts[number]["format"], begin - first, end - first
 
     def _pieces(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         """Cut a run of units at the borders of files."""
@@ -112,14 +150,10 @@ class UnitLoader:
                 skipped.append(rows.start + row)
 
     def _read(self, begin: int, end: int) -> tuple[list[ColumnData], dict[int, DataError]]:
-        index = self._rows.index
-        starts = index.starts["rows"]
-        number = int(np.searchsorted(starts, begin, side="right")) - 1
-        file, first = index.files[number], int(starts[number])
-        columns, wrong = self._read_units(
-            file, index.facts[number]["format"], begin - first, end - first
-        )
-        file.check_unchanged()
+        file, facts, first, stop = self._place(begin, end)
+        columns, wrong = self._units.read_units(file, facts, first, stop)
+        if not isinstance(file, LocalFile):  # which was looked at when it was read
+            file.check_unchanged()
         rows = self._rows.rows_of(begin, end)
         usable = np.flatnonzero(self._rows.is_served[rows])
         num_rows = rows.stop - rows.start

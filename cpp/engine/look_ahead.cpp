@@ -1,0 +1,64 @@
+#include "engine/look_ahead.hpp"
+
+#include "base/mix.hpp"
+
+#include <algorithm>
+
+namespace sweephand {
+
+LookAhead::LookAhead(std::shared_ptr<const Timeline> timeline, std::uint64_t limit,
+                     bool by_lanes, bool with_open)
+    : timeline_(std::move(timeline)),
+      limit_(limit),
+      by_lanes_(by_lanes),
+      with_open_(with_open) {
+  const Corpus& corpus = timeline_->corpus();
+  const OrderSettings& settings = timeline_->settings();
+  if (num_blocks(corpus, settings) == 1) return;
+  const auto open = static_cast<uint128>(block_chunks(corpus, settings)) *
+                    (settings.randomize ? settings.num_lanes : 1);
+  const uint128 window = open * timeline_->num_samples() / corpus.chunks.num_chunks();
+  horizon_ =
+      static_cast<std::uint64_t>(std::min<uint128>(window, timeline_->num_samples())) / 4;
+}
+
+std::shared_ptr<const Sweep> LookAhead::sweep(std::uint64_t number) {
+  for (const auto& known : {now_, next_}) {
+    if (known && known->number() == number) return known;
+  }
+  return std::make_shared<const Sweep>(timeline_->sweep(number));
+}
+
+std::optional<std::vector<std::uint64_t>> LookAhead::chunks_at(std::uint64_t time,
+                                                               const Request& request) {
+  const bool is_near = last_time_ <= time && time < next_time_;
+  if (horizon_ == 0 || is_near) return std::nullopt;
+  last_time_ = time;
+  next_time_ = time + std::max<std::uint64_t>(1, horizon_ / 4);
+  std::vector<std::uint64_t> chunks;
+  const std::uint64_t num_samples = timeline_->num_samples();
+  if (time >= limit_) return chunks;
+  const std::uint64_t then = std::min(time + horizon_, limit_ - 1);
+  now_ = sweep(time / num_samples);
+  next_ = sweep(then / num_samples);
+  const std::uint32_t step = by_lanes_ ? request.num_workers : 1;
+  for (std::uint32_t lane = by_lanes_ ? request.rank : 0; lane < now_->num_lanes();
+       lane += step) {
+    const auto block_at = [&](const Sweep& sweep, std::uint64_t at) {
+      const std::uint64_t place = sweep.cut(lane) + at % num_samples / sweep.num_lanes();
+      return sweep.block_at(std::min(place, sweep.cut(lane + 1) - 1));
+    };
+    if (now_->cut(lane) == now_->cut(lane + 1)) continue;
+    const auto add = [&](const Sweep& sweep, std::uint64_t block) {
+      const std::vector<std::uint64_t> own = sweep.chunks_of(block);
+      chunks.insert(chunks.end(), own.begin(), own.end());
+    };
+    const std::uint64_t open = block_at(*now_, time);
+    const std::uint64_t block = block_at(*next_, then);
+    if (with_open_) add(*now_, open);
+    if (next_ != now_ || block != open) add(*next_, block);
+  }
+  return chunks;
+}
+
+}  // namespace sweephand

@@ -1,0 +1,49 @@
+// Which chunks will be wanted soon: those of the blocks that lanes are about to enter.
+//
+//   lane 0 | ... block 17 ......|. block 4 ...      nominal time: now -> | horizon |
+//   lane 1 | .. block 2 ...|... block 30 .....      all lanes are read at one rate, so that a
+//   lane 2 | .... block 9 .........| block 21       time is a place in each of them
+#pragma once
+
+#include "compose/plan.hpp"
+#include "order/timeline.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace sweephand {
+
+class LookAhead {
+ public:
+  // `limit` is where the timeline ends. `by_lanes`: a worker reads its share of the lanes,
+  // instead of all. `with_open`: chunks of blocks that are open are told too, as what lies in a
+  // store is waited for the first time that it is wanted.
+  LookAhead(std::shared_ptr<const Timeline> timeline, std::uint64_t limit, bool by_lanes,
+            bool with_open);
+
+  // A quarter of what a sweep has open at a time, in samples of nominal time.
+  std::uint64_t horizon() const noexcept { return horizon_; }
+
+  // The chunks of blocks that will be open within the horizon and are not at `time`, about: the
+  // places of lanes are not searched for. Nothing if that was told for a time that is near
+  // enough. Not for several threads at once.
+  std::optional<std::vector<std::uint64_t>> chunks_at(std::uint64_t time,
+                                                      const Request& request);
+
+ private:
+  std::shared_ptr<const Sweep> sweep(std::uint64_t number);
+
+  std::shared_ptr<const Timeline> timeline_;
+  std::uint64_t limit_;
+  bool by_lanes_;
+  bool with_open_;
+  std::uint64_t horizon_ = 0;  // 0: all is open all the time
+  std::uint64_t next_time_ = 0;
+  std::uint64_t last_time_ = 0;
+  std::shared_ptr<const Sweep> now_;  // those that were looked at last
+  std::shared_ptr<const Sweep> next_;
+};
+
+}  // namespace sweephand
