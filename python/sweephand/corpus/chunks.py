@@ -10,10 +10,20 @@ from sweephand.corpus.columns import ColumnData
 CHUNK_BYTES = 8 << 20
 """About what a chunk holds, unless the user says otherwise."""
 
+REMOTE_CHUNK_BYTES = 1 << 20
+"""The same of bare numbers in a store: what a request reads; a window has a hundred of them."""
 
-def sequences_per_chunk(num_sequences: int, num_bytes: int) -> int:
+
+def default_chunk_bytes(*, is_local: bool) -> int:
+    """Return what a chunk of bare numbers holds, here or in a store."""
+    return CHUNK_BYTES if is_local else min(CHUNK_BYTES, REMOTE_CHUNK_BYTES)
+
+
+def sequences_per_chunk(
+    num_sequences: int, num_bytes: int, chunk_bytes: int | None = None
+) -> int:
     """Return how many sequences fill a chunk, if so many have so many bytes."""
-    return max(1, CHUNK_BYTES // max(1, num_bytes // num_sequences))
+    return max(1, (chunk_bytes or CHUNK_BYTES) // max(1, num_bytes // num_sequences))
 
 
 def make_chunk(

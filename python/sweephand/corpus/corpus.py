@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.own_order import SweepOrder
 from sweephand.corpus.reader import Reader
-from sweephand.corpus.sizes import Sizing
+from sweephand.corpus.sizes import Sizing, sum_chunks
 from sweephand.corpus.streams import StreamInfo, size_stream
 
 Keys = Callable[[], NDArray[np.int64] | list[str]]
@@ -47,6 +47,9 @@ class Corpus:
         Where the index of the files is kept.
     num_dropped : int
         Sequences that a join has left out.
+    earlier_chunks : dict of (str, ndarray of int64)
+        Other defaults that earlier versions had: what to write to have one of them, and the
+        first sequence of every chunk and the end as it makes them.
     """
 
     readers: Sequence[Reader]
@@ -57,6 +60,7 @@ class Corpus:
     order: SweepOrder | None = None
     index: Path | None = None
     num_dropped: int = 0
+    earlier_chunks: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         streams = ", ".join(info.brief for info in self.streams)
@@ -106,6 +110,12 @@ class Corpus:
         return corpus.ordered_by(
             _core.index.CallbackOrder(fill=self.order.numbers, place=self.order.place)
         )
+
+    def core_of_earlier(self, starts: NDArray[np.int64]) -> _core.index.Corpus:
+        """Return the same sequences in the chunks of an earlier default."""
+        sizes = self.core.sizes(0, self.num_sequences)
+        counts = np.diff(starts).astype(np.uint64)
+        return _core.index.Corpus(counts, sum_chunks(sizes, starts), self.sizing.sizes)
 
     @property
     def resident(self) -> bool:

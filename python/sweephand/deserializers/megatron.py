@@ -17,7 +17,11 @@ from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.megatron_index import read_index
-from sweephand.deserializers.units.tokens import one_stream, open_tokens
+from sweephand.deserializers.units.tokens import (
+    check_chunk_bytes,
+    one_stream,
+    open_tokens,
+)
 from sweephand.errors import DataError
 from sweephand.files.find import find_files, list_paths
 from sweephand.files.paths import AnyPath, begins_with
@@ -29,7 +33,7 @@ class MegatronDeserializer(Deserializer):
     """Serve tokens that Megatron's tools prepared, without converting them.
 
     Local files are mapped into memory and read where they lie, in any order; or, where the
-    source is given a window, in chunks of about 8 MiB that are held, as remote ones always are.
+    source is given a window, in chunks that are held, as remote ones always are.
     One that is cut or changed meanwhile is an error, not a crash.
     Where sequences begin is kept in memory: 8 bytes for each.
 
@@ -45,6 +49,9 @@ class MegatronDeserializer(Deserializer):
     any_order : bool
         Accept entries that do not lie in ascending order in ``.bin``, as in merged sets. They
         must not overlap in any case.
+    chunk_size_in_bytes : int, optional
+        Bytes in a chunk, the unit that a window shuffles and a store is asked for; by default 8
+        MiB of local files and 1 MiB of those in a store.
 
     Raises
     ------
@@ -66,7 +73,9 @@ class MegatronDeserializer(Deserializer):
         *,
         unit: Literal["sequence", "document"] = "sequence",
         any_order: bool = False,
+        chunk_size_in_bytes: int | None = None,
     ) -> None:
+        self._chunk_bytes = check_chunk_bytes(chunk_size_in_bytes)
         if unit not in ("sequence", "document"):
             raise ValueError(f"unit must be 'sequence' or 'document', got {unit!r}")
         self._streams = one_stream(streams)
@@ -105,6 +114,7 @@ class MegatronDeserializer(Deserializer):
             offsets_of(lengths),
             indexes[0].dtype,
             skipped=np.flatnonzero(~is_served),
+            chunk_size_in_bytes=self._chunk_bytes,
         )
 
     def _told(self) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.casts import check_dtype
 from sweephand.checks import check_int
-from sweephand.corpus.chunks import sequences_per_chunk
+from sweephand.corpus.chunks import default_chunk_bytes, sequences_per_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import delivered_bytes, describe_stream
@@ -32,6 +32,7 @@ from sweephand.deserializers.formats import Format, Wanted, stream_per_name
 from sweephand.deserializers.given import check_dict
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.errors import DataError
+from sweephand.files.access import access_to
 from sweephand.files.find import list_paths
 from sweephand.files.paths import AnyPath, as_path, begins_with, files_at, stat_all
 from sweephand.files.range_reader import RangeReader
@@ -67,7 +68,7 @@ class NpyDeserializer(Deserializer):
         As in `ArrayDeserializer`.
     chunk_size : int, optional
         Sequences in a chunk, the unit that a window shuffles; by default as many as fill about
-        8 MiB.
+        8 MiB, or 1 MiB where they lie in a store.
 
     Raises
     ------
@@ -142,16 +143,22 @@ class NpyDeserializer(Deserializer):
         num_bytes = sum(column.num_samples * column.sample_bytes for column in columns.values())
         delivered = sum(map(delivered_bytes, columns.values(), self._infos))
         num_samples = max(column.num_samples for column in columns.values())
-        starts = chunk_starts(
-            num_sequences, self._chunk_size or sequences_per_chunk(num_sequences, num_bytes)
+        is_local = access_to(list(self._files.values())).is_local
+        chunk_size = self._chunk_size or sequences_per_chunk(
+            num_sequences, num_bytes, default_chunk_bytes(is_local=is_local)
         )
+        starts = chunk_starts(num_sequences, chunk_size)
         reader = read_columns(
             [self._in_file(stream) for stream in columns],
             self._infos,
             starts,
             delivered / max(1, num_samples),
         )
-        return Corpus([reader], ids, names)
+        earlier = {}
+        if self._chunk_size is None and not is_local:
+            before = sequences_per_chunk(num_sequences, num_bytes)
+            earlier[f"chunk_size={before}"] = chunk_starts(num_sequences, before)
+        return Corpus([reader], ids, names, earlier_chunks=earlier)
 
     def _told(self) -> str:
         return brief(

@@ -17,7 +17,11 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Format, Wanted
-from sweephand.deserializers.units.tokens import one_stream, open_tokens
+from sweephand.deserializers.units.tokens import (
+    check_chunk_bytes,
+    one_stream,
+    open_tokens,
+)
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
 from sweephand.files.paths import AnyPath
@@ -30,7 +34,7 @@ class RawTokensDeserializer(Deserializer):
     """Serve files of bare numbers, cut into sequences of equal length.
 
     Local files are mapped into memory and read where they lie, in any order; or, where the
-    source is given a window, in chunks of about 8 MiB that are held, as remote ones always are.
+    source is given a window, in chunks that are held, as remote ones always are.
     One that is cut or changed meanwhile is an error, not a crash.
 
     Parameters
@@ -44,6 +48,9 @@ class RawTokensDeserializer(Deserializer):
         Numbers in a sequence.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         One stream with the field "tokens"; by default it has that name too.
+    chunk_size_in_bytes : int, optional
+        Bytes in a chunk, the unit that a window shuffles and a store is asked for; by default 8
+        MiB of local files and 1 MiB of those in a store.
 
     Raises
     ------
@@ -70,7 +77,10 @@ class RawTokensDeserializer(Deserializer):
         dtype: DTypeLike,
         sequence_length: int,
         streams: StreamsLike | None = None,
+        *,
+        chunk_size_in_bytes: int | None = None,
     ) -> None:
+        self._chunk_bytes = check_chunk_bytes(chunk_size_in_bytes)
         self._dtype = as_dtype(dtype)
         if self._dtype.kind not in "iuf" or not self._dtype.isnative:
             raise ValueError(f"dtype must be a native integer or float type, got {dtype!r}")
@@ -101,6 +111,7 @@ class RawTokensDeserializer(Deserializer):
             np.array(pieces, np.uint64),
             np.concatenate([*parts, starts[-1:]]),
             self._dtype,
+            chunk_size_in_bytes=self._chunk_bytes,
         )
 
     def _told(self) -> str:

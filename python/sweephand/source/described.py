@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from sweephand import _core
@@ -27,7 +27,7 @@ class Described(str):
     __slots__ = ("_digest", "_others", "_whole")
     _digest: str
     _whole: str | None
-    _others: dict[str, Described]
+    _others: dict[str, Callable[[], Described]]
 
     @classmethod
     def of(cls, parts: Sequence[str], words: str | None = None, room: int = _ROOM) -> Self:
@@ -53,15 +53,23 @@ class Described(str):
         made._digest, made._whole, made._others = digest, whole, {}
         return made
 
-    def told_by(self, advice: str, other: Described) -> Self:
-        """Return the same, knowing what to write where a state tells of the other."""
+    def told_by(self, advice: str, other: Callable[[], Described]) -> Self:
+        """Return the same, knowing what to write where a state tells of the other.
+
+        Parameters
+        ----------
+        advice : str
+            What to write.
+        other : callable
+            Returns the other, when a state is refused.
+        """
         made = self._make(str(self), self._digest, self._whole)
         made._others = self._others | {advice: other}
         return made
 
     def advice_on(self, told: str) -> str:
         """Tell what to write to have what a state tells of; "" if that is not known."""
-        found = (advice for advice, other in self._others.items() if other.is_told_by(told))
+        found = (advice for advice, other in self._others.items() if other().is_told_by(told))
         return next(found, "")
 
     def is_told_by(self, told: str) -> bool:

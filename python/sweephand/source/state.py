@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sweephand.corpus.corpus import Corpus
 from sweephand.errors import StateError
@@ -74,7 +78,7 @@ class State:
             names=Described.of(corpus.names),
             streams=Described.of([info.describe() for info in corpus.streams], room=room),
             sizes=describe_sizes(corpus.core) if sizes_known else "",
-            chunks=describe_chunks(corpus.core) if depends_on_chunks else "",
+            chunks=_describe_chunks(corpus) if depends_on_chunks else "",
             randomize=settings.randomize,
             seed=settings.randomization_seed,
             window=str(window),
@@ -149,10 +153,23 @@ class State:
             )
 
 
+def _describe_chunks(corpus: Corpus) -> Described:
+    described = describe_chunks(corpus.core)
+    for advice, starts in corpus.earlier_chunks.items():
+        if starts[-1] == corpus.num_sequences:
+            earlier = partial(_describe_earlier, corpus, starts)
+            described = described.told_by(advice, earlier)
+    return described
+
+
+def _describe_earlier(corpus: Corpus, starts: NDArray[np.int64]) -> Described:
+    return describe_chunks(corpus.core_of_earlier(starts))
+
+
 def _describe_layout(layout: Layout, room: int) -> Described:
     described = Described.of([layout.describe()], layout.summary(), room)
     for advice, other in layout.earlier.items():
-        told = Described.of([other.describe()], other.summary(), room)
+        told = partial(Described.of, [other.describe()], other.summary(), room)
         described = described.told_by(advice, told)
     return described
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.checks import check_int
 from sweephand.corpus import chunks
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
@@ -16,6 +17,7 @@ from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.errors import DataError
+from sweephand.files.access import access_to
 from sweephand.files.source_file import SourceFile
 
 
@@ -28,6 +30,7 @@ def open_tokens(
     dtype: np.dtype[np.generic],
     *,
     skipped: NDArray[np.int64] | None = None,
+    chunk_size_in_bytes: int | None = None,
 ) -> Corpus:
     """Return the corpus of a stream of numbers.
 
@@ -44,14 +47,16 @@ def open_tokens(
     skipped : ndarray of int64, optional
         Sequences that are damaged, ascending: without elements, they keep their places as one
         sample each.
+    chunk_size_in_bytes : int, optional
+        About what a chunk holds; by default less where it is read from a store.
     """
     if len(offsets) == 1 + (0 if skipped is None else len(skipped)):
         raise DataError("the corpus is empty: no sequences", files[0].path)
     ((name, definition),) = streams.items()
     column = ColumnData(None, dtype, (), int(offsets[-1]), offsets)
-    marks = np.arange(0, int(offsets[-1]), chunks.CHUNK_BYTES // dtype.itemsize)
-    starts = np.append(np.searchsorted(offsets[:-1], marks), len(offsets) - 1)
-    starts = starts[np.diff(starts, append=len(offsets)) > 0]
+    is_local = access_to(files).is_local
+    chunk_bytes = chunk_size_in_bytes or chunks.default_chunk_bytes(is_local=is_local)
+    starts = _cut(offsets, chunk_bytes // dtype.itemsize)
     reader = read_columns(
         [FileColumn(column, files, pieces)],
         [describe_stream(name, column, definition)],
@@ -59,7 +64,26 @@ def open_tokens(
         dtype.itemsize,
         skipped=skipped,
     )
-    return Corpus([reader], ids, [file.name for file in files])
+    earlier = {}
+    if chunk_size_in_bytes is None and not is_local:
+        advice = f"chunk_size_in_bytes={chunks.CHUNK_BYTES}"
+        earlier[advice] = _cut(offsets, chunks.CHUNK_BYTES // dtype.itemsize)
+    names = [file.name for file in files]
+    return Corpus([reader], ids, names, earlier_chunks=earlier)
+
+
+def _cut(offsets: NDArray[np.int64], chunk_elements: int) -> NDArray[np.int64]:
+    """Return the first sequence of every chunk, and the end."""
+    marks = np.arange(0, int(offsets[-1]), max(1, chunk_elements))
+    starts = np.append(np.searchsorted(offsets[:-1], marks), len(offsets) - 1)
+    return starts[np.diff(starts, append=len(offsets)) > 0]
+
+
+def check_chunk_bytes(given: int | None) -> int | None:
+    """Return the option ``chunk_size_in_bytes``; ValueError if it is none."""
+    if given is not None:
+        check_int("chunk_size_in_bytes", given, 1, 2**63)
+    return given
 
 
 def one_stream(streams: StreamsLike | None) -> StreamDefs:
