@@ -74,11 +74,11 @@ CtfFormat make_format(std::uint64_t choice) {
           .allow_nonfinite = choice % 17 < 3};
 }
 
-void check_same(const CtfSequences& joined, const CtfSequences& whole) {
-  CHECK(joined.keys == whole.keys);
-  CHECK(joined.offsets == whole.offsets);
-  CHECK(joined.lines == whole.lines);
-  CHECK(joined.sizes == whole.sizes);
+void check_same(const CtfTable& joined, const CtfTable& whole) {
+  CHECK(joined.keys.bytes() == whole.keys.bytes());
+  CHECK(joined.offsets.bytes() == whole.offsets.bytes());
+  CHECK(joined.lines.bytes() == whole.lines.bytes());
+  CHECK(joined.sizes.bytes() == whole.sizes.bytes());
   CHECK(joined.skipped == whole.skipped);
 }
 

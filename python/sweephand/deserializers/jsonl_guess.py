@@ -14,6 +14,7 @@ from sweephand.files.source_file import SourceFile
 _HEAD_BYTES = 1 << 20
 _LINE_BYTES = 64 << 20  # of a first line that is longer than the head
 _BOM = b"\xef\xbb\xbf"
+_PLAIN = {int, float, str, bool}
 _RAGGED = (-1,)  # lists of no one length make no samples
 
 
@@ -70,6 +71,8 @@ def _refusal(value: object) -> str | None:
         return None if isinstance(value, int | float | str) else "it is an object"
     if not value:
         return "it is an empty list"
+    if {*map(type, value)} <= _PLAIN:
+        return None
     reasons = [_refusal(item) for item in value]
     if any(reasons):
         return "it is a list of other things than numbers or text"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -195,8 +196,11 @@ def files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:
     """Return a file, or the files of a folder without what writers leave behind."""
     if not path.is_dir():
         return [path]
-    found: Iterable[AnyPath] = path.glob(pattern)
-    files = [one for one in found if one.is_file() and not is_leftover(one.name)]
+    if isinstance(path, Path):
+        names = [one.name for one in _listed(path) if one.is_file()]
+        chosen = [name for name in names if fnmatchcase(name, pattern)]
+        return [path / name for name in sorted(chosen) if not is_leftover(name)]
+    files = [one for one in path.glob(pattern) if not is_leftover(one.name)]
     return sorted(files, key=lambda one: one.name)
 
 
@@ -206,5 +210,11 @@ def folders_at(path: AnyPath) -> list[AnyPath]:
     if isinstance(path, RemotePath):
         found += path.folders()
     else:
-        found += [one for one in path.iterdir() if one.is_dir()]
+        found += [path / one.name for one in _listed(path) if one.is_dir()]
     return sorted((one for one in found if one.name[:1] != "."), key=lambda one: one.name)
+
+
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
+    """Return what lies in a folder; of most the system says at once whether it is a file."""
+    with os.scandir(folder) as entries:
+        return list(entries)
