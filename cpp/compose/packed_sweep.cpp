@@ -22,7 +22,7 @@ PackedSweep::PackedSweep(const Timeline& timeline, const Packing& packing, std::
       sweep_(timeline.sweep(number)),
       pack_samples_(std::max(kLeastRows, kOpenRows / num_lanes()) * packing.row_length) {}
 
-PackRange PackedSweep::range_at(std::uint32_t lane, std::uint64_t sample) const {
+PackRange PackedSweep::range_at(std::uint32_t lane, std::uint64_t sample) {
   std::uint64_t begin = cut(lane);
   std::uint64_t end = cut(lane + 1);
   // In storage order a row takes from few neighbours only, whatever chunks they are in.

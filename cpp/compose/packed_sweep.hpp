@@ -52,7 +52,7 @@ class PackedSweep {
   void let_go() noexcept;
 
  private:
-  PackRange range_at(std::uint32_t lane, std::uint64_t sample) const;
+  PackRange range_at(std::uint32_t lane, std::uint64_t sample);
   PackRange range_holding(std::uint32_t lane, std::uint64_t sample);
   const Pack& pack(PackRange range);
   std::unique_ptr<Pack> plan(PackRange range);

@@ -10,25 +10,37 @@ namespace {
 
 constexpr std::uint64_t kMaxTotal = std::numeric_limits<std::int64_t>::max();
 
-std::vector<std::uint64_t> prefix_sums(std::span<const std::uint64_t> counts,
-                                       const char* what) {
-  std::vector<std::uint64_t> sums(counts.size() + 1);
+}  // namespace
+
+Starts::Starts(std::span<const std::uint64_t> counts, const char* things)
+    : num_counts_(counts.size()) {
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] > kMaxTotal - sums[i]) {
-      throw std::invalid_argument(std::string("a corpus may hold at most 2^63 - 1 ") + what +
+    if (counts[i] > kMaxTotal - total_) {
+      throw std::invalid_argument(std::string("a corpus may hold at most 2^63 - 1 ") + things +
                                   ", passed in chunk " + std::to_string(i));
     }
-    sums[i + 1] = sums[i] + counts[i];
+    total_ += counts[i];
   }
-  return sums;
+  if (counts.empty()) return;
+  const auto all_but_last = counts.first(counts.size() - 1);
+  if (std::ranges::all_of(all_but_last, [&](auto count) { return count == counts[0]; })) {
+    common_ = counts[0];
+  }
+  if (common_ != 0) return;
+  sums_.reserve(counts.size() + 1);
+  sums_.push_back(0);
+  for (const std::uint64_t count : counts) sums_.push_back(sums_.back() + count);
 }
 
-}  // namespace
+std::uint64_t Starts::last_at_or_before(std::uint64_t value) const noexcept {
+  if (common_ != 0) return std::min(value / common_, num_counts_ - 1);
+  const auto after = std::upper_bound(sums_.begin(), sums_.end(), value);
+  return static_cast<std::uint64_t>(after - sums_.begin()) - 1;
+}
 
 ChunkTable::ChunkTable(std::span<const std::uint64_t> chunk_sequences,
                        std::span<const std::uint64_t> chunk_samples)
-    : first_sequence_(prefix_sums(chunk_sequences, "sequences")),
-      first_sample_(prefix_sums(chunk_samples, "samples")) {
+    : first_sequence_(chunk_sequences, "sequences"), first_sample_(chunk_samples, "samples") {
   if (chunk_sequences.size() != chunk_samples.size()) {
     throw std::invalid_argument("sequences are given for " +
                                 std::to_string(chunk_sequences.size()) +
@@ -44,18 +56,6 @@ ChunkTable::ChunkTable(std::span<const std::uint64_t> chunk_sequences,
     }
   }
   if (num_sequences() == 0) throw std::invalid_argument("the corpus is empty: no sequences");
-  const auto all_but_last = chunk_samples.first(chunk_samples.size() - 1);
-  const std::uint64_t first = chunk_samples[0];
-  if (std::ranges::all_of(all_but_last, [&](auto samples) { return samples == first; })) {
-    common_samples_ = first;
-  }
-}
-
-std::uint64_t ChunkTable::chunk_of(std::uint64_t sequence) const noexcept {
-  // The last chunk that starts at or before `sequence`: empty chunks share a start and are
-  // passed.
-  const auto after = std::upper_bound(first_sequence_.begin(), first_sequence_.end(), sequence);
-  return static_cast<std::uint64_t>(after - first_sequence_.begin()) - 1;
 }
 
 }  // namespace sweephand

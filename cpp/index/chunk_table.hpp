@@ -7,6 +7,36 @@
 
 namespace sweephand {
 
+// Counts laid one behind the other: where each begins. Where all but the last are equal,
+// nothing is stored.
+class Starts {
+ public:
+  // Throws std::invalid_argument when the sum passes 2^63 - 1 `things`.
+  Starts(std::span<const std::uint64_t> counts, const char* things);
+
+  std::uint64_t num_counts() const noexcept { return num_counts_; }
+  std::uint64_t total() const noexcept { return total_; }
+
+  // What every count but the last is; 0 if they differ.
+  std::uint64_t common() const noexcept { return common_; }
+
+  // Where count i begins; i may be num_counts().
+  std::uint64_t operator[](std::uint64_t i) const noexcept {
+    if (common_ != 0) return i < num_counts_ ? i * common_ : total_;
+    return sums_[i];
+  }
+
+  // The last one that begins at or before `value`, so that empty ones, which share a start, are
+  // passed. Logarithmic. REQUIRES: value < total()
+  std::uint64_t last_at_or_before(std::uint64_t value) const noexcept;
+
+ private:
+  std::uint64_t num_counts_;
+  std::uint64_t total_ = 0;
+  std::uint64_t common_ = 0;
+  std::vector<std::uint64_t> sums_;  // num_counts_ + 1 entries; none if there is a common count
+};
+
 class ChunkTable {
  public:
   // Entry c of each span belongs to chunk c; a chunk may be empty.
@@ -15,9 +45,9 @@ class ChunkTable {
   ChunkTable(std::span<const std::uint64_t> chunk_sequences,
              std::span<const std::uint64_t> chunk_samples);
 
-  std::uint64_t num_chunks() const noexcept { return first_sequence_.size() - 1; }
-  std::uint64_t num_sequences() const noexcept { return first_sequence_.back(); }
-  std::uint64_t num_samples() const noexcept { return first_sample_.back(); }
+  std::uint64_t num_chunks() const noexcept { return first_sequence_.num_counts(); }
+  std::uint64_t num_sequences() const noexcept { return first_sequence_.total(); }
+  std::uint64_t num_samples() const noexcept { return first_sample_.total(); }
 
   // Corpus-wide number of the chunk's first sequence; `chunk` may be num_chunks().
   std::uint64_t first_sequence(std::uint64_t chunk) const noexcept {
@@ -31,15 +61,21 @@ class ChunkTable {
   }
 
   // The samples that every chunk but the last has; 0 if they differ.
-  std::uint64_t common_samples() const noexcept { return common_samples_; }
+  std::uint64_t common_samples() const noexcept { return first_sample_.common(); }
+
+  // The samples of the chunks before this one; `chunk` may be num_chunks().
+  std::uint64_t first_sample(std::uint64_t chunk) const noexcept {
+    return first_sample_[chunk];
+  }
 
   // The chunk that holds `sequence`. Logarithmic. REQUIRES: sequence < num_sequences()
-  std::uint64_t chunk_of(std::uint64_t sequence) const noexcept;
+  std::uint64_t chunk_of(std::uint64_t sequence) const noexcept {
+    return first_sequence_.last_at_or_before(sequence);
+  }
 
  private:
-  std::vector<std::uint64_t> first_sequence_;  // prefix sums, num_chunks + 1 entries
-  std::vector<std::uint64_t> first_sample_;
-  std::uint64_t common_samples_ = 0;
+  Starts first_sequence_;
+  Starts first_sample_;
 };
 
 }  // namespace sweephand

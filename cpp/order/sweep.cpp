@@ -4,9 +4,8 @@
 #include "order/search.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
-#include <span>
+#include <optional>
 
 namespace sweephand {
 namespace {
@@ -47,39 +46,14 @@ Sweep::Sweep(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings
       first_starts_(num_lanes_) {
   const std::uint64_t num_chunks = corpus_->chunks.num_chunks();
   last_place_ = num_chunks - 1;
-  if (num_blocks_ == 1) return;
-  if (settings.randomize) {
-    chunk_order_ = std::make_shared<const Permutation>(
-        num_chunks, derive_key({kOrderVersion, settings.seed, kChunkOrder, number}));
+  if (num_blocks_ == 1 || !settings.randomize) return;
+  chunk_order_ = std::make_shared<const Permutation>(
+      num_chunks, derive_key({kOrderVersion, settings.seed, kChunkOrder, number}));
+  if (corpus_->chunks.common_samples() == 0) {
+    starts_.emplace(corpus_->chunks, *chunk_order_);
+  } else {
     last_place_ = chunk_order_->place(num_chunks - 1);
   }
-  if (corpus_->chunks.common_samples() == 0) {
-    starts_ = std::make_shared<const std::vector<std::uint64_t>>(add_up_blocks());
-  }
-}
-
-// Where each block begins, and the end.
-std::vector<std::uint64_t> Sweep::add_up_blocks() const {
-  const ChunkTable& chunks = corpus_->chunks;
-  std::vector<std::uint64_t> starts;
-  starts.reserve(num_blocks_ + 1);
-  std::array<std::uint64_t, 64> buffer{};
-  std::uint64_t start = 0;
-  for (std::uint64_t first = 0; first < chunks.num_chunks(); first += buffer.size()) {
-    const std::span part =
-        std::span(buffer).first(std::min(buffer.size(), chunks.num_chunks() - first));
-    if (chunk_order_) {
-      chunk_order_->fill(first, part);
-    } else {
-      std::iota(part.begin(), part.end(), first);
-    }
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      if ((first + i) % block_chunks_ == 0) starts.push_back(start);
-      start += chunks.samples_in(part[i]);
-    }
-  }
-  starts.push_back(start);
-  return starts;
 }
 
 Sweep Sweep::sweep(std::uint64_t number) const {
@@ -91,13 +65,14 @@ Sweep Sweep::sweep(std::uint64_t number) const {
   return same;
 }
 
-std::uint64_t Sweep::block_begin(std::uint64_t block) const noexcept {
+std::uint64_t Sweep::block_begin(std::uint64_t block) {
   if (block == num_blocks_) return num_samples();
-  if (starts_) return (*starts_)[block];
   const std::uint64_t place = block * block_chunks_;
+  if (starts_) return starts_->begin(place);
   const ChunkTable& chunks = corpus_->chunks;
-  if (place <= last_place_) return place * chunks.common_samples();
-  return (place - 1) * chunks.common_samples() + chunks.samples_in(chunks.num_chunks() - 1);
+  if (place <= last_place_) return chunks.first_sample(place);
+  // All before it but the last one of the corpus have as many samples as those that begin it.
+  return chunks.first_sample(place - 1) + chunks.samples_in(chunks.num_chunks() - 1);
 }
 
 std::uint64_t Sweep::cut(std::uint32_t lane) const noexcept {
@@ -108,11 +83,12 @@ std::vector<std::uint64_t> Sweep::chunks_of(std::uint64_t block) const {
   if (num_blocks() == 1) return {};  // all of them
   const std::uint64_t first = block * block_chunks_;
   const std::uint64_t last = std::min(first + block_chunks_, corpus_->chunks.num_chunks());
-  std::vector<std::uint64_t> chunks;
-  chunks.reserve(last - first);
-  for (std::uint64_t place = first; place < last; ++place) {
-    chunks.push_back(chunk_order_ ? chunk_order_->item(place) : place);
+  std::vector<std::uint64_t> chunks(last - first);
+  if (!chunk_order_) {
+    std::iota(chunks.begin(), chunks.end(), first);
+    return chunks;
   }
+  chunk_order_->fill(first, chunks);
   std::sort(chunks.begin(), chunks.end());
   return chunks;
 }
@@ -133,16 +109,23 @@ std::shared_ptr<const Block> Sweep::block(std::uint64_t block) {
   return made;
 }
 
-std::uint64_t Sweep::block_at(std::uint64_t sample) const noexcept {
+std::uint64_t Sweep::block_at(std::uint64_t sample) {
+  if (sample >= num_samples()) return num_blocks_;
+  if (starts_) return starts_->place_at(sample) / block_chunks_;
   // The last block that begins at or before `sample`: blocks without sequences share a
   // beginning and are passed.
   std::uint64_t found = 0;
-  for (std::uint64_t left = num_blocks_ + 1; left > 1;) {
+  for (std::uint64_t left = num_blocks_; left > 1;) {
     const std::uint64_t half = left / 2;
     if (block_begin(found + half) <= sample) found += half;
     left -= half;
   }
   return found;
+}
+
+void Sweep::let_go() noexcept {
+  held_.clear();
+  if (starts_) starts_->let_go();
 }
 
 ListPlace Sweep::first_at_or_after(std::uint64_t sample) {

@@ -3,6 +3,7 @@
 
 #include "index/corpus.hpp"
 #include "order/block.hpp"
+#include "order/chunk_starts.hpp"
 #include "order/settings.hpp"
 
 #include <cstdint>
@@ -47,10 +48,10 @@ class Sweep {
   std::uint64_t cut(std::uint32_t lane) const noexcept;
 
   // Where a block begins in the list; `block` may be num_blocks().
-  std::uint64_t block_begin(std::uint64_t block) const noexcept;
+  std::uint64_t block_begin(std::uint64_t block);
 
   // The block that holds `sample`; num_blocks() beyond the end.
-  std::uint64_t block_at(std::uint64_t sample) const noexcept;
+  std::uint64_t block_at(std::uint64_t sample);
 
   // The chunks of a block, ascending; none where it is the only one. REQUIRES: block <
   // num_blocks()
@@ -58,7 +59,7 @@ class Sweep {
 
   // REQUIRES: block < num_blocks()
   std::shared_ptr<const Block> block(std::uint64_t block);
-  void let_go() noexcept { held_.clear(); }
+  void let_go() noexcept;
 
   // The first sequence of the list that starts at or after `sample`; block num_blocks() if
   // there is none.
@@ -79,7 +80,6 @@ class Sweep {
   std::uint64_t offset_at(std::uint64_t samples);
 
  private:
-  std::vector<std::uint64_t> add_up_blocks() const;
 
   std::shared_ptr<const Corpus> corpus_;
   OrderSettings settings_;
@@ -87,11 +87,10 @@ class Sweep {
   std::uint32_t num_lanes_;
   std::uint64_t block_chunks_;  // chunks in a block
   std::uint64_t num_blocks_;
-  // What is the same for every copy. Where all chunks but the last have one number of samples,
-  // it is enough to know the place of the last.
   std::shared_ptr<const Permutation> chunk_order_;  // null with one block, and in storage order
-  std::shared_ptr<const std::vector<std::uint64_t>>
-      starts_;  // where each block begins, and the end; null if that can be told
+  // Where the chunks begin. Where all but the last have one number of samples it is enough to
+  // know the place of the last.
+  std::optional<ChunkStarts> starts_;
   std::uint64_t last_place_ = 0;
   std::vector<std::optional<std::uint64_t>> first_starts_;  // of each lane, once known
   std::map<std::uint64_t, std::weak_ptr<const Block>> blocks_;

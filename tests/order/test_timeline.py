@@ -11,6 +11,8 @@ from tests.core import core_timeline
 from tests.model import ModelCorpus, ModelSettings
 from tests.strategies import corpora, settings_for, timelines, times
 
+from sweephand import _core
+
 FAR = 10**6  # a sweep
 
 
@@ -84,3 +86,24 @@ def test_a_block_beyond_the_table_is_the_permutation_of_the_model(
     times = corpus.num_samples + np.cumsum([0, *np.array(chunk)[order]])
     for place in range(0, count, count // 7):
         assert core.find(order[place], 1) == times[place]
+
+
+@pytest.mark.parametrize("num_chunks", [1000, 2**20, 2**20 + 1000])
+def test_a_place_is_found_whatever_the_chunks_hold(num_chunks: int) -> None:
+    """With one lane and blocks of one chunk the order is that of the chunks."""
+    sizes = (np.arange(num_chunks) * 7 % 5 + 1).astype(np.uint32)
+    corpus = _core.index.Corpus(
+        np.ones(num_chunks, np.uint64), sizes.astype(np.uint64), _core.index.StoredSizes(sizes)
+    )
+    settings = _core.order.OrderSettings(
+        seed=3, num_lanes=1, window_chunks=1, window_samples=0, randomize=True
+    )
+    timeline = _core.order.Timeline(corpus, settings)
+    order = _core.order.Permutation(num_chunks, model.derive_key(1, 3, 1, 2))
+    chunks = order.take(0, num_chunks)
+    starts = np.cumsum(sizes[chunks]) - sizes[chunks]
+    sweep = 2 * int(sizes.sum())
+    for place in (0, 1, 255, 256, 257, num_chunks // 2, num_chunks - 1):
+        start = int(starts[place])
+        assert timeline.sequences(sweep + start, sweep + start + 1).tolist() == [chunks[place]]
+        assert timeline.find(int(chunks[place]), 2) == sweep + start
