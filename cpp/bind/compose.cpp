@@ -74,7 +74,7 @@ PlannerClass bind_planner(py::module_& room) {
   planner.def("seek", &Planner::seek, "time"_a, NoGil())
       .def("resume", &Planner::resume, "position"_a, NoGil())
       .def_property_readonly("time", &Planner::time)
-      .def("next", &Planner::next, "request"_a, NoGil())
+      .def("next", &plan_only, "request"_a, NoGil())
       .def("find", &Planner::find, "sequence"_a, "sweep"_a, "num_samples"_a, NoGil())
       .def(
           "sequences_in",

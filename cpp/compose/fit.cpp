@@ -32,6 +32,7 @@ FitPlanner::FitPlanner(std::shared_ptr<const Timeline> timeline, Fitting /*optio
 void FitPlanner::seek(std::uint64_t time) {
   cursor_ = cursor_ ? std::make_unique<Cursor>(*cursor_, time)
                     : std::make_unique<Cursor>(timeline_, time);
+  is_moved_ = true;
 }
 
 void FitPlanner::take(const Request& request, Plan& plan) {
@@ -41,6 +42,7 @@ void FitPlanner::take(const Request& request, Plan& plan) {
     const PlannedSequence& front = cursor_->front();
     // The first sequence is taken whatever its size.
     if (front.size > room && !minibatch_.empty()) return;
+    if (request.tells_blocks) cursor_->add_front_block(number_, plan.blocks);
     minibatch_.push_back(front);
     room -= std::min<std::uint64_t>(room, front.size);
     cursor_->pop();
@@ -58,10 +60,11 @@ Plan FitPlanner::next(const Request& request) {
   if (!cursor_) seek(0);
   Plan plan;
   plan.nominal_time = time();
-  cursor_->open_blocks(plan.blocks);
+  ++number_;
+  if (is_moved_ && request.tells_blocks) cursor_->open_blocks(plan.blocks);
   minibatch_.clear();
   take(request, plan);
-  cursor_->open_blocks(plan.blocks);
+  is_moved_ = is_moved_ && !request.tells_blocks;
   plan.next.time = time();
   plan.num_samples = plan.next.time - plan.nominal_time;
   plan.num_sequences = minibatch_.size();

@@ -34,6 +34,8 @@ class FitPlanner final : public Planner {
   std::shared_ptr<const Timeline> timeline_;
   std::uint64_t limit_;
   std::unique_ptr<Cursor> cursor_;          // null before the first use
+  bool is_moved_ = true;                    // no minibatch was planned from where it stands
+  std::uint32_t number_ = 0;                // of minibatches that were planned
   std::vector<PlannedSequence> minibatch_;  // the global one; kept for its memory
 };
 

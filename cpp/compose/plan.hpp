@@ -21,6 +21,7 @@ struct Request {
   std::uint32_t num_skipped = 0;  // minibatches that are left out after the one that is wanted
   bool crosses_sweeps = true;     // else none reaches over the end of a sweep
   bool balances_samples = false;  // shares of whole sequences are evened by samples
+  bool tells_blocks = true;       // the plan is carried out: else its blocks may be left out
 
   bool operator==(const Request&) const = default;
 };
@@ -56,7 +57,8 @@ struct Plan {
   std::uint32_t num_rows = 0;  // of the worker who asked
   std::uint32_t row_length = 0;
   std::uint64_t global_rows = 0;  // of all workers, without those that only make shares equal
-  std::vector<std::shared_ptr<const Block>> blocks;  // those open before it or after it
+  // Those that it takes from, and those that may be open besides and no plan before told of.
+  std::vector<std::shared_ptr<const Block>> blocks;
 };
 
 // Of each sequence of the share: its number in the corpus.

@@ -14,11 +14,16 @@ void Planner::resume(const Position& position) {
   seek(position.time);
 }
 
+Plan plan_only(Planner& planner, Request request) {
+  request.tells_blocks = false;
+  return planner.next(request);
+}
+
 std::vector<std::uint64_t> plan_sequences_in(Planner& planner, std::uint64_t start,
                                              std::uint64_t stop, std::uint64_t num_samples) {
   std::vector<std::uint64_t> sequences;
   while (planner.time() < stop) {
-    const Plan plan = planner.next({.num_samples = num_samples});
+    const Plan plan = plan_only(planner, {.num_samples = num_samples});
     if (plan.end_of_data) break;
     std::uint64_t time = plan.nominal_time;
     for (std::size_t j = 0; j < plan.share.size(); ++j) {

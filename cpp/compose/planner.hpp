@@ -47,6 +47,9 @@ class Planner {
                                                   std::uint64_t num_samples) const = 0;
 };
 
+// The next plan of a planner, for somebody who does not carry it out.
+Plan plan_only(Planner& planner, Request request);
+
 // What sequences_in returns, found by planning on and on. REQUIRES: the planner stands at or
 // before the minibatch of the first of them
 std::vector<std::uint64_t> plan_sequences_in(Planner& planner, std::uint64_t start,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace sweephand {
 namespace {
@@ -12,7 +13,8 @@ namespace {
 constexpr std::size_t kManyLanes = 4096;
 constexpr std::uint32_t kDeep = 64;
 constexpr std::uint32_t kShallow = 16;
-constexpr std::size_t kAhead = 4;  // turns
+constexpr std::size_t kAhead = 8;   // turns
+constexpr std::size_t kSoon = 128;  // lanes
 
 }  // namespace
 
@@ -73,6 +75,7 @@ void Cursor::place_lane(std::uint32_t number, std::uint64_t offset) {
   lane.end = sweep_.cut(number + 1);
   lane.head = 0;
   lane.count = 0;
+  lane.taker = 0;
   lane.block = nullptr;
   lane.start = lane.end;
   if (lane.begin + offset < lane.end) {
@@ -91,16 +94,18 @@ void Cursor::refill(std::uint32_t number) {
   Lane& lane = lanes_[number];
   while (lane.place == lane.block->num_sequences()) {
     lane.block = sweep_.block(++lane.block_index);
+    lane.taker = 0;
     lane.place = 0;
     sweep_.let_go();
   }
   lane.head = 0;
-  lane.count = static_cast<std::uint32_t>(
+  lane.count = static_cast<std::uint16_t>(
       std::min<std::uint64_t>(depth_, lane.block->num_sequences() - lane.place));
   const std::span part(buffer_of(number), lane.count);
   lane.block->fill(lane.place, part);
   lane.place += lane.count;
   for (PlannedSequence& planned : part) planned.lane = number;
+  lane.front = part.front();
 }
 
 std::uint64_t Cursor::key(std::uint32_t number) const noexcept {
@@ -110,31 +115,47 @@ std::uint64_t Cursor::key(std::uint32_t number) const noexcept {
 
 void Cursor::pop() {
   Lane& lane = lanes_[front_];
-  const std::uint32_t size = buffer_of(front_)[lane.head].size;
+  const std::uint32_t size = lane.front.size;
   lane.start += size;
   time_ += size;
-  if (++lane.head == lane.count) {
-    if (lane.start < lane.end) {
-      refill(front_);
-    } else {
-      lane.block = nullptr;  // the lane has ended: its chunks may be closed
-    }
+  if (lane.start >= lane.end) {
+    lane.block = nullptr;  // the lane has ended: its chunks may be closed
+  } else if (++lane.head == lane.count) {
+    refill(front_);
+  } else {
+    lane.front = buffer_of(front_)[lane.head];
   }
   front_ = tree_.empty() ? go_round() : climb(front_);
 }
 
 // The lane of the least key, after that of one lane has grown. Only siblings are read on the
-// way up, so that no step waits for the one before to be stored.
+// way up, so that no step waits for the one before to be stored. Of many lanes those are
+// fetched that are the first in a part of the tree: they come soon.
 std::uint32_t Cursor::climb(std::uint32_t number) {
   std::size_t node = leaves_ + number;
   std::uint64_t least = key(number);
   tree_[node] = least;
-  while (node > 1) {
-    least = std::min(least, tree_[node ^ 1]);
-    node /= 2;
-    tree_[node] = least;
+  const auto climb_to = [&](std::size_t width) {
+    while (node >= 2 * width) {
+      least = std::min(least, tree_[node ^ 1]);
+      node /= 2;
+      tree_[node] = least;
+    }
+  };
+  if (leaves_ > kSoon) {
+    climb_to(kSoon);
+    if (least != kExhausted) fetch_soon(lane_of(least));
   }
+  climb_to(1);
   return lane_of(least);
+}
+
+// Has the processor fetch what pop() looks at in a lane: the lane now, and what it points to
+// some calls later, when the lane is there.
+void Cursor::fetch_soon(std::uint32_t number) noexcept {
+  __builtin_prefetch(&lanes_[number]);
+  const std::uint32_t there = std::exchange(soon_[num_fetched_++ % soon_.size()], number);
+  __builtin_prefetch(buffer_of(there) + lanes_[there].head + 1);
 }
 
 // The next lane in turn that has not ended; what comes soon is fetched.
@@ -142,11 +163,7 @@ std::uint32_t Cursor::go_round() noexcept {
   if (time_ == sweep_end_) return kNone;
   do {
     if (++turn_ == ring_.size()) turn_ = 0;
-    if (turn_ + 2 * kAhead < ring_.size()) {
-      const std::uint32_t soon = ring_[turn_ + kAhead];
-      __builtin_prefetch(&lanes_[ring_[turn_ + 2 * kAhead]]);
-      __builtin_prefetch(buffer_of(soon) + lanes_[soon].head);
-    }
+    if (turn_ + kAhead < ring_.size()) fetch_soon(ring_[turn_ + kAhead]);
   } while (lanes_[ring_[turn_]].start >= lanes_[ring_[turn_]].end);
   return ring_[turn_];
 }

@@ -3,6 +3,7 @@
 
 #include "order/timeline.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -30,9 +31,7 @@ class Cursor {
   void enter_next_sweep();
 
   // The next sequence of the sweep. Valid until the next call. REQUIRES: !sweep_done()
-  const PlannedSequence& front() const noexcept {
-    return buffer_of(front_)[lanes_[front_].head];
-  }
+  const PlannedSequence& front() const noexcept { return lanes_[front_].front; }
 
   // The block that the next sequence comes from. REQUIRES: !sweep_done()
   const std::shared_ptr<const Block>& front_block() const noexcept {
@@ -44,20 +43,33 @@ class Cursor {
   void pop();
 
   // Adds the blocks that lanes stand in; a block may come several times. Who keeps them keeps
-  // their chunks open.
+  // their chunks open. Linear in the lanes.
   void open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const;
 
+  // Adds the block of the front sequence, unless its lane has added it for this `taker`, a
+  // number other than 0 that no other one before had. REQUIRES: !sweep_done()
+  void add_front_block(std::uint32_t taker, std::vector<std::shared_ptr<const Block>>& blocks) {
+    Lane& lane = lanes_[front_];
+    if (lane.taker == taker) return;
+    lane.taker = taker;
+    blocks.push_back(lane.block);
+  }
+
  private:
-  // What one lane has read from its block and not delivered is in its buffer.
-  struct Lane {
+  // What is asked of a lane for every sequence fills one line of the processor's cache. What it
+  // has read from its block and not delivered is in its buffer.
+  struct alignas(64) Lane {
     std::uint64_t start = 0;  // of the front sequence, in samples of the list
     std::uint64_t begin = 0;  // the lane's cuts
     std::uint64_t end = 0;
-    std::uint32_t head = 0;  // of the buffer
-    std::uint32_t count = 0;
+    PlannedSequence front = {};
+    std::shared_ptr<const Block> block;
+    std::uint32_t taker = 0;  // that knows the block
+    std::uint16_t head = 0;   // of the buffer: the front sequence
+    std::uint16_t count = 0;
+
     std::uint64_t block_index = 0;
     std::uint64_t place = 0;  // in the block, of the first sequence that is not in the buffer
-    std::shared_ptr<const Block> block;
   };
 
   // A key is (offset in the lane, lane), the lane in the low bits; kExhausted is above all
@@ -83,6 +95,7 @@ class Cursor {
   void refill(std::uint32_t number);
   std::uint64_t key(std::uint32_t number) const noexcept;
   std::uint32_t climb(std::uint32_t number);
+  void fetch_soon(std::uint32_t number) noexcept;
   std::uint32_t go_round() noexcept;
 
   std::shared_ptr<const Timeline> timeline_;
@@ -98,6 +111,8 @@ class Cursor {
   // keys.
   std::size_t leaves_ = 0;  // a power of two, at least the number of lanes
   std::vector<std::uint64_t> tree_;
+  std::array<std::uint32_t, 4> soon_{};  // lanes that are being fetched, in turn
+  std::size_t num_fetched_ = 0;
   std::vector<std::uint32_t> ring_;
   std::size_t turn_ = 0;  // of the front lane in the ring
 };
