@@ -65,7 +65,13 @@ class CallbackOrder final : public GivenOrder {
 };
 
 void bind_sizes(py::module_& room) {
-  const py::class_<Sizes, std::shared_ptr<Sizes>> sizes_class(room, "Sizes");
+  py::class_<Sizes, std::shared_ptr<Sizes>>(room, "Sizes")
+      .def(
+          "sums",
+          [](const Sizes& self, const Array<std::uint64_t>& starts) {
+            return to_numpy_without_gil([&] { return sums(self, view(starts)); });
+          },
+          "starts"_a);
   py::class_<CommonSize, Sizes, std::shared_ptr<CommonSize>>(room, "CommonSize")
       .def(py::init<std::uint32_t>(), "size"_a);
   py::class_<StoredSizes, Sizes, std::shared_ptr<StoredSizes>>(room, "StoredSizes")
@@ -75,11 +81,29 @@ void bind_sizes(py::module_& room) {
            "sizes"_a);
   py::class_<OffsetSizes, Sizes, std::shared_ptr<OffsetSizes>>(room, "OffsetSizes")
       .def(py::init([](const Array<std::int64_t>& offsets) {
-             return std::make_shared<OffsetSizes>(view(offsets), hold(py::object(offsets)));
+             return std::make_shared<OffsetSizes>(view(offsets), OffsetSizes::Origin{},
+                                                  hold(py::object(offsets)));
            }),
-           "offsets"_a);
+           "offsets"_a)
+      .def(py::init(
+               [](const Array<std::int64_t>& offsets, std::string stream, std::string file) {
+                 return std::make_shared<OffsetSizes>(
+                     view(offsets), OffsetSizes::Origin{std::move(stream), std::move(file)},
+                     hold(py::object(offsets)));
+               }),
+           "offsets"_a, "stream"_a, "file"_a);
   py::class_<CallbackSizes, Sizes, std::shared_ptr<CallbackSizes>>(room, "CallbackSizes")
       .def(py::init<py::function>(), "read"_a);
+  room.def(
+      "check_ends",
+      [](const Array<std::int64_t>& offsets, std::uint64_t num_samples) {
+        check_ends(view(offsets), num_samples);
+      },
+      "offsets"_a, "num_samples"_a);
+  room.def(
+      "common_size",
+      [](const Array<std::int64_t>& offsets) { return common_size(view(offsets)); },
+      "offsets"_a);
   room.def(
       "check_offsets",
       [](const Array<std::int64_t>& offsets, std::uint64_t num_samples) {

@@ -1,7 +1,11 @@
 #include "index/sizes.hpp"
 
+#include "base/error.hpp"
+
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -13,14 +17,78 @@ void Sizes::gather(std::span<const std::uint64_t> sequences,
   for (std::size_t i = 0; i < sequences.size(); ++i) read(sequences[i], out.subspan(i, 1));
 }
 
+std::uint64_t Sizes::sum(std::uint64_t first, std::uint64_t end) const {
+  std::array<std::uint32_t, 1024> sizes{};
+  std::uint64_t sum = 0;
+  for (; first < end; first += sizes.size()) {
+    const std::span part =
+        std::span(sizes).first(std::min<std::uint64_t>(sizes.size(), end - first));
+    read(first, part);
+    sum = std::accumulate(part.begin(), part.end(), sum);
+  }
+  return sum;
+}
+
+std::vector<std::uint64_t> sums(const Sizes& sizes, std::span<const std::uint64_t> starts) {
+  std::vector<std::uint64_t> sums;
+  sums.reserve(starts.size());
+  for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
+    sums.push_back(sizes.sum(starts[i], starts[i + 1]));
+  }
+  return sums;
+}
+
 void CommonSize::read(std::uint64_t /*first*/, std::span<std::uint32_t> out) const {
   std::fill(out.begin(), out.end(), size_);
 }
 
+namespace {
+
+// A descent wraps to a huge size.
+constexpr std::uint64_t size_between(std::int64_t begin, std::int64_t end) noexcept {
+  return static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(begin);
+}
+
+// 0 for a size in [1, 2^32) and nothing else.
+constexpr std::uint64_t fault_in(std::uint64_t size) noexcept {
+  return (size | (size - 1)) >> 32;
+}
+
+std::string told_offsets(std::uint64_t sequence, std::int64_t begin, std::int64_t end) {
+  const char* reason =
+      end < begin ? "they must not descend" : "a sequence may have at most 2^32 - 1 samples";
+  return "offsets of sequence " + std::to_string(sequence) + " are [" + std::to_string(begin) +
+         ", " + std::to_string(end) + "): " + reason;
+}
+
+}  // namespace
+
+void OffsetSizes::refuse(std::uint64_t sequence) const {
+  const std::int64_t begin = offsets_[sequence];
+  const std::int64_t end = offsets_[sequence + 1];
+  const std::string stream = "stream '" + origin_.stream + "'";
+  if (begin == end) {
+    throw std::invalid_argument("sequence " + std::to_string(sequence) + " has no sample in " +
+                                stream +
+                                ", which defines its size; remove it, or name another stream "
+                                "by defines_mb_size=True");
+  }
+  const std::string told = told_offsets(sequence, begin, end);
+  if (origin_.file.empty()) throw std::invalid_argument(stream + ": " + told);
+  throw DataError(told, {.file = origin_.file, .stream = origin_.stream});
+}
+
 void OffsetSizes::read(std::uint64_t first, std::span<std::uint32_t> out) const {
   const std::int64_t* offset = offsets_.data() + first;
+  std::uint64_t fault = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = static_cast<std::uint32_t>(offset[i + 1] - offset[i]);
+    const std::uint64_t size = size_between(offset[i], offset[i + 1]);
+    fault |= fault_in(size);
+    out[i] = static_cast<std::uint32_t>(size);
+  }
+  if (fault == 0) return;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (fault_in(size_between(offset[i], offset[i + 1])) != 0) refuse(first + i);
   }
 }
 
@@ -28,8 +96,18 @@ void OffsetSizes::gather(std::span<const std::uint64_t> sequences,
                          std::span<std::uint32_t> out) const {
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     const std::int64_t* offset = offsets_.data() + sequences[i];
-    out[i] = static_cast<std::uint32_t>(offset[1] - offset[0]);
+    const std::uint64_t size = size_between(offset[0], offset[1]);
+    if (fault_in(size) != 0) refuse(sequences[i]);
+    out[i] = static_cast<std::uint32_t>(size);
   }
+}
+
+// A sum that cannot be has its cause among the sizes.
+std::uint64_t OffsetSizes::sum(std::uint64_t first, std::uint64_t end) const {
+  const std::uint64_t sum = size_between(offsets_[first], offsets_[end]);
+  const std::uint64_t count = end - first;
+  if (count <= sum && sum / kMaxSequenceSamples <= count) return sum;
+  return Sizes::sum(first, end);
 }
 
 void StoredSizes::read(std::uint64_t first, std::span<std::uint32_t> out) const {
@@ -43,16 +121,7 @@ void StoredSizes::gather(std::span<const std::uint64_t> sequences,
 
 namespace {
 
-[[noreturn]] void refuse(std::size_t sequence, std::int64_t begin, std::int64_t end,
-                         const std::string& reason) {
-  throw std::invalid_argument("offsets of sequence " + std::to_string(sequence) + " are [" +
-                              std::to_string(begin) + ", " + std::to_string(end) +
-                              "): " + reason);
-}
-
-}  // namespace
-
-OffsetSummary check_offsets(std::span<const std::int64_t> offsets, std::uint64_t num_samples) {
+void check_begin(std::span<const std::int64_t> offsets) {
   if (offsets.empty()) {
     throw std::invalid_argument(
         "offsets need one entry more than there are sequences, got none");
@@ -60,33 +129,58 @@ OffsetSummary check_offsets(std::span<const std::int64_t> offsets, std::uint64_t
   if (offsets[0] != 0) {
     throw std::invalid_argument("offsets must begin at 0, got " + std::to_string(offsets[0]));
   }
-  const std::size_t count = offsets.size() - 1;
+}
+
+void check_end(std::span<const std::int64_t> offsets, std::uint64_t num_samples) {
+  if (std::cmp_equal(offsets.back(), num_samples)) return;
+  throw std::invalid_argument("offsets end at " + std::to_string(offsets.back()) +
+                              ", but there are " + std::to_string(num_samples) + " samples");
+}
+
+}  // namespace
+
+void check_ends(std::span<const std::int64_t> offsets, std::uint64_t num_samples) {
+  check_begin(offsets);
+  check_end(offsets, num_samples);
+}
+
+OffsetSummary check_offsets(std::span<const std::int64_t> offsets, std::uint64_t num_samples) {
+  check_begin(offsets);
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t most = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
     // A descent wraps to a huge size, so one comparison after the loop finds it.
-    const auto size =
-        static_cast<std::uint64_t>(offsets[i + 1]) - static_cast<std::uint64_t>(offsets[i]);
+    const std::uint64_t size = size_between(offsets[i], offsets[i + 1]);
     least = std::min(least, size);
     most = std::max(most, size);
   }
   if (most > kMaxSequenceSamples) {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (offsets[i + 1] < offsets[i])
-        refuse(i, offsets[i], offsets[i + 1], "they must not descend");
-      if (std::cmp_greater(offsets[i + 1] - offsets[i], kMaxSequenceSamples)) {
-        refuse(i, offsets[i], offsets[i + 1], "a sequence may have at most 2^32 - 1 samples");
-      }
+    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+      if (size_between(offsets[i], offsets[i + 1]) <= kMaxSequenceSamples) continue;
+      throw std::invalid_argument(told_offsets(i, offsets[i], offsets[i + 1]));
     }
   }
-  if (std::cmp_not_equal(offsets[count], num_samples)) {
-    throw std::invalid_argument("offsets end at " + std::to_string(offsets[count]) +
-                                ", but there are " + std::to_string(num_samples) + " samples");
-  }
-  if (count == 0) return {};
+  check_end(offsets, num_samples);
+  if (offsets.size() == 1) return {};
   return {.num_samples = num_samples,
           .min_size = static_cast<std::uint32_t>(least),
           .max_size = static_cast<std::uint32_t>(most)};
+}
+
+std::uint32_t common_size(std::span<const std::int64_t> offsets) noexcept {
+  const std::size_t count = offsets.size() - 1;
+  const auto total = static_cast<std::uint64_t>(offsets.back());
+  if (count == 0 || total % count != 0 || total / count > kMaxSequenceSamples) return 0;
+  const std::uint64_t size = total / count;
+  constexpr std::size_t kRun = 4096;
+  for (std::size_t first = 0; first < count; first += kRun) {
+    std::uint64_t differs = 0;
+    for (std::size_t i = first; i < std::min(count, first + kRun); ++i) {
+      differs |= size_between(offsets[i], offsets[i + 1]) ^ size;
+    }
+    if (differs != 0) return 0;
+  }
+  return static_cast<std::uint32_t>(size);
 }
 
 }  // namespace sweephand

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace sweephand {
@@ -33,7 +34,13 @@ class Sizes {
   // The sizes of any sequences, one for each entry of `sequences`. REQUIRES: equal lengths
   virtual void gather(std::span<const std::uint64_t> sequences,
                       std::span<std::uint32_t> out) const;
+
+  // The samples of sequences [first, end). Linear, unless it can be told without reading all.
+  virtual std::uint64_t sum(std::uint64_t first, std::uint64_t end) const;
 };
+
+// The samples of runs of sequences, given the first sequence of each and the end.
+std::vector<std::uint64_t> sums(const Sizes& sizes, std::span<const std::uint64_t> starts);
 
 // Every sequence has the same size; nothing is stored.
 class CommonSize final : public Sizes {
@@ -46,20 +53,33 @@ class CommonSize final : public Sizes {
   std::uint32_t size_;
 };
 
-// Sizes are differences of offsets that somebody else owns.
+// Sizes are differences of offsets that somebody else owns. Each is looked at where it is read,
+// as a look at all may take longer than what is wanted of them.
 class OffsetSizes final : public Sizes {
  public:
-  // `offsets` has one entry more than there are sequences; `owner` keeps it alive. It was
-  // checked by check_offsets.
-  OffsetSizes(std::span<const std::int64_t> offsets, std::shared_ptr<const void> owner)
-      : offsets_(offsets), owner_(std::move(owner)) {}
+  // Who the offsets belong to: a stream; and a file, or none if a user gave them.
+  struct Origin {
+    std::string stream;
+    std::string file;
+  };
+
+  // `offsets` has one entry more than there are sequences; `owner` keeps it alive. What reads
+  // them throws std::invalid_argument, or DataError for those of a file, naming the first
+  // sequence at fault, when it ends before it begins, has no sample, or 2^32 or more.
+  OffsetSizes(std::span<const std::int64_t> offsets, Origin origin,
+              std::shared_ptr<const void> owner)
+      : offsets_(offsets), origin_(std::move(origin)), owner_(std::move(owner)) {}
   std::optional<std::uint64_t> count() const noexcept override { return offsets_.size() - 1; }
   void read(std::uint64_t first, std::span<std::uint32_t> out) const override;
   void gather(std::span<const std::uint64_t> sequences,
               std::span<std::uint32_t> out) const override;
+  std::uint64_t sum(std::uint64_t first, std::uint64_t end) const override;
 
  private:
+  [[noreturn]] void refuse(std::uint64_t sequence) const;
+
   std::span<const std::int64_t> offsets_;
+  Origin origin_;
   std::shared_ptr<const void> owner_;
 };
 
@@ -87,5 +107,12 @@ struct OffsetSummary {
 // fault when they do not begin at 0, descend, pass `num_samples`, or make a sequence of 2^32
 // samples or more.
 OffsetSummary check_offsets(std::span<const std::int64_t> offsets, std::uint64_t num_samples);
+
+// The same, looking at the first and the last one alone.
+void check_ends(std::span<const std::int64_t> offsets, std::uint64_t num_samples);
+
+// The size that all sequences share, by their offsets; 0 if they differ, which is mostly seen
+// at once. REQUIRES: check_ends
+std::uint32_t common_size(std::span<const std::int64_t> offsets) noexcept;
 
 }  // namespace sweephand

@@ -3,7 +3,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['CallbackOrder', 'CallbackSizes', 'CommonSize', 'Corpus', 'GivenOrder', 'LongSequences', 'OffsetSizes', 'PackedIntegers', 'Sizes', 'StoredSizes', 'check_offsets', 'find_long']
+__all__: list[str] = ['CallbackOrder', 'CallbackSizes', 'CommonSize', 'Corpus', 'GivenOrder', 'LongSequences', 'OffsetSizes', 'PackedIntegers', 'Sizes', 'StoredSizes', 'check_ends', 'check_offsets', 'common_size', 'find_long']
 class PackedIntegers:
     @typing.overload
     def __init__(self) -> None:
@@ -23,7 +23,8 @@ class PackedIntegers:
     def bytes(self) -> numpy.typing.NDArray[numpy.uint8]:
         ...
 class Sizes:
-    pass
+    def sums(self, starts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64]) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
 class CommonSize(Sizes):
     def __init__(self, size: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
@@ -31,7 +32,11 @@ class StoredSizes(Sizes):
     def __init__(self, sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]) -> None:
         ...
 class OffsetSizes(Sizes):
+    @typing.overload
     def __init__(self, offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> None:
+        ...
+    @typing.overload
+    def __init__(self, offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], stream: str, file: str) -> None:
         ...
 class CallbackSizes(Sizes):
     def __init__(self, read: collections.abc.Callable) -> None:
@@ -77,7 +82,11 @@ class LongSequences:
     @property
     def size(self) -> int:
         ...
+def check_ends(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], num_samples: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
 def check_offsets(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], num_samples: typing.SupportsInt | typing.SupportsIndex) -> tuple[int, int]:
+    ...
+def common_size(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> int:
     ...
 def find_long(corpus: Corpus, limit: typing.SupportsInt | typing.SupportsIndex) -> LongSequences:
     ...

@@ -9,6 +9,7 @@ from sweephand import open_path
 from sweephand.deserializers import Deserializer
 from sweephand.files.index_places import Keep
 from sweephand.layouts import Layout
+from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.source import MinibatchSource
 from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
@@ -39,6 +40,17 @@ def whole(text: str) -> int:
     if number < 0:
         raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}")
     return number
+
+
+def window_samples(text: str) -> int:
+    """Read a window in samples; "sweep" is one that holds all.
+
+    Examples
+    --------
+    >>> window_samples("1_000_000")
+    1000000
+    """
+    return FULL_DATA_SWEEP if text == "sweep" else count(text)
 
 
 def seconds(text: str) -> float:
@@ -96,10 +108,14 @@ def add_order(parser: argparse.ArgumentParser) -> None:
         "--window-chunks",
         metavar="N",
         type=count,
-        help="chunks that are open at a time; by default the whole corpus is shuffled as one",
+        help="chunks that are open at a time; by default the whole corpus is shuffled as one, "
+        "from a million unequal sequences on 512 chunks of 1,024 sequences",
     )
     windows.add_argument(
-        "--window-samples", metavar="N", type=count, help="the same window, in samples"
+        "--window-samples",
+        metavar="N",
+        type=window_samples,
+        help="the same window, in samples; sweep: the whole corpus",
     )
     group.add_argument("--lanes", metavar="N", type=count, help="48 by default")
 

@@ -15,7 +15,7 @@ from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.own_order import SweepOrder
 from sweephand.corpus.reader import Reader
-from sweephand.corpus.sizes import Sizing, sum_chunks
+from sweephand.corpus.sizes import Sizing, chunk_starts, sum_chunks
 from sweephand.corpus.streams import StreamInfo, size_stream
 
 Keys = Callable[[], NDArray[np.int64] | list[str]]
@@ -94,10 +94,13 @@ class Corpus:
         chosen = [
             one for one in self.readers if name in (None, *(info.name for info in one.streams))
         ]
-        if len(chosen) == 1 and chosen[0].numbers is None:
-            return chosen[0].sizing
-        sizes = reduce(np.maximum, (reader.sizes() for reader in chosen))
-        return Sizing.of(sizes, offsets_of(self.chunk_sequences.astype(np.int64)))
+        starts = offsets_of(self.chunk_sequences.astype(np.int64))
+        if len(chosen) > 1 or chosen[0].numbers is not None:
+            return Sizing.of(reduce(np.maximum, (reader.sizes() for reader in chosen)), starts)
+        sizing = chosen[0].sizing
+        if self.chunks is None or np.array_equal(self.chunks, chosen[0].chunk_sequences):
+            return sizing
+        return replace(sizing, chunk_samples=sizing.sizes.sums(starts.astype(np.uint64)))
 
     @cached_property
     def core(self) -> _core.index.Corpus:
@@ -136,6 +139,11 @@ class Corpus:
     def open_chunks(self) -> int:
         """How many chunks an unshuffled sweep has open at a time."""
         return self.readers[0].open_chunks
+
+    def in_chunks_of(self, num_sequences: int) -> Corpus:
+        """Return the corpus in other chunks, by which sweeps are shuffled."""
+        starts = chunk_starts(self.num_sequences, num_sequences)
+        return replace(self, chunks=np.diff(starts).astype(np.uint64))
 
     def in_window(self) -> Corpus:
         """Return the corpus as it is read where the user has given a window."""

@@ -51,10 +51,12 @@ class MinibatchSource(Loops):
     randomization_window_in_chunks : int
         Chunks that are open at a time over all workers. Given explicitly it holds for every
         deserializer; by default data that are resident or randomly accessible are shuffled as a
-        whole, others within 128 chunks. Beside a window in samples 0 means not given; alone it
-        is refused: in CNTK it shuffles nothing, which is ``randomize=False``.
+        whole, or from a million sequences of unequal lengths on within 512 chunks of 1,024
+        sequences, others within 128 chunks. Beside a window in samples 0 means not given; alone
+        it is refused: in CNTK it shuffles nothing, which is ``randomize=False``.
     randomization_window_in_samples : int
-        The same in samples. At most one of both is given.
+        The same in samples; ``FULL_DATA_SWEEP`` shuffles all as a whole. At most one of both is
+        given.
     randomization_seed : int
         In [0, 2^64).
     num_lanes : int, optional
@@ -155,10 +157,11 @@ class MinibatchSource(Loops):
         self._ledger = ledger = Ledger(settings.max_errors)
         corpus = open_corpus(self._deserializers, settings, ledger)
         self._keys = {info.name: (i, info) for i, info in enumerate(corpus.streams)}
-        self._corpus, self._long = treat_long(settings.chosen_layout, corpus)
+        corpus, self._long = treat_long(settings.chosen_layout, corpus)
+        self._window, self._corpus = settings.window.for_corpus(corpus)
         self._layout = settings.chosen_layout.settle(self._corpus.core)
         self._contents = Contents(self._keys, self._layout, self._corpus.ids)
-        self._timeline = Timeline(self._corpus, self._layout, settings)
+        self._timeline = Timeline(self._corpus, self._layout, settings, self._window)
         self._memory = MemoryNeed(
             corpus=self._corpus,
             layout=self._layout,
@@ -168,9 +171,7 @@ class MinibatchSource(Loops):
         )
         self._hints = Hints()
         self._requests = Requests(settings, self._layout, self._memory)
-        self._state = State.at_start(
-            self._corpus, self._layout, settings, self._timeline.window
-        )
+        self._state = State.at_start(self._corpus, self._layout, settings, self._window)
         turns = [turn for reader in self._corpus.readers for turn in reader.turns]
         # Not a method: a source is gone as soon as nobody has it, with all its memory.
         make = partial(

@@ -81,7 +81,7 @@ class State:
             chunks=_describe_chunks(corpus) if depends_on_chunks else "",
             randomize=settings.randomize,
             seed=settings.randomization_seed,
-            window=str(window),
+            window=_describe_window(window),
             num_lanes=settings.lanes,
             layout=_describe_layout(
                 layout if settings.randomize else layout.in_storage_order, room
@@ -164,6 +164,15 @@ def _describe_chunks(corpus: Corpus) -> Described:
 
 def _describe_earlier(corpus: Corpus, starts: NDArray[np.int64]) -> Described:
     return describe_chunks(corpus.core_of_earlier(starts))
+
+
+def _describe_window(window: Window) -> Described:
+    described = Described.of([str(window)])
+    whole = Window(0, 0, False)
+    if window == whole:
+        return described
+    advice = "randomization_window_in_samples=sh.FULL_DATA_SWEEP"
+    return described.told_by(advice, Described.of([str(whole)]))
 
 
 def _describe_layout(layout: Layout, room: int) -> Described:

@@ -20,25 +20,24 @@ class Timeline:
 
     Attributes
     ----------
-    window : Window
-        Within which sweeps are shuffled: without an explicit one resident data are one block.
     limit : int
         The end, in samples; `INFINITELY_REPEAT` if there is none.
     """
 
-    def __init__(self, corpus: Corpus, layout: Layout, settings: Settings) -> None:
+    def __init__(
+        self, corpus: Corpus, layout: Layout, settings: Settings, window: Window
+    ) -> None:
         self._corpus = corpus
         self._layout = layout
         self._settings = settings
-        self.window: Window = settings.window.for_corpus(corpus.resident)
         self.limit = settings.limits.in_samples(corpus.core.num_samples)
         self._order = _core.order.Timeline(
             corpus=corpus.core,
             settings=_core.order.OrderSettings(
                 seed=settings.randomization_seed,
                 num_lanes=settings.lanes,
-                window_chunks=self.window.chunks,
-                window_samples=self.window.samples,
+                window_chunks=window.chunks,
+                window_samples=window.samples,
                 randomize=settings.randomize,
             ),
         )

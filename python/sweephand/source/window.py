@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from sweephand.checks import check_int
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.sizes import MANY_SEQUENCES
+from sweephand.source.limits import FULL_DATA_SWEEP
 
 
 class DefaultWindow(int):
@@ -14,10 +17,15 @@ class DefaultWindow(int):
 
 DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = DefaultWindow(128)
 
+# Where many sequences that lie in memory have unequal lengths: 2^19 of them are open, so that a
+# place is found within milliseconds; in many chunks, so that they are of everywhere.
+_CHUNK_SEQUENCES = 1024
+_OPEN_CHUNKS = 512
+
 
 @dataclass(frozen=True)
 class Window:
-    """The randomization window; 0 means not given."""
+    """The randomization window; without chunks and samples all is one block."""
 
     chunks: int
     samples: int
@@ -27,14 +35,15 @@ class Window:
     def check(cls, randomize: bool, chunks: int, samples: int) -> Self:
         """Return the window that a caller passed; ValueError if it is none, or two."""
         check_int("randomization_window_in_chunks", chunks, 0, 2**63)
-        check_int("randomization_window_in_samples", samples, 0, 2**63)
+        if samples != FULL_DATA_SWEEP:
+            check_int("randomization_window_in_samples", samples, 0, 2**63)
         explicit = not isinstance(chunks, DefaultWindow) and chunks != 0
         if explicit and samples != 0:
             raise ValueError(
                 "give randomization_window_in_chunks or randomization_window_in_samples, "
                 "not both"
             )
-        if not randomize:
+        if not randomize or samples == FULL_DATA_SWEEP:
             return cls(0, 0, False)
         if chunks == 0 and samples == 0:
             raise ValueError(
@@ -44,9 +53,19 @@ class Window:
         chunks = chunks or DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
         return cls(0 if samples else int(chunks), samples, explicit or samples != 0)
 
-    def for_corpus(self, resident: bool) -> Self:
-        """Return the window that holds: without an explicit one resident data are one block."""
-        return type(self)(0, 0, False) if resident and not self.explicit else self
+    def for_corpus(self, corpus: Corpus) -> tuple[Self, Corpus]:
+        """Return the window that holds, and the corpus in the chunks that it counts.
+
+        Without an explicit one resident data are one block; but many sequences of unequal
+        lengths, whose places only a pass over all of them could tell, have a window of their
+        own, of smaller chunks than those that are read at once.
+        """
+        if self.explicit or not self.chunks or not corpus.resident:
+            return self, corpus
+        if corpus.num_sequences < MANY_SEQUENCES or corpus.core.common_size:
+            return type(self)(0, 0, False), corpus
+        window = type(self)(_OPEN_CHUNKS, 0, False)
+        return window, corpus.in_chunks_of(_CHUNK_SEQUENCES)
 
     def __str__(self) -> str:
         if self.samples:

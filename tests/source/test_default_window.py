@@ -1,0 +1,173 @@
+"""What shuffles a sweep where nobody gave a window: all, or a window of many lengths."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import sweephand as sh
+from sweephand import _core
+
+MANY = 1_000_000
+
+
+def lengths_of(count: int) -> NDArray[np.int64]:
+    return np.arange(count) % 2 + 1
+
+
+def corpus_of(lengths: NDArray[np.int64], **options: Any) -> sh.ArrayDeserializer:
+    """Every sample is the number of its sequence."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    numbers = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    return sh.ArrayDeserializer({"number": (numbers, offsets)}, **options)
+
+
+@pytest.fixture(scope="module")
+def many() -> sh.ArrayDeserializer:
+    return corpus_of(lengths_of(MANY))
+
+
+def first_numbers(source: sh.MinibatchSource, time: int = 0) -> list[int]:
+    source.current_position = time
+    return source.next_minibatch(1000)["number"].values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("count", "step", "window"),
+    [(MANY, 1, "512 chunks"), (MANY - 1, 1, "all"), (MANY, 0, "all")],
+)
+def test_a_million_unequal_lengths_have_a_window_of_their_own(
+    count: int, step: int, window: str
+) -> None:
+    lengths = np.full(count, 2) - (np.arange(count) % 2) * step
+    with sh.MinibatchSource(corpus_of(lengths)) as source:
+        state = source.get_checkpoint_state()
+    assert state["window"] == window
+    assert (state["chunks"] == "") == (window == "all")
+
+
+def test_it_is_the_window_that_can_be_given(many: sh.ArrayDeserializer) -> None:
+    same = corpus_of(lengths_of(MANY), chunk_size=1024)
+    with (
+        sh.MinibatchSource(many, randomization_seed=3) as source,
+        sh.MinibatchSource(
+            same, randomization_seed=3, randomization_window_in_chunks=512
+        ) as other,
+    ):
+        assert source.get_checkpoint_state() == other.get_checkpoint_state()
+        for time in (0, 1_234_567, 3_000_001):
+            assert first_numbers(source, time) == first_numbers(other, time)
+
+
+def test_a_sweep_of_it_has_every_sequence_once(many: sh.ArrayDeserializer) -> None:
+    counts = np.zeros(MANY, np.int64)
+    with sh.MinibatchSource(many, max_sweeps=1) as source:
+        for minibatch in source.minibatches(1 << 17):
+            counts += np.bincount(minibatch["number"].values, minlength=MANY)
+    assert np.array_equal(counts, lengths_of(MANY))
+
+
+def test_an_explicit_window_holds_and_chunks_stay(many: sh.ArrayDeserializer) -> None:
+    with sh.MinibatchSource(many, randomization_window_in_chunks=128) as source:
+        assert source.get_checkpoint_state()["window"] == "128 chunks"
+        assert len(source.chunk_sequences) < 10
+    with sh.MinibatchSource(many, randomize=False) as source:
+        assert source.get_checkpoint_state()["window"] == "all"
+        assert first_numbers(source)[:4] == [0, 1, 1, 2]
+
+
+def test_a_whole_sweep_as_the_window_shuffles_all(many: sh.ArrayDeserializer) -> None:
+    whole = {"randomization_window_in_samples": sh.FULL_DATA_SWEEP}
+    lengths = lengths_of(MANY)
+    corpus = _core.index.Corpus(
+        np.array([MANY], np.uint64),
+        np.array([lengths.sum()], np.uint64),
+        _core.index.StoredSizes(lengths.astype(np.uint32)),
+    )
+    settings = _core.order.OrderSettings(
+        seed=5, num_lanes=48, window_chunks=0, window_samples=0, randomize=True
+    )
+    order = _core.order.Timeline(corpus, settings).sequences(0, 990)
+    with sh.MinibatchSource(many, randomization_seed=5, **whole) as source:
+        found = list(dict.fromkeys(first_numbers(source)))
+    assert found[: len(order)] == order.tolist()
+
+
+def test_small_corpora_are_the_same_with_it_and_without() -> None:
+    few = corpus_of(lengths_of(100))
+    with (
+        sh.MinibatchSource(few) as source,
+        sh.MinibatchSource(few, randomization_window_in_samples=sh.FULL_DATA_SWEEP) as other,
+    ):
+        assert source.get_checkpoint_state() == other.get_checkpoint_state()
+        assert first_numbers(source) == first_numbers(other)
+
+
+def test_two_windows_are_refused_also_if_one_is_the_whole_sweep() -> None:
+    with pytest.raises(ValueError, match="not both"):
+        sh.MinibatchSource(
+            {"x": np.arange(3)},
+            randomization_window_in_chunks=2,
+            randomization_window_in_samples=sh.FULL_DATA_SWEEP,
+        )
+
+
+def test_chunks_that_are_made_can_be_shuffled_as_a_whole() -> None:
+    class Made(sh.UserDeserializer):
+        def stream_infos(self) -> sh.StreamDefs:
+            return sh.StreamDefs(x=sh.StreamDef())
+
+        def num_chunks(self) -> int:
+            return 300
+
+        def get_chunk(self, chunk_id: int) -> dict[str, object]:
+            return {"x": np.arange(4) + 4 * chunk_id}
+
+    with (
+        sh.MinibatchSource(
+            Made(), randomization_window_in_samples=sh.FULL_DATA_SWEEP
+        ) as source,
+        sh.MinibatchSource({"x": np.arange(1200)}) as other,
+    ):
+        assert (
+            source.next_minibatch(1200)["x"].values.tolist()
+            == other.next_minibatch(1200)["x"].values.tolist()
+        )
+
+
+def test_a_state_of_the_whole_order_is_refused_saying_what_goes_on_with_it(
+    many: sh.ArrayDeserializer,
+) -> None:
+    """So it was taken where there was no window of many sequences."""
+    whole = {"randomization_window_in_samples": sh.FULL_DATA_SWEEP}
+    with sh.MinibatchSource(many, **whole) as old:
+        old.next_minibatch(4096)
+        state = old.get_checkpoint_state()
+        assert state["window"] == "all"
+        assert state["chunks"] == ""
+        following = old.next_minibatch(4096)["number"].values.tolist()
+    with sh.MinibatchSource(many) as source:
+        with pytest.raises(sh.StateError) as caught:
+            source.restore_from_checkpoint(state)
+        assert (
+            "window is '512 chunks' here and 'all' in the state: "
+            "randomization_window_in_samples=sh.FULL_DATA_SWEEP goes on with it"
+        ) in str(caught.value)
+        assert source.current_position == 0
+    with sh.MinibatchSource(many, **whole) as source:
+        source.restore_from_checkpoint(state)
+        assert source.next_minibatch(4096)["number"].values.tolist() == following
+
+
+@pytest.mark.parametrize(
+    "layout", [sh.Packed(64), sh.Bucketed([1, 2]), sh.TruncatedBPTT(8), sh.Padded()]
+)
+def test_layouts_go_on_within_it(many: sh.ArrayDeserializer, layout: sh.Layout) -> None:
+    with (
+        sh.MinibatchSource(many, layout=layout) as source,
+        sh.MinibatchSource(many, layout=layout, num_threads=0) as other,
+    ):
+        source.next_minibatch(4096)
+        other.restore_from_checkpoint(source.get_checkpoint_state())
+        assert source.next_minibatch(4096).ids == other.next_minibatch(4096).ids
