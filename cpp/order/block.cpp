@@ -39,15 +39,15 @@ Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> ch
 // Sizes are read in storage order, a run per chunk, and dealt into list order: one pass over
 // memory in order instead of one random look-up per sequence.
 void Block::remember_sizes() {
-  std::vector<std::uint32_t> stored(num_sequences_);
+  const auto buffer = std::make_unique_for_overwrite<std::uint32_t[]>(num_sequences_);
+  const std::span stored(buffer.get(), num_sequences_);
   if (chunks_.empty()) corpus_->sizes->read(0, stored);
   for (std::size_t c = 0; c < chunks_.size(); ++c) {
     const ChunkTable& table = corpus_->chunks;
-    corpus_->sizes->read(
-        table.first_sequence(chunks_[c]),
-        std::span(stored).subspan(first_rank_[c], table.sequences_in(chunks_[c])));
+    corpus_->sizes->read(table.first_sequence(chunks_[c]),
+                         stored.subspan(first_rank_[c], table.sequences_in(chunks_[c])));
   }
-  sizes_.resize(num_sequences_);
+  sizes_ = std::make_unique_for_overwrite<std::uint32_t[]>(num_sequences_);
   std::array<std::uint64_t, kStride> ranks{};
   for (std::uint64_t place = 0; place < num_sequences_; place += kStride) {
     const std::span part = std::span(ranks).first(std::min(kStride, num_sequences_ - place));
@@ -64,11 +64,15 @@ void Block::remember_starts() {
     starts_.push_back(start);
     const std::span part = std::span(sizes).first(std::min(kStride, num_sequences_ - place));
     sizes_at(place, part);
-    if (std::ranges::find(part, 0U) != part.end()) {
+    bool is_any_empty = false;
+    for (const std::uint32_t size : part) {
+      is_any_empty |= size == 0;
+      start += size;
+    }
+    if (is_any_empty) {
       throw DataError("a sequence of chunk " + chunk_names() +
                       " has no sample; every one has at least one");
     }
-    start = std::accumulate(part.begin(), part.end(), start);
   }
   starts_.push_back(start);
 }
@@ -125,8 +129,8 @@ void Block::base_ranks_at(std::uint64_t first, std::span<std::uint64_t> out) con
 void Block::sizes_at(std::uint64_t first, std::span<std::uint32_t> out) const {
   if (common_size_ != 0) {
     std::fill(out.begin(), out.end(), common_size_);
-  } else if (!sizes_.empty()) {
-    std::copy_n(sizes_.begin() + static_cast<std::ptrdiff_t>(first), out.size(), out.begin());
+  } else if (sizes_) {
+    std::copy_n(sizes_.get() + first, out.size(), out.begin());
   } else {
     std::array<std::uint64_t, kStride> sequences{};
     const std::span part = std::span(sequences).first(out.size());
@@ -145,7 +149,7 @@ void Block::fill(std::uint64_t first, std::span<PlannedSequence> out) const {
     base_ranks_at(first + done, numbers);
     for (std::uint64_t& number : numbers) number = to_sequence(number);
     const std::span part = std::span(sizes).first(count);
-    if (common_size_ != 0 || !sizes_.empty()) {
+    if (common_size_ != 0 || sizes_) {
       sizes_at(first + done, part);
     } else {
       corpus_->sizes->gather(numbers, part);

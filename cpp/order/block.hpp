@@ -79,7 +79,8 @@ class Block {
   std::optional<Permutation> permutation_;
   std::uint64_t sweep_ = 0;
   const GivenOrder* order_ = nullptr;  // the corpus', if it decides
-  std::vector<std::uint32_t> sizes_;  // in list order, if they differ and are worth remembering
+  // In list order, if they differ and are worth remembering.
+  std::unique_ptr<std::uint32_t[]> sizes_;
   std::vector<std::uint64_t>
       starts_;  // of every kStride-th place, and the end, if sizes differ
 };

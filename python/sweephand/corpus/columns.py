@@ -36,6 +36,8 @@ class ColumnData:
         Of sparse samples and of bytes: where each sample's elements begin, and the end.
     indices : ndarray of int32 or None
         Of sparse samples: the index of each element.
+    offsets_file : str
+        File that the sample offsets are of; empty if they are given or made.
     """
 
     values: NDArray[Any] | None
@@ -46,6 +48,7 @@ class ColumnData:
     element_offsets: NDArray[np.int64] | None = None
     indices: NDArray[np.int32] | None = None
     extents: _core.read.Extents | None = None
+    offsets_file: str = ""
 
     @property
     def is_sparse(self) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.casts import as_array, unmasked
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.sizes import check_offsets
 
 
 def make_column(name: str, data: object) -> ColumnData:
@@ -78,7 +79,7 @@ def _from_offsets(name: str, data: object, offsets: object) -> ColumnData:
         )
     checked = np.ascontiguousarray(starts, dtype=np.int64)
     try:
-        _core.index.check_offsets(checked, len(values))
+        check_offsets(checked, len(values))
     except ValueError as error:
         raise ValueError(f"stream {name!r}: {error}") from None
     return ColumnData(values, values.dtype, values.shape[1:], len(values), checked)

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData
 
+MANY_SEQUENCES = 1_000_000
+"""From so many on, lengths are looked at where they are used, not all before."""
+
 
 @dataclass(frozen=True)
 class Sizing:
@@ -88,7 +91,7 @@ def size_columns(
     same = len(chosen) == 1 or _all_equal(list(ragged.values()), len(chosen))
     if same and not is_any_skipped:
         name, offsets = next(iter(ragged.items()))
-        return _size_offsets(name, offsets, starts)
+        return _size_offsets(name, offsets, starts, chosen[name].offsets_file)
     sizes = np.max([np.diff(offsets) for offsets in ragged.values()], axis=0)
     if len(ragged) < len(chosen):
         sizes = np.maximum(sizes, 1)  # the other streams have one sample per sequence
@@ -104,14 +107,37 @@ def _all_equal(offsets: list[NDArray[np.int64]], wanted: int) -> bool:
     )
 
 
-def _size_offsets(name: str, offsets: NDArray[np.int64], starts: NDArray[np.int64]) -> Sizing:
-    least, most = _core.index.check_offsets(offsets, int(offsets[-1]))
-    if least == 0:
-        _refuse_empty(repr(name), 0, np.diff(offsets))
-    chunk_samples = np.diff(offsets[starts]).astype(np.uint64)
-    if least == most:
-        return Sizing(_core.index.CommonSize(least), chunk_samples)
-    return Sizing(_core.index.OffsetSizes(offsets), chunk_samples)
+def _size_offsets(
+    name: str, offsets: NDArray[np.int64], starts: NDArray[np.int64], file: str
+) -> Sizing:
+    if len(offsets) > MANY_SEQUENCES:
+        common = _core.index.common_size(offsets)
+    else:
+        least, most = _core.index.check_offsets(offsets, int(offsets[-1]))
+        if least == 0:
+            _refuse_empty(repr(name), 0, np.diff(offsets))
+        common = least if least == most else 0
+    if common:
+        return Sizing(
+            _core.index.CommonSize(common), np.diff(starts).astype(np.uint64) * common
+        )
+    sizes = _core.index.OffsetSizes(offsets, name, file)
+    return Sizing(sizes, sizes.sums(starts.astype(np.uint64)))
+
+
+def check_offsets(offsets: NDArray[np.int64], num_samples: int) -> None:
+    """Refuse offsets that do not fit; of many the ends alone, the others where they are used.
+
+    Raises
+    ------
+    ValueError
+        If they do not begin at 0, descend, do not end at `num_samples`, or make a sequence of
+        2^32 samples or more.
+    """
+    if len(offsets) > MANY_SEQUENCES:
+        _core.index.check_ends(offsets, num_samples)
+    else:
+        _core.index.check_offsets(offsets, num_samples)
 
 
 def _refuse_empty(stream: str, least: int, sizes: NDArray[np.int64]) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from sweephand import _core
 from sweephand.casts import check_dtype
 from sweephand.checks import check_int
 from sweephand.corpus.chunks import default_chunk_bytes, sequences_per_chunk
@@ -24,7 +23,7 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.sizes import chunk_starts
+from sweephand.corpus.sizes import check_offsets, chunk_starts
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.deserializer import Deserializer, brief
@@ -263,6 +262,7 @@ def open_column(
         sample_offsets=None
         if offsets is None
         else _read_offsets(stream, offsets, header.shape[0]),
+        offsets_file="" if offsets is None else offsets.path,
     )
 
 
@@ -277,7 +277,7 @@ def _read_offsets(stream: str, file: SourceFile, num_samples: int) -> NDArray[np
     loaded = file.read(header.offset, file.size - header.offset).view(header.dtype)
     checked = np.ascontiguousarray(loaded, dtype=np.int64)
     try:
-        _core.index.check_offsets(checked, num_samples)
+        check_offsets(checked, num_samples)
     except ValueError as error:
         raise DataError(str(error), file.path, stream=stream) from None
     return checked

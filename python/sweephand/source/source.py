@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack
 
@@ -171,7 +171,6 @@ class MinibatchSource(Loops):
         )
         self._hints = Hints()
         self._requests = Requests(settings, self._layout, self._memory)
-        self._state = State.at_start(self._corpus, self._layout, settings, self._window)
         turns = [turn for reader in self._corpus.readers for turn in reader.turns]
         # Not a method: a source is gone as soon as nobody has it, with all its memory.
         make = partial(
@@ -259,6 +258,11 @@ class MinibatchSource(Loops):
 
     state_dict = get_checkpoint_state
     load_state_dict = restore_from_checkpoint
+
+    @cached_property
+    def _state(self) -> State:
+        """That of the start; it takes a look at all lengths, so it waits until it is wanted."""
+        return State.at_start(self._corpus, self._layout, self._settings, self._window)
 
     def _state_at(self, position: _core.compose.Position) -> dict[str, Any]:
         return replace(
