@@ -66,6 +66,7 @@ def test_contenders_take_turns_on_a_quiet_and_a_busy_machine(
         return [Turn(2, 0.5, 0.25, 100)] if name == "ours" else []
 
     monkeypatch.setenv("SWEEPHAND_BENCHMARK_SECONDS", "0")
+    monkeypatch.setattr(Process, "prepare", lambda process: None)
     monkeypatch.setattr(Process, "take_turn", take_turn)
     found = Sleepless().setup_cache()
     assert order[:4] == ["ours", "other"] * 2
@@ -83,6 +84,7 @@ def test_a_contender_in_a_process_of_its_own_answers(
     monkeypatch.setenv("SWEEPHAND_BENCHMARK_SCALE", "0.001")
     monkeypatch.chdir(tmp_path)
     with Process(bench_plan.Packing(), "sweephand") as process:
+        process.prepare()
         (turn,) = process.take_turn(0.01)
     assert turn.count > 0
     assert turn.wall > 0

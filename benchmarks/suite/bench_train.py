@@ -40,7 +40,7 @@ def loss_scale(count: int, *, only_unscale: bool) -> Steps:
     import torch
 
     inner = torch.optim.SGD(make_parameters(count), 1e-6)
-    opt = sh.LossScaleOptimizer(inner, False, 1.0)
+    opt = sh.LossScaleOptimizer(inner, False, 1.0, num_threads=THREADS)
     loss = torch.zeros(())
     return steps_of(
         lambda: opt.get_scaled_loss(loss), opt.unscale_, opt.step, only_unscale, count
@@ -171,7 +171,7 @@ def make_source() -> sh.MinibatchSource:
 def make_model() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # for four weights two wait for each other
     torch.manual_seed(0)
     model = torch.nn.Linear(4, 1)
     return model, torch.optim.SGD(model.parameters(), RATE)

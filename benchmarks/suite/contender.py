@@ -1,7 +1,7 @@
 """One contender: `python -m benchmarks.suite.contender MODULE ROW CONTENDER`.
 
-Makes itself ready, and takes a turn for every line that it reads: so many seconds. It answers
-by a line: a turn, or null if a package is not installed.
+Makes itself ready and says so, and takes a turn for every line that it reads: so many seconds.
+It answers by a line: a turn, or null if a package is not installed.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def main() -> None:
             next(steps)
     except ModuleNotFoundError:
         steps = None
+    print("ready", flush=True)
     for seconds in sys.stdin:
         print(json.dumps(steps and take_turn(steps, float(seconds))), flush=True)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -62,21 +63,23 @@ class Row(ABC):
         self.write_data()
         found: Found = {}
         seconds = float(os.environ.get("SWEEPHAND_BENCHMARK_SECONDS", "4"))
+        only = os.environ.get("SWEEPHAND_BENCHMARK_MACHINE")
         with ExitStack() as stack:
+            others = stack.enter_context(Others(2))
             ready = {name: stack.enter_context(Process(self, name)) for name in self.contenders}
             if not self.fresh:
                 for process in ready.values():
-                    process.take_turn(0)  # makes itself ready
-            only = os.environ.get("SWEEPHAND_BENCHMARK_MACHINE")
+                    process.prepare()
             for machine in [only] if only else MACHINES:
-                with burning(2 if machine == "busy" else 0):
-                    until = time.monotonic() + seconds
-                    while True:
-                        for name, process in ready.items():
+                until = time.monotonic() + seconds
+                while True:
+                    for name, process in ready.items():
+                        process.prepare()
+                        with others.burning(machine == "busy"):
                             turn = process.take_turn(seconds / 30)
-                            found.setdefault((machine, name), []).extend(turn)
-                        if time.monotonic() >= until:
-                            break
+                        found.setdefault((machine, name), []).extend(turn)
+                    if time.monotonic() >= until:
+                        break
         return found
 
     def track_wall(self, found: Found, machine: str, contender: str) -> float:
@@ -133,8 +136,8 @@ class Process:
         self._fresh = row.fresh
         self._process: subprocess.Popen[str] | None = None
 
-    def take_turn(self, seconds: float) -> list[Turn]:
-        """Return one turn, or none if what it needs is not installed."""
+    def prepare(self) -> None:
+        """Start it, if it is not there, and wait until it is ready."""
         if self._process is None:
             self._process = subprocess.Popen(
                 self._command,
@@ -143,17 +146,25 @@ class Process:
                 stdout=subprocess.PIPE,
                 text=True,
             )
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        print(0 if self._fresh else seconds, file=process.stdin, flush=True)
-        answer = process.stdout.readline()
-        if not answer:
-            raise RuntimeError(f"{' '.join(self._command[3:])} failed")
+            self._read()
+
+    def take_turn(self, seconds: float) -> list[Turn]:
+        """Return one turn, or none if what it needs is not installed."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        print(0 if self._fresh else seconds, file=self._process.stdin, flush=True)
+        turn = json.loads(self._read())
         if self._fresh:
             self._close()
-        turn = json.loads(answer)
         return [Turn(*turn)] if turn else []
+
+    def _read(self) -> str:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{' '.join(self._command[3:])} failed")
+        return line
 
     def _close(self) -> None:
         if self._process is not None:
@@ -167,14 +178,32 @@ class Process:
         self._close()
 
 
-@contextmanager
-def burning(cores: int) -> Iterator[None]:
-    """Keep so many cores busy."""
-    code = "while True: pass"
-    others = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(cores)]
-    try:
-        yield
-    finally:
-        for other in others:
-            other.kill()
-            other.wait()
+class Others:
+    """Processes that burn a core each, but only when asked to."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __enter__(self) -> Others:
+        command = [sys.executable, "-c", "while True: pass"]
+        self._processes = [subprocess.Popen(command) for _ in range(self._count)]
+        self._send(signal.SIGSTOP)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+    @contextmanager
+    def burning(self, are_asked: bool) -> Iterator[None]:
+        if are_asked:
+            self._send(signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self._send(signal.SIGSTOP)
+
+    def _send(self, number: signal.Signals) -> None:
+        for process in self._processes:
+            process.send_signal(number)
