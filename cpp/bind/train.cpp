@@ -5,6 +5,7 @@
 #include "train/update.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -16,9 +17,9 @@ namespace {
 
 using Arrays = std::vector<py::array>;
 
-// NumPy has no bfloat16 of its own: its bits come as uint16.
-ElementType float_type(const py::dtype& dtype) {
-  switch (dtype.char_()) {
+// By NumPy's letters, which has no bfloat16 of its own: its bits come as uint16.
+ElementType float_type(char letter) {
+  switch (letter) {
     case 'e':
       return ElementType::kFloat16;
     case 'H':
@@ -28,7 +29,7 @@ ElementType float_type(const py::dtype& dtype) {
     case 'd':
       return ElementType::kFloat64;
     default:
-      throw std::invalid_argument("no such element type: " + std::string(1, dtype.char_()));
+      throw std::invalid_argument("no such element type: " + std::string(1, letter));
   }
 }
 
@@ -40,7 +41,28 @@ std::vector<Tensor> tensors_of(const Arrays& arrays) {
   for (const py::array& array : arrays) {
     tensors.push_back({.data = const_cast<void*>(array.data()),
                        .size = static_cast<std::size_t>(array.size()),
-                       .type = float_type(array.dtype())});
+                       .type = float_type(array.dtype().char_())});
+  }
+  return tensors;
+}
+
+// Tensors that belong to Python, which keeps them as long as they are used.
+struct Tensors {
+  std::vector<Tensor> all;
+};
+
+Tensors tensors_at(const std::vector<std::uintptr_t>& addresses,
+                   const std::vector<std::size_t>& sizes, const std::string& letters) {
+  if (addresses.size() != sizes.size() || sizes.size() != letters.size()) {
+    throw std::invalid_argument("addresses, sizes and letters must be of one length");
+  }
+  Tensors tensors;
+  tensors.all.reserve(sizes.size());
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): torch tells addresses as numbers
+    tensors.all.push_back({.data = reinterpret_cast<void*>(addresses[i]),
+                           .size = sizes[i],
+                           .type = float_type(letters[i])});
   }
   return tensors;
 }
@@ -52,16 +74,12 @@ py::tuple to_python(Findings&& findings) {
 }
 
 template <Findings (*Pass)(std::span<const Tensor>, const UnscaleOptions&)>
-py::tuple pass_over(const Arrays& gradients, double scale, std::size_t num_threads,
+py::tuple pass_over(const Tensors& gradients, double scale, std::size_t num_threads,
                     bool portable) {
-  const std::vector<Tensor> tensors = tensors_of(gradients);
-  Findings findings;
-  {
-    const py::gil_scoped_release nogil;
-    findings =
-        Pass(tensors, {.scale = scale, .num_threads = num_threads, .portable = portable});
-  }
-  return to_python(std::move(findings));
+  return to_python(without_gil([&] {
+    return Pass(gradients.all,
+                {.scale = scale, .num_threads = num_threads, .portable = portable});
+  }));
 }
 
 // One array per tensor in every list. A rule without moments is given the weights for them.
@@ -94,6 +112,13 @@ void bind_rules(py::module_& room, const std::variant<All...>* /*type*/) {
 }  // namespace
 
 void bind_train(py::module_& room) {
+  py::class_<Tensors>(room, "Tensors")
+      .def(py::init([](const Arrays& arrays) { return Tensors{tensors_of(arrays)}; }),
+           "arrays"_a)
+      .def_static("at", &tensors_at, "addresses"_a, "sizes"_a, "letters"_a)
+      .def("find_shared", [](const Tensors& self) { return find_shared(self.all); })
+      .def_property_readonly("num_elements",
+                             [](const Tensors& self) { return num_elements(self.all); });
   room.def("unscale", &pass_over<unscale>, "gradients"_a, "scale"_a, "num_threads"_a,
            "portable"_a);
   room.def("examine", &pass_over<examine>, "gradients"_a, "scale"_a, "num_threads"_a,

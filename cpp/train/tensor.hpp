@@ -8,8 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
+#include <ranges>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace sweephand {
@@ -34,6 +37,9 @@ struct Tensor {
   }
 };
 
+// Two tensors that share memory, by number, or none. An empty tensor shares nothing.
+std::optional<std::pair<std::size_t, std::size_t>> find_shared(std::span<const Tensor> tensors);
+
 // A run of elements of one tensor. Results are gathered by piece, in order, so that they do not
 // depend on the number of threads.
 struct TensorPiece {
@@ -42,7 +48,17 @@ struct TensorPiece {
   std::size_t size;
 };
 
+// Of tensors, or of pieces.
+std::size_t num_elements(const std::ranges::range auto& parts) noexcept {
+  std::size_t sum = 0;
+  for (const auto& part : parts) sum += part.size;
+  return sum;
+}
+
 inline constexpr std::size_t kPieceElements = 65536;
+
+// What a thread must have to do to be worth its start: some 50 microseconds.
+inline constexpr std::size_t kThreadElements = 131072;
 
 // All elements of `tensors`, none longer than kPieceElements; an empty tensor has no piece.
 inline std::vector<TensorPiece> cut(std::span<const Tensor> tensors) {
@@ -57,15 +73,16 @@ inline std::vector<TensorPiece> cut(std::span<const Tensor> tensors) {
   return pieces;
 }
 
-// Calls work(i) for every i below `count`, on `num_threads` threads of which the caller is one,
-// or on fewer if the system has no more. REQUIRES: work does not throw
+// Calls work(piece, i) for every piece and its number i, on `num_threads` threads of which the
+// caller is one, or on fewer if there is little to do or the system has no more.
+// REQUIRES: work does not throw
 template <class Work>
-void share_out(std::size_t count, std::size_t num_threads, const Work& work) {
+void share_out(std::span<const TensorPiece> pieces, std::size_t num_threads, const Work& work) {
   std::atomic<std::size_t> next = 0;
   const auto take_turns = [&] {
-    for (std::size_t i = next++; i < count; i = next++) work(i);
+    for (std::size_t i = next++; i < pieces.size(); i = next++) work(pieces[i], i);
   };
-  const std::size_t most = std::min(num_threads, count);
+  const std::size_t most = std::min(num_threads, 1 + num_elements(pieces) / kThreadElements);
   std::vector<std::thread> others;
   others.reserve(most);
   try {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace sweephand {
@@ -54,6 +55,36 @@ std::uint64_t first_large(const ScanRule& division, bool in_place) {
   return large;
 }
 
+// That of every type: small tensors are many, and to look for it takes longer than their scan.
+class Limits {
+ public:
+  Limits(const ScanRule& division, bool in_place)
+      : float16_(first_large<Float16>(division, in_place)),
+        bfloat16_(first_large<BFloat16>(division, in_place)),
+        float32_(first_large<Float32>(division, in_place)),
+        float64_(first_large<Float64>(division, in_place)) {}
+
+  template <class Element>
+  std::uint64_t of() const noexcept {
+    if constexpr (std::is_same_v<Element, Float16>) return float16_;
+    if constexpr (std::is_same_v<Element, BFloat16>) return bfloat16_;
+    if constexpr (std::is_same_v<Element, Float32>) return float32_;
+    return float64_;
+  }
+
+ private:
+  std::uint64_t float16_;
+  std::uint64_t bfloat16_;
+  std::uint64_t float32_;
+  std::uint64_t float64_;
+};
+
+// Wide instructions slow some processors down for about a millisecond: they must be worth it.
+// Float16 takes long without.
+constexpr std::size_t kWideElements = 100'000;
+template <class Element>
+constexpr bool is_half = std::is_same_v<Element, Float16>;
+
 struct PieceFindings {
   Scanned scanned;
   std::uint64_t num_nan = 0;
@@ -91,17 +122,18 @@ Findings gather(std::span<const Tensor> gradients, std::span<const TensorPiece> 
 
 Findings look(std::span<const Tensor> gradients, const UnscaleOptions& options, bool in_place) {
   const ScanRule division = division_by(options.scale);
-  const auto scan_run = options.portable ? scan_portable : scan;
   const std::vector<TensorPiece> pieces = cut(gradients);
+  const bool are_few = num_elements(pieces) < kWideElements;
   std::vector<PieceFindings> by_piece(pieces.size());
-  share_out(pieces.size(), options.num_threads, [&](std::size_t i) {
-    const TensorPiece& piece = pieces[i];
+  const Limits limits(division, in_place);
+  share_out(pieces, options.num_threads, [&](const TensorPiece& piece, std::size_t i) {
     const Tensor run = gradients[piece.tensor].part(piece.begin, piece.size);
     visit_float(run.type, [&]<class Element>(Element /*element*/) {
       const ScanRule rule{.change = in_place ? division.change : Change::kNone,
                           .operand = division.operand,
-                          .limit = first_large<Element>(division, in_place)};
-      by_piece[i].scanned = scan_run(run, rule);
+                          .limit = limits.of<Element>()};
+      const bool is_portable = options.portable || (are_few && !is_half<Element>);
+      by_piece[i].scanned = is_portable ? scan_portable(run, rule) : scan(run, rule);
       const bool may_overflow = options.scale < 1.0;
       if (may_overflow || !std::isfinite(by_piece[i].scanned.sum_of_squares)) {
         count_nonfinite<Element>(run, division, in_place, by_piece[i]);

@@ -146,12 +146,12 @@ void update_all(std::span<const Slot> slots, const UpdateOptions& options,
   weights.reserve(slots.size());
   for (const Slot& slot : slots) weights.push_back(slot.weights);
   const std::vector<TensorPiece> pieces = cut(weights);
-  share_out(pieces.size(), options.num_threads, [&](std::size_t i) {
-    const Slot& slot = slots[pieces[i].tensor];
+  share_out(pieces, options.num_threads, [&](const TensorPiece& piece, std::size_t /*i*/) {
+    const Slot& slot = slots[piece.tensor];
     if (slot.weights.type == ElementType::kFloat64) {
-      update_piece<double>(slot, pieces[i], options, rule.template on<double>());
+      update_piece<double>(slot, piece, options, rule.template on<double>());
     } else {
-      update_piece<float>(slot, pieces[i], options, rule.template on<float>());
+      update_piece<float>(slot, piece, options, rule.template on<float>());
     }
   });
 }

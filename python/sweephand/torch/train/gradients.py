@@ -3,14 +3,50 @@
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import attrgetter, methodcaller
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
 
+from sweephand import _core
 from sweephand.train.learners.core_array import Array
 from sweephand.train.learners.finite_check import Cause, Findings, check_gradients
 
 SMALLEST_NORMAL_FLOAT16 = 2.0**-14
+
+
+_dtype, _layout, _is_cpu = map(attrgetter, ("dtype", "layout", "is_cpu"))
+_is_contiguous = methodcaller("is_contiguous")
+LETTERS = {torch.float32: "f", torch.float16: "e", torch.bfloat16: "H", torch.float64: "d"}
+
+
+def plain_memory(gradients: Sequence[object]) -> _core.train.Tensors | None:
+    """Return where gradients lie, if all are plain: with few looks, as they may be many.
+
+    They are contiguous tensors of torch itself in main memory, and no two share any.
+    """
+    if not _are_plain(gradients):
+        return None
+    kinds = set(map(_dtype, gradients))
+    if not kinds <= LETTERS.keys():
+        return None
+    if len(kinds) == 1:
+        letters = LETTERS[kinds.pop()] * len(gradients)
+    else:
+        letters = "".join(LETTERS[gradient.dtype] for gradient in gradients)
+    addresses = list(map(Tensor.data_ptr, gradients))
+    tensors = _core.train.Tensors.at(addresses, list(map(Tensor.numel, gradients)), letters)
+    return tensors if tensors.find_shared() is None else None
+
+
+def _are_plain(gradients: Sequence[object]) -> TypeGuard[Sequence[Tensor]]:
+    return (
+        set(map(type, gradients)) == {Tensor}
+        and set(map(_layout, gradients)) == {torch.strided}
+        and all(map(_is_cpu, gradients))
+        and all(map(_is_contiguous, gradients))
+    )
 
 
 def divide(
@@ -42,6 +78,8 @@ def in_own_memory(gradients: Sequence[Tensor]) -> list[Tensor]:
     gradient is replaced by a copy; all others are the same objects.
     """
     owned = list(gradients)
+    if plain_memory(owned) is not None:
+        return owned
     places = sorted((*_extent(values_of(one)), i) for i, one in enumerate(owned))
     reached = 0
     for begin, end, i in places:

@@ -1,7 +1,10 @@
 """The torch optimizers that a loss scale wraps."""
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from operator import attrgetter
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -11,8 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sweephand.errors import ArgumentTypeError
-from sweephand.torch.train.gradients import divide, in_own_memory, values_of
-from sweephand.train.learners.finite_check import Findings
+from sweephand.torch.train.gradients import (
+    divide,
+    in_own_memory,
+    plain_memory,
+    values_of,
+)
+from sweephand.train.learners.finite_check import Findings, check_tensors
 from sweephand.train.learners.hyperparameters import check_hyperparameter
 from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
 from sweephand.train.loss_scale.worker_agreement import Reduce
@@ -20,6 +28,8 @@ from sweephand.train.loss_scale.worker_agreement import Reduce
 # Keras' names of what torch has under its own; of betas, one of the pair.
 KERAS_NAMES = {"learning_rate": "lr", "epsilon": "eps"}
 BETAS = {"beta_1": 0, "beta_2": 1}
+
+_gradient = attrgetter("grad")
 
 
 def are_optimizers(objects: Sequence[object]) -> TypeGuard[Sequence[torch.optim.Optimizer]]:
@@ -80,7 +90,7 @@ class TorchOptimizers(Optimizers):
         names: list[str] = []
         for i, group in enumerate(self._groups()):
             given = group.get("param_names")
-            names += given or [f"group {i} parameter {k}" for k in range(len(group["params"]))]
+            names += given or _numbered(i, len(group["params"]))
         return names
 
     def scaled(self, loss: Any, scale: float) -> Any:
@@ -93,11 +103,13 @@ class TorchOptimizers(Optimizers):
 
     def is_nan(self, loss: Any) -> Any:
         """Return whether the loss has a NaN, as a tensor on its device."""
+        if type(loss) is Tensor and loss.is_cpu and loss.numel() == 1:
+            return math.isnan(loss.item())
         return loss.detach().isnan().any()
 
     def gradients(self) -> list[Any]:
         """Return the gradients that the parameters hold."""
-        return [parameter.grad for parameter in self.parameters()]
+        return list(map(_gradient, self.parameters()))
 
     def zero_grad(self, set_to_none: bool) -> None:
         """Clear the gradients that the parameters hold."""
@@ -127,6 +139,11 @@ class TorchOptimizers(Optimizers):
         self, names: Sequence[str], gradients: Sequence[Any], divisor: float
     ) -> tuple[list[Any], Findings]:
         """Divide gradients in place; those that are sparse or share memory are replaced."""
+        if (plain := plain_memory(gradients)) is not None:
+            findings: Findings = check_tensors(
+                names, plain, divisor, in_place=True, num_threads=self._num_threads
+            )
+            return list(gradients), findings
         for name, gradient in zip(names, gradients, strict=True):
             if not isinstance(gradient, Tensor) or not gradient.is_floating_point():
                 raise TypeError(f"the gradient of {name} must be a tensor of a floating type")
@@ -188,6 +205,11 @@ class TorchOptimizers(Optimizers):
     def _groups(self) -> Iterator[dict[str, Any]]:
         for optimizer in self._optimizers:
             yield from optimizer.param_groups
+
+
+@cache
+def _numbered(group: int, count: int) -> tuple[str, ...]:
+    return tuple(f"group {group} parameter {k}" for k in range(count))
 
 
 def _own_name(name: str) -> str:

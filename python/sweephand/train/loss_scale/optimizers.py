@@ -111,6 +111,9 @@ class Optimizers(ABC):
         names = self.names()
         if len(names) != len(gradients):
             names = [f"gradient {i}" for i in range(len(gradients))]
+        if len(present) == len(gradients):
+            gradients[:], findings = self.divided(names, gradients, divisor)
+            return findings
         divided, findings = self.divided(
             [names[i] for i in present], [gradients[i] for i in present], divisor
         )

@@ -1,6 +1,7 @@
 """Losses that are multiplied by a scale, and gradients that are divided by it."""
 
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import TypeVar, cast
 
 from sweephand.train.learners.finite_check import Findings
@@ -72,7 +73,10 @@ class ScaledGradients(LossScale):
             If the parameters are NumPy arrays, which hold no gradients.
         """
         self._expect(Stage.SCALED, "unscale")
-        self._inner.hold(self._unscaled(self._inner.gradients(), num_samples))
+        gradients = self._inner.gradients()
+        divided = self._unscaled(list(gradients), num_samples)
+        if not all(map(is_, gradients, divided)):  # some could not be divided in place
+            self._inner.hold(divided)
 
     def get_unscaled_gradients(self, gradients: Sequence[T | None]) -> list[T | None]:
         """Divide gradients by the scale in place, check them and return them.
