@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from statistics import median
@@ -121,6 +122,33 @@ def padded_ahead() -> Iterator[Any]:
     corpus = sh.ArrayDeserializer({"tokens": tuple(make_tokens())})
     for minibatch in sh.MinibatchSource(corpus, layout=sh.Padded()).minibatches(TOKEN_BUDGET):
         yield minibatch["tokens"].asarray(), minibatch["tokens"].mask
+
+
+def asked_by(num_threads: int) -> Steps:
+    """Take 400 minibatches in every step, by so many threads together."""
+    source = sh.MinibatchSource(sh.ArrayDeserializer({"tokens": tuple(make_tokens())}))
+
+    def ask(times: int) -> int:
+        minibatches = (source.next_minibatch(TOKEN_BUDGET)["tokens"] for _ in range(times))
+        return sum(len(tokens.values) for tokens in minibatches)
+
+    with ThreadPoolExecutor(num_threads) as threads:
+        while True:
+            yield sum(threads.map(ask, [400 // num_threads] * num_threads))
+
+
+class Askers(Row):
+    """Threads of Python that ask one source for ragged minibatches of 16,384 tokens."""
+
+    contenders = {
+        "one thread": lambda: asked_by(1),
+        "two threads": lambda: asked_by(2),
+        "eight threads": lambda: asked_by(8),
+    }
+    unit, per = "M tokens/s", 1e6
+
+    def setup_cache(self) -> Found:
+        return self.compete()
 
 
 class Waiting(Row):
