@@ -22,11 +22,11 @@ LookAhead::LookAhead(std::shared_ptr<const Timeline> timeline, std::uint64_t lim
       static_cast<std::uint64_t>(std::min<uint128>(window, timeline_->num_samples())) / 4;
 }
 
-std::shared_ptr<const Sweep> LookAhead::sweep(std::uint64_t number) {
+std::shared_ptr<Sweep> LookAhead::sweep(std::uint64_t number) {
   for (const auto& known : {now_, next_}) {
     if (known && known->number() == number) return known;
   }
-  return std::make_shared<const Sweep>(timeline_->sweep(number));
+  return std::make_shared<Sweep>(timeline_->sweep(number));
 }
 
 std::optional<std::vector<std::uint64_t>> LookAhead::chunks_at(std::uint64_t time,
@@ -44,7 +44,7 @@ std::optional<std::vector<std::uint64_t>> LookAhead::chunks_at(std::uint64_t tim
   const std::uint32_t step = by_lanes_ ? request.num_workers : 1;
   for (std::uint32_t lane = by_lanes_ ? request.rank : 0; lane < now_->num_lanes();
        lane += step) {
-    const auto block_at = [&](const Sweep& sweep, std::uint64_t at) {
+    const auto block_at = [&](Sweep& sweep, std::uint64_t at) {
       const std::uint64_t place = sweep.cut(lane) + at % num_samples / sweep.num_lanes();
       return sweep.block_at(std::min(place, sweep.cut(lane + 1) - 1));
     };

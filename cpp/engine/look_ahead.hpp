@@ -33,7 +33,7 @@ class LookAhead {
                                                       const Request& request);
 
  private:
-  std::shared_ptr<const Sweep> sweep(std::uint64_t number);
+  std::shared_ptr<Sweep> sweep(std::uint64_t number);
 
   std::shared_ptr<const Timeline> timeline_;
   std::uint64_t limit_;
@@ -42,8 +42,8 @@ class LookAhead {
   std::uint64_t horizon_ = 0;  // 0: all is open all the time
   std::uint64_t next_time_ = 0;
   std::uint64_t last_time_ = 0;
-  std::shared_ptr<const Sweep> now_;  // those that were looked at last
-  std::shared_ptr<const Sweep> next_;
+  std::shared_ptr<Sweep> now_;  // those that were looked at last
+  std::shared_ptr<Sweep> next_;
 };
 
 }  // namespace sweephand

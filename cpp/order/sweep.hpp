@@ -80,7 +80,6 @@ class Sweep {
   std::uint64_t offset_at(std::uint64_t samples);
 
  private:
-
   std::shared_ptr<const Corpus> corpus_;
   OrderSettings settings_;
   std::uint64_t number_;

@@ -172,7 +172,7 @@ def _describe_window(window: Window) -> Described:
     if window == whole:
         return described
     advice = "randomization_window_in_samples=sh.FULL_DATA_SWEEP"
-    return described.told_by(advice, Described.of([str(whole)]))
+    return described.told_by(advice, lambda: Described.of([str(whole)]))
 
 
 def _describe_layout(layout: Layout, room: int) -> Described:
