@@ -58,6 +58,8 @@ std::optional<std::vector<std::uint64_t>> LookAhead::chunks_at(std::uint64_t tim
     if (with_open_) add(*now_, open);
     if (next_ != now_ || block != open) add(*next_, block);
   }
+  now_->let_go();
+  next_->let_go();
   return chunks;
 }
 
