@@ -28,6 +28,20 @@ def test_a_sweep_is_that_of_the_model(
     assert sorted(order) == list(range(corpus.num_sequences))
 
 
+@pytest.mark.parametrize("num_lanes", [129, 1024, 5000])
+@pytest.mark.parametrize("most", [1, 9])
+def test_many_lanes_are_those_of_the_model(num_lanes: int, most: int) -> None:
+    """Lanes that come soon are fetched, those of a sweep that is short may be empty."""
+    corpus = ModelCorpus.of([[(c * i) % most + 1 for i in range(20)] for c in range(100)])
+    settings = ModelSettings(seed=2, num_lanes=num_lanes, window_chunks=num_lanes * 2)
+    start = 3 * corpus.num_samples
+    core = core_timeline(corpus, settings)
+    expected = model.sweep_order(corpus, settings, 3)
+    assert core.sequences(start, start + corpus.num_samples).tolist() == expected
+    later = core.sequences(start + corpus.num_samples // 2, start + corpus.num_samples)
+    assert later.tolist() == expected[len(expected) - len(later) :]
+
+
 @given(st.data())
 def test_what_starts_between_two_times_is_found_wherever_they_lie(data: st.DataObject) -> None:
     corpus, settings = data.draw(timelines())
