@@ -44,6 +44,8 @@ void CommonSize::read(std::uint64_t /*first*/, std::span<std::uint32_t> out) con
 
 namespace {
 
+constexpr std::uint64_t kRunsAhead = 16;
+
 // A descent wraps to a huge size.
 constexpr std::uint64_t size_between(std::int64_t begin, std::int64_t end) noexcept {
   return static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(begin);
@@ -102,10 +104,13 @@ void OffsetSizes::gather(std::span<const std::uint64_t> sequences,
   }
 }
 
-// A sum that cannot be has its cause among the sizes.
+// A sum that cannot be has its cause among the sizes. Runs are mostly asked for one after the
+// other, and are equally long: where those that come soon end is fetched.
 std::uint64_t OffsetSizes::sum(std::uint64_t first, std::uint64_t end) const {
   const std::uint64_t sum = size_between(offsets_[first], offsets_[end]);
   const std::uint64_t count = end - first;
+  const std::uint64_t soon = end + kRunsAhead * count;
+  if (soon < offsets_.size()) __builtin_prefetch(offsets_.data() + soon);
   if (count <= sum && sum / kMaxSequenceSamples <= count) return sum;
   return Sizes::sum(first, end);
 }
