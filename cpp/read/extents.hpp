@@ -25,7 +25,8 @@ struct ListedFile {
 // behind each. Throws std::out_of_range when `out` is not as large as that, StaleError when a
 // file is not what it was when it was listed.
 void read_each(std::span<const ListedFile> files, std::span<const std::uint64_t> offsets,
-               std::span<const std::uint64_t> sizes, std::byte behind, std::span<std::byte> out);
+               std::span<const std::uint64_t> sizes, std::byte behind,
+               std::span<std::byte> out);
 
 // Opens files when they are wanted. Those that the system maps stay open if there are not too
 // many, else some of them. Safe for several threads.

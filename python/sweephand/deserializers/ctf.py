@@ -33,7 +33,7 @@ from sweephand.files.access import access_to
 from sweephand.files.find import find_files
 from sweephand.files.index_file import Index, load_index
 from sweephand.files.index_places import Keep, check_keep
-from sweephand.files.local import LocalFile, stat_file
+from sweephand.files.local import LocalFile
 from sweephand.files.paths import AnyPath, as_path, head_of
 from sweephand.files.source_file import Files, SourceFile
 
@@ -294,10 +294,7 @@ def _describe(name: str, definition: StreamDef) -> StreamInfo:
 
 def _look_again(file: SourceFile) -> SourceFile:
     """Return a file as it is when the corpus is opened; an object as it was listed."""
-    if isinstance(file, LocalFile):
-        now = stat_file(file.path, name=file.name)
-        return file if now == file else now
-    return file
+    return file.now() if isinstance(file, LocalFile) else file
 
 
 def _is_ctf(path: AnyPath) -> bool:

@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
@@ -36,9 +36,14 @@ class LocalFile(SourceFile):
         return _core.read.FileTag(self.size, int(self.tag), self.inode)
 
     @property
-    def identity(self) -> object:
+    def identity(self) -> tuple[int, int]:
         """What only the same file has, however it is called."""
         return self.device, self.inode
+
+    def now(self) -> LocalFile:
+        """Return the file that has its path now: itself unless it was changed or replaced."""
+        found = stat_file(self.path, self)
+        return found if found is self else replace(found, name=self.name)
 
     def listed(self) -> _core.read.ListedFile:
         """Return the file as the core opens it."""
@@ -70,8 +75,8 @@ def find_local(spec: str) -> FileList:
     return FileList([_describe_local(*one) for one in chosen], leftovers)
 
 
-def stat_file(path: PathLike, name: str | None = None) -> LocalFile:
-    """Look at a local file, which has its base name unless another one is given.
+def stat_file(path: PathLike, known: LocalFile | None = None) -> LocalFile:
+    """Look at a local file; what is known of it is returned as it is if nothing has changed.
 
     Raises
     ------
@@ -84,7 +89,14 @@ def stat_file(path: PathLike, name: str | None = None) -> LocalFile:
         status = os.stat(path)  # noqa: PTH116 - thousands of them
     except FileNotFoundError:
         raise not_found(path) from None
-    return _describe_local(os.fspath(path), status, name)
+    if known is not None and _tells(status) == (known.size, int(known.tag), *known.identity):
+        return known
+    return _describe_local(os.fspath(path), status)
+
+
+def _tells(status: os.stat_result) -> tuple[int, ...]:
+    """Return what changes with a file: size, time of modification, device and inode."""
+    return status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino
 
 
 def not_found(path: PathLike) -> FileNotFoundError:
@@ -131,17 +143,18 @@ def open_regular(path: PathLike, *, follow_links: bool = True) -> BufferedReader
 
 
 def _refuse_irregular(path: str, status: os.stat_result) -> None:
+    if stat.S_ISREG(status.st_mode):
+        return
     if stat.S_ISDIR(status.st_mode):
         raise DataError("this is a folder; name the files in it, such as '*'", path)
-    if not stat.S_ISREG(status.st_mode):
-        raise DataError("this is not a regular file", path)
+    raise DataError("this is not a regular file", path)
 
 
-def _describe_local(path: str, status: os.stat_result, name: str | None = None) -> LocalFile:
+def _describe_local(path: str, status: os.stat_result) -> LocalFile:
     _refuse_irregular(path, status)
     return LocalFile(
         path,
-        path.rpartition(os.sep)[2] if name is None else name,
+        path.rpartition(os.sep)[2],
         status.st_size,
         str(status.st_mtime_ns),
         status.st_dev,
