@@ -72,6 +72,9 @@ class Assembler {
   // The caller is one of those threads.
   bool runs_here() const;
 
+  // Chunks are kept as long as blocks that plans tell are open.
+  bool keeps_chunks() const noexcept { return any_cached_; }
+
   // All data are in memory: a minibatch takes no longer than copying it.
   bool never_waits() const noexcept { return never_waits_; }
 

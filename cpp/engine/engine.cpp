@@ -172,7 +172,8 @@ void Engine::start(Lock& lock, const Request& request, const Poll& poll) {
 
 // Plans the minibatch of `slot`. Nothing to assemble: the data have ended, or planning failed.
 std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
-  const Request request = request_;
+  Request request = request_;
+  request.tells_blocks = assembler_->keeps_chunks();
   std::optional<Plan> plan;
   const Turn turn(planning_, progress_);
   try {
