@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sweephand {
@@ -112,7 +113,13 @@ class CallbackBytes final : public ByteSource {
 void bind_files(py::module_& room) {
   room.def(
       "empty_bytes",
-      [](std::size_t size) { return to_numpy(ColumnVector<std::uint8_t>(size)); }, "size"_a);
+      [](std::size_t size) {
+        auto bytes = take_bytes(size);
+        auto* const data = bytes.get();
+        return py::array_t<std::uint8_t>(static_cast<py::ssize_t>(size), data,
+                                         keep(std::move(bytes)));
+      },
+      "size"_a);
   py::class_<FileTag>(room, "FileTag")
       .def(py::init<std::uint64_t, std::int64_t, std::uint64_t>(), "size"_a, "mtime_ns"_a,
            "inode"_a)

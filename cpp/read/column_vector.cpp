@@ -13,4 +13,11 @@ BlockPool& column_pool() {
   return *only;
 }
 
+std::shared_ptr<std::uint8_t> take_bytes(std::size_t size) {
+  ColumnAllocator<std::uint8_t> allocator;
+  return {allocator.allocate(size), [size](std::uint8_t* bytes) {
+            ColumnAllocator<std::uint8_t>().deallocate(bytes, size);
+          }};
+}
+
 }  // namespace sweephand

@@ -4,6 +4,7 @@
 #include "run/block_pool.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -57,5 +58,9 @@ struct ColumnAllocator : std::allocator<T> {
 
 template <class T>
 using ColumnVector = std::vector<T, ColumnAllocator<T>>;
+
+// Bytes of any value, from the same memory. No vector: whoever makes or drops one goes through
+// its elements unless the compiler sees that there is nothing to do.
+std::shared_ptr<std::uint8_t> take_bytes(std::size_t size);
 
 }  // namespace sweephand
