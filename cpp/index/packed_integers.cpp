@@ -95,7 +95,7 @@ PackedIntegers::Head PackedIntegers::add_block(std::span<const std::uint64_t> va
   std::uint64_t before = values[0] - base;  // so that the first one's step is `base` too
   for (const std::uint64_t value : values) {
     const std::uint64_t rest = to_little_endian(value - base - (rises ? before : 0));
-    std::memcpy(to, &rest, width);
+    std::copy_n(reinterpret_cast<const std::byte*>(&rest), width, to);  // `to` may be null
     to += width;
     before = value;
   }
