@@ -2,9 +2,9 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from operator import attrgetter, methodcaller
-from typing import TypeGuard
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import TypeGuard, cast
 
 import torch
 from torch import Tensor
@@ -15,9 +15,8 @@ from sweephand.train.learners.finite_check import Cause, Findings, check_gradien
 
 SMALLEST_NORMAL_FLOAT16 = 2.0**-14
 
-
 _dtype, _layout, _is_cpu = map(attrgetter, ("dtype", "layout", "is_cpu"))
-_is_contiguous = methodcaller("is_contiguous")
+_is_contiguous = cast(Callable[[object], bool], Tensor.is_contiguous)
 LETTERS = {torch.float32: "f", torch.float16: "e", torch.bfloat16: "H", torch.float64: "d"}
 
 
