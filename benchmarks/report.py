@@ -80,7 +80,8 @@ class Figures:
 
     def told(self, kind: str, contender: str) -> str:
         value = self.get(kind, contender) if contender else nan
-        return "" if isnan(value) else f"{brief(value)} {self.row.unit}"
+        counts_bytes = kind == "processor" and not value
+        return "" if isnan(value) or counts_bytes else f"{brief(value)} {self.row.unit}"
 
     def grown(self, contender: str) -> float:
         return self.get("grown", contender) / MIB

@@ -202,7 +202,7 @@ print(json.dumps([1, time.perf_counter() - wall, time.process_time() - processor
 
 
 def importing(code: str) -> Steps:
-    """Import in processes that hold NumPy and nothing else."""
+    """Import in processes that hold NumPy and nothing else; the first of them compiles."""
     yield 0
     while True:
         command = [sys.executable, "-c", _IMPORT.format(code=code)]

@@ -19,6 +19,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -42,7 +43,6 @@ class Row(ABC):
     unit: ClassVar[str]  # "…/s", or that of the time of one
     per: ClassVar[float] = 1.0  # what the unit is in samples, or in seconds
     fresh: ClassVar[bool] = False
-    environment: ClassVar[dict[str, str]] = {}
     params: ClassVar[tuple[list[str], list[str]]]
     param_names = ("machine", "contender")
     timeout = 900
@@ -132,7 +132,13 @@ class Process:
         self._command += [type(row).__name__, name]
         above = str(Path(__file__).parents[2])
         path = os.pathsep.join([above, *filter(None, sys.path)])
-        self._environment = os.environ | row.environment | {"PYTHONPATH": path}
+        # Modules are compiled once, as those of an installed package are.
+        compiled = str(Path(tempfile.gettempdir()) / f"sweephand-compiled-{os.getuid()}")
+        self._environment = os.environ | {
+            "PYTHONPATH": path,
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": compiled,
+        }
         self._fresh = row.fresh
         self._process: subprocess.Popen[str] | None = None
 
