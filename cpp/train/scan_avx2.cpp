@@ -107,6 +107,12 @@ void splat(double value, __m256d& lanes) { lanes = _mm256_set1_pd(value); }
 __m256d lower(__m256 values) { return _mm256_cvtps_pd(_mm256_castps256_ps128(values)); }
 __m256d upper(__m256 values) { return _mm256_cvtps_pd(_mm256_extractf128_ps(values, 1)); }
 
+// Adds the squares of four floats. Widened on the way from memory they need no shuffle.
+void add_squares(__m256d& sums, const float* four) {
+  const __m256d values = _mm256_cvtps_pd(_mm_loadu_ps(four));
+  sums = _mm256_fmadd_pd(values, values, sums);
+}
+
 // Adds the squares of a register to the sums of its lanes, four to a register.
 void add_squares(__m256d* sums, __m256 values) {
   sums[0] = _mm256_fmadd_pd(lower(values), lower(values), sums[0]);
@@ -130,6 +136,7 @@ class Rows {
   }
 
   void add(Stored* row) {
+    prefetch_ahead(row);
     for (std::size_t i = 0; i < kRow; i += kCounters) {
       counts_ = count_above(counts_, last_small_, row + i);
     }
@@ -141,6 +148,9 @@ class Rows {
       }
       sums_[0] = _mm256_add_pd(sums_[0], lower(squares));
       sums_[1] = _mm256_add_pd(sums_[1], upper(squares));
+    } else if constexpr (std::is_same_v<Element, Float32>) {
+      for (std::size_t i = 0; i < kRow; i += 4) add_squares(sums_[i / 4], row + i);
+      for (std::size_t i = 0; i < kRow; i += kTaken) take(row + i);
     } else {
       for (std::size_t i = 0; i < kRow; i += kTaken) add_squares(sums_ + i / 4, take(row + i));
     }

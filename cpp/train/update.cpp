@@ -30,20 +30,37 @@ struct Run {
   std::size_t size;
 };
 
+// Moves `size` elements from `begin` on.
 template <class T, class Formula>
-[[gnu::always_inline]] inline void move_run(const Run<T>& run, const UpdateOptions& options,
-                                            const Formula& formula) {
-  T* const __restrict weights = run.weights;
-  T* const __restrict first = run.first;
-  T* const __restrict second = run.second;
-  const T* const __restrict gradient = run.gradient;
+[[gnu::always_inline]] inline void move_some(const Run<T>& run, std::size_t begin,
+                                             std::size_t size, const UpdateOptions& options,
+                                             const Formula& formula) {
+  T* const __restrict weights = run.weights + begin;
+  T* const __restrict first = run.first + begin;
+  T* const __restrict second = run.second + begin;
+  const T* const __restrict gradient = run.gradient + begin;
   const auto factor = static_cast<T>(options.factor);
   const auto decay = static_cast<T>(options.decay);
   const auto rate = static_cast<T>(options.rate);
-  for (std::size_t i = 0; i < run.size; ++i) {
+  for (std::size_t i = 0; i < size; ++i) {
     const T moved = formula(gradient[i] * factor, first[i], second[i]);
     weights[i] = decay * weights[i] - rate * moved;
   }
+}
+
+template <class T, class Formula>
+[[gnu::always_inline]] inline void move_run(const Run<T>& run, const UpdateOptions& options,
+                                            const Formula& formula) {
+  constexpr std::size_t kLine = 64 / sizeof(T);
+  std::size_t begin = 0;
+  for (; begin + kLine <= run.size; begin += kLine) {
+    prefetch_ahead(run.weights + begin);
+    prefetch_ahead(run.first + begin);
+    prefetch_ahead(run.second + begin);
+    prefetch_ahead(run.gradient + begin);
+    move_some(run, begin, kLine, options, formula);
+  }
+  move_some(run, begin, run.size - begin, options, formula);
 }
 
 template <class T, class Formula>
