@@ -16,6 +16,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from itertools import product
 from math import isnan, nan
 from pathlib import Path
@@ -156,7 +157,8 @@ def everything(results: Results, module: str) -> Table:
 
 def machine(results: Results) -> Table:
     told = results.machine
-    packages = [f"{name} {version(name)}" for name in ("numpy", "torch", "pyarrow", "grain")]
+    names = ("numpy", "torch", "pyarrow", "grain")
+    packages = [f"{name} {version(name)}" for name in names if find_spec(name)]
     python = f"Python {platform.python_version()}, {', '.join(packages)}"
     yield [f"{told['cpu']}, {told['num_cpu']} cores; {python}."]
 
