@@ -1,8 +1,11 @@
 #include "compose/fit.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace sweephand {
 namespace {
@@ -35,23 +38,37 @@ void FitPlanner::seek(std::uint64_t time) {
   is_moved_ = true;
 }
 
-void FitPlanner::take(const Request& request, Plan& plan) {
+// The global minibatch.
+std::vector<PlannedSequence> FitPlanner::take(const Request& request, Plan& plan) {
+  std::vector<PlannedSequence> minibatch;
+  minibatch.reserve(num_sequences_ + num_sequences_ / 8);
   std::uint64_t room = request.num_samples;
   while (!at_end()) {
     if (cursor_->sweep_done()) cursor_->enter_next_sweep();
-    const PlannedSequence& front = cursor_->front();
+    const std::span<const PlannedSequence> ahead = cursor_->ahead();
+    std::uint64_t samples = 0;
+    std::size_t count = 0;
     // The first sequence is taken whatever its size.
-    if (front.size > room && !minibatch_.empty()) return;
-    if (request.tells_blocks) cursor_->add_front_block(number_, plan.blocks);
-    minibatch_.push_back(front);
-    room -= std::min<std::uint64_t>(room, front.size);
-    cursor_->pop();
-    if (cursor_->sweep_done()) {
-      ++plan.sweeps_ended;
-      if (!request.crosses_sweeps || request.num_samples == Request::kToSweepEnd) return;
+    const auto takes_next = [&] {
+      return samples + ahead[count].size <= room || (count == 0 && minibatch.empty());
+    };
+    while (count < ahead.size() && time() + samples < limit_ && takes_next())
+      samples += ahead[count++].size;
+    const std::span<const PlannedSequence> taken = ahead.first(count);
+    if (request.tells_blocks) {
+      for (const PlannedSequence& one : taken) cursor_->add_block(one, number_, plan.blocks);
     }
-    if (room == 0) return;
+    const bool is_full = count < ahead.size() || samples >= room;
+    minibatch.insert(minibatch.end(), taken.begin(), taken.end());
+    room -= std::min(room, samples);
+    cursor_->pop(count, samples);
+    if (count != 0 && cursor_->sweep_done()) {
+      ++plan.sweeps_ended;
+      if (!request.crosses_sweeps || request.num_samples == Request::kToSweepEnd) break;
+    }
+    if (is_full) break;
   }
+  return minibatch;
 }
 
 Plan FitPlanner::next(const Request& request) {
@@ -62,15 +79,15 @@ Plan FitPlanner::next(const Request& request) {
   plan.nominal_time = time();
   ++number_;
   if (is_moved_ && request.tells_blocks) cursor_->open_blocks(plan.blocks);
-  minibatch_.clear();
-  take(request, plan);
+  std::vector<PlannedSequence> minibatch = take(request, plan);
   is_moved_ = is_moved_ && !request.tells_blocks;
   plan.next.time = time();
   plan.num_samples = plan.next.time - plan.nominal_time;
-  plan.num_sequences = minibatch_.size();
-  plan.end_of_data = minibatch_.empty();
-  plan.share =
-      share_of(minibatch_, request.num_workers, request.rank, sharing_of(*timeline_, request));
+  num_sequences_ = minibatch.size();
+  plan.num_sequences = num_sequences_;
+  plan.end_of_data = minibatch.empty();
+  plan.share = share_of(std::move(minibatch), request.num_workers, request.rank,
+                        sharing_of(*timeline_, request));
   return plan;
 }
 

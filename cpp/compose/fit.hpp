@@ -29,14 +29,14 @@ class FitPlanner final : public Planner {
 
  private:
   bool at_end() const { return time() >= limit_; }
-  void take(const Request& request, Plan& plan);
+  std::vector<PlannedSequence> take(const Request& request, Plan& plan);
 
   std::shared_ptr<const Timeline> timeline_;
   std::uint64_t limit_;
-  std::unique_ptr<Cursor> cursor_;          // null before the first use
-  bool is_moved_ = true;                    // no minibatch was planned from where it stands
-  std::uint32_t number_ = 0;                // of minibatches that were planned
-  std::vector<PlannedSequence> minibatch_;  // the global one; kept for its memory
+  std::unique_ptr<Cursor> cursor_;  // null before the first use
+  bool is_moved_ = true;            // no minibatch was planned from where it stands
+  std::uint32_t number_ = 0;        // of minibatches that were planned
+  std::size_t num_sequences_ = 0;   // of the last one
 };
 
 }  // namespace sweephand

@@ -55,7 +55,7 @@ std::unique_ptr<Pack> PackedSweep::plan(PackRange range) {
     while (at.place < stop.place) {
       const std::span part = std::span(buffer).first(
           std::min<std::uint64_t>(buffer.size(), stop.place - at.place));
-      block->fill(at.place, part);
+      block->fill(at.place, 0, part);
       for (const PlannedSequence& planned : part) pieces.add(planned, number);
       at.place += part.size();
     }

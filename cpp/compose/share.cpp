@@ -117,10 +117,10 @@ std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
   return owner;
 }
 
-std::vector<PlannedSequence> share_of(std::span<const PlannedSequence> minibatch,
+std::vector<PlannedSequence> share_of(std::vector<PlannedSequence> minibatch,
                                       std::uint32_t num_workers, std::uint32_t rank,
                                       Sharing sharing) {
-  if (num_workers == 1) return {minibatch.begin(), minibatch.end()};
+  if (num_workers == 1) return minibatch;
   const std::vector<std::uint32_t> owner = owners(minibatch, num_workers, sharing);
   std::vector<PlannedSequence> share;
   for (std::size_t j = 0; j < owner.size(); ++j) {

@@ -23,7 +23,7 @@ std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
                                   std::uint32_t num_workers, Sharing sharing);
 
 // The sequences of one of them, in the order of the minibatch. REQUIRES: rank < num_workers
-std::vector<PlannedSequence> share_of(std::span<const PlannedSequence> minibatch,
+std::vector<PlannedSequence> share_of(std::vector<PlannedSequence> minibatch,
                                       std::uint32_t num_workers, std::uint32_t rank,
                                       Sharing sharing);
 

@@ -1,6 +1,7 @@
 #include "order/block.hpp"
 
 #include "base/error.hpp"
+#include "base/mix.hpp"
 #include "order/search.hpp"
 
 #include <algorithm>
@@ -23,8 +24,14 @@ Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> ch
   }
   for (const std::uint64_t chunk : chunks_) {
     first_rank_.push_back(num_sequences_);
+    shifts_.push_back(corpus_->chunks.first_sequence(chunk) - num_sequences_);
     num_sequences_ += corpus_->chunks.sequences_in(chunk);
     num_samples += corpus_->chunks.samples_in(chunk);
+  }
+  if (!chunks_.empty()) first_rank_.push_back(num_sequences_);
+  if (chunks_.size() < num_sequences_) {
+    chunks_per_sequence_ = static_cast<std::uint64_t>(
+        (static_cast<uint128>(chunks_.size()) << 64) / num_sequences_);
   }
   if (key) permutation_.emplace(num_sequences_, *key);
   if (common_size_ == 0) {
@@ -92,12 +99,19 @@ std::string Block::chunk_names() const {
   return std::to_string(first) + (first == last ? "" : " to " + std::to_string(last));
 }
 
+// The last chunk that begins at or before the rank: empty chunks share a beginning and are
+// passed. Most chunks are of one size, so it is where it would be if all were.
+std::size_t Block::chunk_at(std::uint64_t base_rank) const {
+  const auto guess =
+      static_cast<std::size_t>(static_cast<uint128>(base_rank) * chunks_per_sequence_ >> 64);
+  if (guess < chunks_.size() && first_rank_[guess] <= base_rank &&
+      base_rank < first_rank_[guess + 1])
+    return guess;
+  return last_at_or_before(std::span(first_rank_).first(chunks_.size()), base_rank);
+}
+
 std::uint64_t Block::to_sequence(std::uint64_t base_rank) const {
-  if (chunks_.empty()) return base_rank;
-  // The last chunk that begins at or before the rank: empty chunks share a beginning and are
-  // passed.
-  const std::size_t c = last_at_or_before(first_rank_, base_rank);
-  return corpus_->chunks.first_sequence(chunks_[c]) + (base_rank - first_rank_[c]);
+  return chunks_.empty() ? base_rank : base_rank + shifts_[chunk_at(base_rank)];
 }
 
 std::uint64_t Block::to_base_rank(std::uint64_t sequence) const {
@@ -140,14 +154,17 @@ void Block::sizes_at(std::uint64_t first, std::span<std::uint32_t> out) const {
   }
 }
 
-void Block::fill(std::uint64_t first, std::span<PlannedSequence> out) const {
+void Block::fill(std::uint64_t first, std::uint32_t lane,
+                 std::span<PlannedSequence> out) const {
   std::array<std::uint64_t, kStride> sequences{};
   std::array<std::uint32_t, kStride> sizes{};
   for (std::size_t done = 0; done < out.size(); done += kStride) {
     const std::size_t count = std::min<std::size_t>(kStride, out.size() - done);
     const std::span numbers = std::span(sequences).first(count);
     base_ranks_at(first + done, numbers);
-    for (std::uint64_t& number : numbers) number = to_sequence(number);
+    if (!chunks_.empty()) {
+      for (std::uint64_t& number : numbers) number = to_sequence(number);
+    }
     const std::span part = std::span(sizes).first(count);
     if (common_size_ != 0 || sizes_) {
       sizes_at(first + done, part);
@@ -155,8 +172,7 @@ void Block::fill(std::uint64_t first, std::span<PlannedSequence> out) const {
       corpus_->sizes->gather(numbers, part);
     }
     for (std::size_t i = 0; i < count; ++i) {
-      out[done + i].sequence = numbers[i];
-      out[done + i].size = part[i];
+      out[done + i] = {.sequence = numbers[i], .size = part[i], .lane = lane};
     }
   }
 }

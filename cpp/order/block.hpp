@@ -44,9 +44,9 @@ class Block {
   // The corpus gives the order, in which chunks may come and go within the block.
   bool has_given_order() const noexcept { return order_ != nullptr; }
 
-  // Writes number and size of the sequences at places [first, first + out.size()); lanes are
-  // left alone. REQUIRES: first + out.size() <= num_sequences()
-  void fill(std::uint64_t first, std::span<PlannedSequence> out) const;
+  // Writes the sequences at places [first, first + out.size()), as those of a lane. REQUIRES:
+  // first + out.size() <= num_sequences()
+  void fill(std::uint64_t first, std::uint32_t lane, std::span<PlannedSequence> out) const;
 
   // The first place that starts at or after `sample`; {num_sequences, num_samples} if there is
   // none. Logarithmic.
@@ -64,6 +64,7 @@ class Block {
   void check_samples(std::uint64_t num_samples) const;
   void check_rank(std::uint64_t rank) const;
   std::string chunk_names() const;
+  std::size_t chunk_at(std::uint64_t base_rank) const;
   std::uint64_t to_sequence(std::uint64_t base_rank) const;
   std::uint64_t to_base_rank(std::uint64_t sequence) const;
   // Both serve at most kStride places at once.
@@ -73,7 +74,9 @@ class Block {
   std::shared_ptr<const Corpus> corpus_;
   std::vector<std::uint64_t> chunks_;
   std::vector<std::uint64_t>
-      first_rank_;  // base rank of each chunk's first sequence, and the end
+      first_rank_;  // base rank of each chunk's first sequence, and the end; or none
+  std::vector<std::uint64_t> shifts_;      // of each chunk: number less base rank, modulo 2^64
+  std::uint64_t chunks_per_sequence_ = 0;  // in units of 2^-64
   std::uint64_t num_sequences_ = 0;
   std::uint32_t common_size_ = 0;  // 0: they differ
   std::optional<Permutation> permutation_;

@@ -1,20 +1,25 @@
 #include "order/cursor.hpp"
 
+#include "base/error.hpp"
 #include "base/mix.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <limits>
 #include <utility>
 
 namespace sweephand {
 namespace {
 
-// Many lanes have small buffers, so that all of them stay in the processor's cache.
-constexpr std::size_t kManyLanes = 4096;
-constexpr std::uint32_t kDeep = 64;
-constexpr std::uint32_t kShallow = 16;
-constexpr std::size_t kAhead = 8;   // turns
-constexpr std::size_t kSoon = 128;  // lanes
+// Sequences in the buffers of all lanes: these stay in the processor's cache.
+constexpr std::size_t kBuffered = 1 << 16;
+constexpr std::size_t kShallow = 32;  // of one lane
+constexpr std::size_t kDeep = 64;
+constexpr std::uint32_t kAtFirst = 8;
+// Of two offsets that are merged at a time.
+constexpr std::uint64_t kFarthest = std::uint64_t{1} << 31;
+
+constexpr std::uint32_t kEnters = std::uint32_t{1} << 31;  // beside the number of a lane
+constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
@@ -30,12 +35,10 @@ Cursor::Cursor(std::shared_ptr<const Timeline> timeline, Sweep sweep, std::uint6
     : timeline_(std::move(timeline)),
       sweep_(std::move(sweep)),
       lanes_(sweep_.num_lanes()),
-      depth_(lanes_.size() < kManyLanes ? kDeep : kShallow),
+      open_(lanes_.size()),
+      depth_(
+          static_cast<std::uint32_t>(std::clamp(kBuffered / lanes_.size(), kShallow, kDeep))),
       buffers_(lanes_.size() * depth_) {
-  if (timeline_->corpus().sizes->common() == 0) {
-    leaves_ = std::bit_ceil(lanes_.size());
-    tree_.assign(2 * leaves_, kExhausted);
-  }
   const std::uint64_t offset = sweep_.offset_at(time % timeline_->num_samples());
   open_sweep(offset);
   time_ += sweep_.samples_before(offset, 0);
@@ -46,126 +49,130 @@ Cursor::Cursor(std::shared_ptr<const Timeline> timeline, Sweep sweep, std::uint6
 void Cursor::open_sweep(std::uint64_t offset) {
   time_ = checked_mul(sweep_.number(), timeline_->num_samples());
   sweep_end_ = checked_add(time_, timeline_->num_samples());
-  std::vector<std::uint64_t> keys(lanes_.size());
-  for (std::uint32_t l = 0; l < lanes_.size(); ++l) {
-    place_lane(l, offset);
-    keys[l] = key(l);
-  }
-  sweep_.let_go();
-  if (tree_.empty()) {
-    std::ranges::sort(keys);
-    ring_.clear();
-    for (const std::uint64_t one : keys) {
-      if (one != kExhausted) ring_.push_back(lane_of(one));
-    }
-    turn_ = 0;
-    front_ = ring_.empty() ? kNone : ring_.front();
-    return;
-  }
-  std::ranges::copy(keys, tree_.begin() + static_cast<std::ptrdiff_t>(leaves_));
-  for (std::size_t node = leaves_; node-- > 1;) {
-    tree_[node] = std::min(tree_[2 * node], tree_[2 * node + 1]);
-  }
-  front_ = lane_of(tree_[1]);
+  for (std::uint32_t l = 0; l < lanes_.size(); ++l) place_lane(l, offset);
+  filled_ = kAtFirst;
+  merge();
 }
 
 void Cursor::place_lane(std::uint32_t number, std::uint64_t offset) {
   Lane& lane = lanes_[number];
-  lane.begin = sweep_.cut(number);
-  lane.end = sweep_.cut(number + 1);
-  lane.head = 0;
-  lane.count = 0;
-  lane.taker = 0;
-  lane.block = nullptr;
-  lane.start = lane.end;
-  if (lane.begin + offset < lane.end) {
-    const ListPlace place = sweep_.first_at_or_after(lane.begin + offset);
-    lane.start = place.start;
-    lane.block_index = place.block;
-    lane.place = place.place;
-    if (lane.start < lane.end) {
-      lane.block = sweep_.block(place.block);
-      refill(number);
-    }
-  }
+  lane = {};
+  open_[number] = {};
+  const std::uint64_t begin = sweep_.cut(number);
+  const std::uint64_t length = sweep_.cut(number + 1) - begin;
+  if (offset >= length) return;
+  const ListPlace place = sweep_.first_at_or_after(begin + offset);
+  if (place.start - begin >= length) return;
+  open_[number].block = sweep_.block(place.block);
+  lane.block = open_[number].block.get();
+  lane.block_index = place.block;
+  lane.place = place.place;
+  lane.length = length;
+  lane.next = lane.read = place.start - begin;
 }
 
-void Cursor::refill(std::uint32_t number) {
+// Fills the buffer of a lane again, with no more than one border in it. Where the data of its
+// next block are wrong, what is there comes first.
+void Cursor::top_up(std::uint32_t number) {
   Lane& lane = lanes_[number];
-  while (lane.place == lane.block->num_sequences()) {
-    lane.block = sweep_.block(++lane.block_index);
-    lane.taker = 0;
-    lane.place = 0;
-    sweep_.let_go();
-  }
+  PlannedSequence* const buffer = buffer_of(number);
+  std::copy(buffer + lane.head, buffer + lane.count, buffer);
+  lane.count -= lane.head;
   lane.head = 0;
-  lane.count = static_cast<std::uint16_t>(
-      std::min<std::uint64_t>(depth_, lane.block->num_sequences() - lane.place));
-  const std::span part(buffer_of(number), lane.count);
-  lane.block->fill(lane.place, part);
-  lane.place += lane.count;
-  for (PlannedSequence& planned : part) planned.lane = number;
-  lane.front = part.front();
-}
-
-std::uint64_t Cursor::key(std::uint32_t number) const noexcept {
-  const Lane& lane = lanes_[number];
-  return lane.start < lane.end ? (lane.start - lane.begin) << kLaneBits | number : kExhausted;
-}
-
-void Cursor::pop() {
-  Lane& lane = lanes_[front_];
-  const std::uint32_t size = lane.front.size;
-  lane.start += size;
-  time_ += size;
-  if (lane.start >= lane.end) {
-    lane.block = nullptr;  // the lane has ended: its chunks may be closed
-  } else if (++lane.head == lane.count) {
-    refill(front_);
-  } else {
-    lane.front = buffer_of(front_)[lane.head];
-  }
-  front_ = tree_.empty() ? go_round() : climb(front_);
-}
-
-// The lane of the least key, after that of one lane has grown. Only siblings are read on the
-// way up, so that no step waits for the one before to be stored. Of many lanes those are
-// fetched that are the first in a part of the tree: they come soon.
-std::uint32_t Cursor::climb(std::uint32_t number) {
-  std::size_t node = leaves_ + number;
-  std::uint64_t least = key(number);
-  tree_[node] = least;
-  const auto climb_to = [&](std::size_t width) {
-    while (node >= 2 * width) {
-      least = std::min(least, tree_[node ^ 1]);
-      node /= 2;
-      tree_[node] = least;
+  while (!lane.all_read() && lane.count < filled_) {
+    const bool is_done = lane.place == lane.block->num_sequences();
+    if (is_done && open_[number].later) return;
+    if (is_done) {
+      try {
+        enter_block(number);
+      } catch (const DataError&) {
+        if (lane.count == 0) throw;
+        return;
+      }
     }
-  };
-  if (leaves_ > kSoon) {
-    climb_to(kSoon);
-    if (least != kExhausted) fetch_soon(lane_of(least));
+    read_some(number, is_done);
   }
-  climb_to(1);
-  return lane_of(least);
 }
 
-// Has the processor fetch what pop() looks at in a lane: the lane now, and what it points to
-// some calls later, when the lane is there.
-void Cursor::fetch_soon(std::uint32_t number) noexcept {
-  __builtin_prefetch(&lanes_[number]);
-  const std::uint32_t there = std::exchange(soon_[num_fetched_++ % soon_.size()], number);
-  __builtin_prefetch(buffer_of(there) + lanes_[there].head + 1);
-}
-
-// The next lane in turn that has not ended; what comes soon is fetched.
-std::uint32_t Cursor::go_round() noexcept {
-  if (time_ == sweep_end_) return kNone;
+// Goes on to the next block that has a sequence. REQUIRES: the lane does not end before
+void Cursor::enter_block(std::uint32_t number) {
+  Lane& lane = lanes_[number];
+  std::uint64_t index = lane.block_index;
+  std::shared_ptr<const Block> block;
   do {
-    if (++turn_ == ring_.size()) turn_ = 0;
-    if (turn_ + kAhead < ring_.size()) fetch_soon(ring_[turn_ + kAhead]);
-  } while (lanes_[ring_[turn_]].start >= lanes_[ring_[turn_]].end);
-  return ring_[turn_];
+    if (++index == sweep_.num_blocks())
+      throw StaleError("the sizes of sequences are not those that they were");
+    block = sweep_.block(index);
+  } while (block->num_sequences() == 0);
+  lane.block = block.get();
+  lane.block_index = index;
+  lane.place = 0;
+  open_[number].later = std::move(block);
+}
+
+// What the block has, up to the end of the lane; the first one of a block is marked.
+void Cursor::read_some(std::uint32_t number, bool is_first) {
+  Lane& lane = lanes_[number];
+  const std::uint64_t count =
+      std::min<std::uint64_t>(filled_ - lane.count, lane.block->num_sequences() - lane.place);
+  const std::span part(buffer_of(number) + lane.count, count);
+  lane.block->fill(lane.place, number, part);
+  if (is_first) part.front().lane |= kEnters;
+  lane.place += count;
+  for (const PlannedSequence& planned : part) {
+    if (lane.all_read()) return;
+    lane.read += planned.size;
+    ++lane.count;
+  }
+}
+
+// Brings what lanes have up to some offset into key order: none if they all have ended.
+void Cursor::merge() {
+  merged_.clear();
+  front_ = 0;
+  std::uint64_t begin = kNone;
+  std::uint64_t end = kNone;
+  for (std::uint32_t l = 0; l < lanes_.size(); ++l) {
+    const Lane& lane = lanes_[l];
+    if (!lane.all_read() && 2 * lane.num_buffered() < filled_) top_up(l);
+    if (lane.num_buffered() == 0) {
+      open_[l].block = nullptr;  // the lane has ended: its chunks may be closed
+      continue;
+    }
+    begin = std::min(begin, lane.next);
+    if (!lane.all_read()) end = std::min(end, lane.read);
+  }
+  sweep_.let_go();
+  filled_ = std::min(2 * filled_, depth_);
+  if (begin != kNone) end = std::min(end, begin + kFarthest);
+  for (std::uint32_t l = 0; l < lanes_.size(); ++l) {
+    Lane& lane = lanes_[l];
+    const std::span buffered(buffer_of(l) + lane.head, lane.num_buffered());
+    lane.head += static_cast<std::uint32_t>(merge_.add(buffered, lane.next, begin, end));
+  }
+  merge_.sort(merged_);
+  find_borders();
+}
+
+void Cursor::find_borders() {
+  borders_.assign(1, merged_.size());
+  for (std::size_t i = merged_.size(); i-- > 0;) {
+    if ((merged_[i].lane & kEnters) == 0) continue;
+    merged_[i].lane &= ~kEnters;
+    borders_.push_back(i);
+  }
+  border_ = borders_.back();
+  if (border_ == 0 && !merged_.empty()) pass_border();
+}
+
+void Cursor::pass_border() {
+  if (border_ == merged_.size()) return merge();
+  Open& open = open_[front().lane];
+  open.block = std::move(open.later);
+  open.later = nullptr;
+  open.taker = 0;
+  borders_.pop_back();
+  border_ = borders_.back();
 }
 
 void Cursor::enter_next_sweep() {
@@ -174,10 +181,10 @@ void Cursor::enter_next_sweep() {
 }
 
 void Cursor::open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const {
-  for (const Lane& lane : lanes_) {
+  for (const Open& open : open_) {
     // Lanes side by side are often in one block.
-    if (lane.block && (blocks.empty() || blocks.back() != lane.block)) {
-      blocks.push_back(lane.block);
+    if (open.block && (blocks.empty() || blocks.back() != open.block)) {
+      blocks.push_back(open.block);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include "compose/fit.hpp"
 #include "compose/packed.hpp"
 #include "index/corpus.hpp"
+#include "order/merge.hpp"
 #include "order/timeline.hpp"
 
 #include <algorithm>
@@ -241,10 +242,38 @@ void a_sequence_of_too_many_pieces_is_refused_before_they_are_made() {
   CHECK_THROWS(std::invalid_argument, planner.next({.num_samples = 10}));
 }
 
+void lanes_are_merged_in_the_order_of_offset_and_lane() {
+  // Sizes of one, of all kinds, and far apart: a counting sort meets crowds and gaps.
+  for (const std::uint64_t largest : {1U, 5U, 100'000U}) {
+    Merge merge;
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> keys;
+    for (std::uint32_t lane = 0; lane < 37; ++lane) {
+      std::vector<PlannedSequence> sequences;
+      std::uint64_t offset = 1'000 + lane % 3;
+      std::uint64_t at = offset;
+      for (std::uint32_t i = 0; i < 50; ++i) {
+        const auto size = static_cast<std::uint32_t>(1 + mix64(lane * 50 + i) % largest);
+        sequences.push_back({.sequence = at, .size = size, .lane = lane});
+        if (at < 1'000 + 40 * largest) keys.emplace_back(at, lane);
+        at += size;
+      }
+      const std::size_t taken = merge.add(sequences, offset, 1'000, 1'000 + 40 * largest);
+      CHECK(taken == sequences.size() || offset == sequences[taken].sequence);
+    }
+    std::vector<PlannedSequence> sorted;
+    merge.sort(sorted);
+    std::ranges::sort(keys);
+    CHECK(sorted.size() == keys.size() && merge.size() == 0);
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      CHECK(std::pair(sorted[i].sequence, sorted[i].lane) == keys[i]);
+  }
+}
+
 }  // namespace
 }  // namespace sweephand
 
 int main() {
+  sweephand::lanes_are_merged_in_the_order_of_offset_and_lane();
   sweephand::honest_sizes_are_planned_without_an_error();
   sweephand::sizes_that_do_not_sum_to_the_table_are_an_error();
   sweephand::sizes_that_are_too_few_are_refused();

@@ -1,0 +1,72 @@
+#include "order/merge.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace sweephand {
+namespace {
+
+constexpr unsigned kPlaceBits = 32;
+
+}  // namespace
+
+void Merge::reserve(std::size_t count) {
+  if (count <= keys_.size()) return;
+  keys_.resize(std::bit_ceil(count));
+  added_.resize(keys_.size());
+}
+
+std::size_t Merge::add(std::span<const PlannedSequence> sequences, std::uint64_t& offset,
+                       std::uint64_t begin, std::uint64_t end) {
+  reserve(count_ + sequences.size());
+  std::uint64_t* const keys = keys_.data() + count_;
+  std::uint64_t at = offset;
+  std::size_t taken = 0;
+  for (; taken < sequences.size() && at < end; ++taken) {
+    keys[taken] = (at - begin) << kPlaceBits | (count_ + taken);
+    added_[count_ + taken] = sequences[taken];
+    at += sequences[taken].size;
+  }
+  offset = at;
+  count_ += taken;
+  return taken;
+}
+
+void Merge::sort(std::vector<PlannedSequence>& sorted) {
+  sorted.resize(count_);
+  if (count_ == 0) return;
+  const std::span keys(keys_.data(), count_);
+  if (std::ranges::is_sorted(keys)) {  // of one lane
+    std::copy_n(added_.begin(), count_, sorted.begin());
+  } else {
+    const std::uint64_t most = *std::ranges::max_element(keys) >> kPlaceBits;
+    const int wide = std::bit_width(most);
+    const int enough = std::bit_width(std::uint64_t{count_});
+    deal(static_cast<unsigned>(std::max(wide - enough, 0)));
+    for (std::size_t i = 0; i < count_; ++i) {
+      sorted[i] = added_[static_cast<std::uint32_t>(sorted_[i])];
+    }
+  }
+  count_ = 0;
+}
+
+// Sorts by offsets without their `shift` lowest bits, and then those which these tell apart.
+void Merge::deal(unsigned shift) {
+  shift += kPlaceBits;
+  const std::span keys(keys_.data(), count_);
+  sorted_.resize(std::max(sorted_.size(), count_));
+  ends_.assign((std::ranges::max(keys) >> shift) + 2, 0);
+  std::uint32_t* const ends = ends_.data();
+  for (const std::uint64_t key : keys) ++ends[(key >> shift) + 1];
+  std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
+  for (const std::uint64_t key : keys) sorted_[ends[key >> shift]++] = key;
+  if (shift == kPlaceBits) return;
+  std::size_t begin = 0;
+  for (const std::uint32_t end : ends_) {
+    if (end > begin + 1) std::sort(sorted_.begin() + begin, sorted_.begin() + end);
+    begin = end;
+  }
+}
+
+}  // namespace sweephand

@@ -1,0 +1,41 @@
+// Brings sequences of many lanes into key order.
+#pragma once
+
+#include "order/block.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sweephand {
+
+// A counting sort by offset, which takes some ns a sequence, whatever the number of lanes: a
+// tournament of them takes a comparison per doubling, and waits for each.
+class Merge {
+ public:
+  std::size_t size() const noexcept { return count_; }
+
+  // Adds the first of `sequences`, those of one lane, that begin at offsets below `end`, and
+  // returns how many. `offset` is that of the first one, and becomes that of the next. Lanes
+  // come in their order, and a lane may come in parts.
+  std::size_t add(std::span<const PlannedSequence> sequences, std::uint64_t& offset,
+                  std::uint64_t begin, std::uint64_t end);
+
+  // All in the order of (offset, lane); empties itself. Linear, but where many begin together.
+  void sort(std::vector<PlannedSequence>& sorted);
+
+ private:
+  void reserve(std::size_t count);
+  void deal(unsigned shift);
+
+  // Offset in the high half, place among those that were added in the low one: of equal offsets
+  // the earlier lane comes first.
+  std::vector<std::uint64_t> keys_;
+  std::vector<std::uint64_t> sorted_;
+  std::vector<PlannedSequence> added_;
+  std::size_t count_ = 0;
+  std::vector<std::uint32_t> ends_;  // of the keys that share the high bits of their offset
+};
+
+}  // namespace sweephand
