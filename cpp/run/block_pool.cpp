@@ -9,7 +9,7 @@
 #include <mutex>
 #include <new>
 #include <sys/mman.h>
-#include <tuple>
+#include <thread>
 
 namespace sweephand {
 namespace {
@@ -51,7 +51,11 @@ struct BlockPool::State {
 
   const std::size_t most_free_bytes;
   std::mutex mutex;
-  std::multimap<std::size_t, std::byte*> free;
+  struct Free {
+    std::byte* data;
+    std::thread::id taker;  // who had it last, in whose cache it may lie
+  };
+  std::multimap<std::size_t, Free> free;
   std::size_t free_bytes = 0;
   std::size_t used_bytes = 0;
   std::size_t most_used_bytes = 0;
@@ -65,7 +69,7 @@ struct BlockPool::State {
     while (free_bytes > most) {
       const auto smallest = free.begin();
       free_bytes -= smallest->first;
-      release({smallest->second, smallest->first});
+      release({smallest->second.data, smallest->first, {}});
       free.erase(smallest);
     }
   }
@@ -74,17 +78,26 @@ struct BlockPool::State {
 BlockPool::BlockPool(std::size_t most_free) : state_(std::make_unique<State>(most_free)) {}
 
 BlockPool::~BlockPool() {
-  for (const auto& [capacity, data] : state_->free) release({data, capacity});
+  for (const auto& [capacity, block] : state_->free) release({block.data, capacity, {}});
 }
 
 Block BlockPool::take(std::size_t bytes) {
   std::size_t capacity = round_up(bytes);
-  if (state_->forks != fork_count()) return {allocate(capacity), capacity};
+  const std::thread::id taker = std::this_thread::get_id();
+  if (state_->forks != fork_count()) return {allocate(capacity), capacity, taker};
   std::byte* data = nullptr;
   std::unique_lock lock(state_->mutex);
-  const auto found = state_->free.lower_bound(capacity);
+  auto found = state_->free.lower_bound(capacity);
   if (found != state_->free.end() && found->first / kLooseness <= capacity) {
-    std::tie(capacity, data) = *found;
+    int looks = 8;
+    for (auto own = found; looks-- > 0 && own != state_->free.end() && own->first / 2 <= capacity; ++own) {
+      if (own->second.taker == taker) {
+        found = own;
+        break;
+      }
+    }
+    capacity = found->first;
+    data = found->second.data;
     state_->free_bytes -= capacity;
     state_->free.erase(found);
   } else {
@@ -95,7 +108,7 @@ Block BlockPool::take(std::size_t bytes) {
   state_->used_bytes += capacity;
   state_->most_used_bytes = std::max(state_->most_used_bytes, state_->used_bytes);
   state_->trim();
-  return {data, capacity};
+  return {data, capacity, taker};
 }
 
 void BlockPool::give_back(Block block) noexcept {
@@ -105,7 +118,7 @@ void BlockPool::give_back(Block block) noexcept {
   }
   const std::scoped_lock lock(state_->mutex);
   state_->used_bytes -= block.capacity;
-  state_->free.emplace(block.capacity, block.data);
+  state_->free.emplace(block.capacity, State::Free{block.data, block.taker});
   state_->free_bytes += block.capacity;
   state_->trim();
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <memory>
+#include <thread>
 
 namespace sweephand {
 
@@ -14,6 +15,7 @@ class BlockPool {
   struct Block {
     std::byte* data;
     std::size_t capacity;
+    std::thread::id taker;
   };
 
   // Holds little more bytes, free ones included, than were in use at once: a sixteenth at most;
