@@ -39,12 +39,19 @@ bool is_as_planned(const Batch& batch, const Plan& plan, std::span<const StreamS
     }
   }
   if (offsets.empty() && least == 0) return true;
+  bool as_planned = true;
+  if (offsets.size() == 1 && least == 0) {
+    const std::int64_t* const own = offsets[0];
+    for (std::size_t j = 0; j < plan.share.size(); ++j)
+      as_planned &= own[j + 1] - own[j] == plan.share[j].size;
+    return as_planned;
+  }
   for (std::size_t j = 0; j < plan.share.size(); ++j) {
     std::int64_t size = least;
     for (const std::int64_t* own : offsets) size = std::max(size, own[j + 1] - own[j]);
-    if (size != plan.share[j].size) return false;
+    as_planned &= size == plan.share[j].size;
   }
-  return true;
+  return as_planned;
 }
 
 // Of the corpus, as the member has them.

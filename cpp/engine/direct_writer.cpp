@@ -12,9 +12,10 @@ namespace sweephand {
 namespace {
 
 // Of what is copied or looked up, that which is fetched meanwhile.
-constexpr std::size_t kRowsAhead = 16;
+constexpr std::size_t kRowsAhead = 8;
 constexpr std::size_t kOffsetsAhead = 32;
 constexpr std::size_t kSequencesAhead = 8;
+constexpr std::size_t kShortAhead = 32;  // sequences of a line or less
 
 // Which sequence of a column each of a share is.
 class Numbers {
@@ -77,8 +78,10 @@ StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> sh
                     .num_samples = share.size(),
                     .longest = share.empty() ? 0U : 1U};
   std::byte* to = batch.values.data();
+  for (std::size_t j = 0; j < std::min(kRowsAhead, share.size()); ++j)
+    prefetch(row(j), row_bytes, 4);
   for (std::size_t j = 0; j < share.size(); ++j) {
-    if (j + kRowsAhead < share.size()) prefetch(row(j + kRowsAhead), row_bytes, 2);
+    if (j + kRowsAhead < share.size()) prefetch(row(j + kRowsAhead), row_bytes, 4);
     copy(row(j), to, row_bytes);
     to += row_bytes;
   }
@@ -105,14 +108,16 @@ std::optional<StreamBatch> write_sequences(const Column& column,
   const auto bytes_of = [&](std::size_t j) {
     return static_cast<std::uint64_t>(offsets[j + 1] - offsets[j]) * sample_bytes;
   };
+  const std::size_t ahead =
+      batch.values.size() > count * kCacheLine ? kSequencesAhead : kShortAhead;
   std::byte* to = batch.values.data();
   for (std::size_t j = 0; j < count; ++j) {
-    if (const std::size_t later = j + kSequencesAhead; later < count)
+    if (const std::size_t later = j + ahead; later < count)
       prefetch(column.values + begins[later] * sample_bytes, bytes_of(later), 8);
     const std::uint64_t from = begins[j] * sample_bytes;
     const std::uint64_t bytes = bytes_of(j);
     if (bytes <= kShort && from < short_end) {
-      std::memcpy(to, column.values + from, kShort);
+      copy_short(column.values + from, to, bytes);
     } else {
       copy(column.values + from, to, bytes);
     }

@@ -32,7 +32,7 @@ class ElementCopier {
     if (&column != column_) enter(column);
     const std::uint64_t offset = first * column.element_bytes;
     if (offset < short_before_ && count * column.element_bytes <= kShort) {
-      std::memcpy(to, column.values + offset, kShort);
+      copy_short(column.values + offset, to, count * column.element_bytes);
     } else {
       exactly(run, first, count, to);
     }
@@ -201,13 +201,20 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
 void write_mask(std::span<const Run> runs, const Grid& grid, BufferPool& pool,
                 StreamBatch& batch) {
   batch.mask = pool.take(grid.rows * grid.width);
-  auto* mask = batch.mask.as<std::uint8_t>();
-  std::memset(mask, 0, grid.rows * grid.width);
+  auto* const mask = batch.mask.as<std::uint8_t>();
+  std::uint64_t filled = 0;  // cells before it are done
+  const auto mark_to = [&](std::uint64_t cell, std::uint8_t mark) {
+    std::memset(mask + filled, mark, cell - filled);
+    filled = cell;
+  };
   for (std::size_t j = 0; j < runs.size(); ++j) {
     if (runs[j].length == 0) continue;
-    std::memset(mask + grid.cell(j), 1, runs[j].length);
-    mask[grid.cell(j)] = 2;
+    const std::uint64_t begin = grid.cell(j);
+    mark_to(begin, 0);
+    mark_to(begin + runs[j].length, 1);
+    mask[begin] = 2;
   }
+  mark_to(grid.rows * grid.width, 0);
 }
 
 // The sample behind every piece that goes on, as labels need it.
