@@ -203,6 +203,13 @@ void bind_index(py::module_& room) {
       .def_readonly("num_samples", &LongSequences::num_samples)
       .def_readonly("size", &LongSequences::size)
       .def_readonly("sequence", &LongSequences::sequence);
+  room.def(
+      "fingerprint_runs",
+      [](const Array<std::int64_t>& sizes, const Array<std::int64_t>& starts) {
+        return to_numpy_without_gil(
+            [&] { return fingerprint_runs(view(sizes), view(starts)); });
+      },
+      "sizes"_a, "starts"_a);
   room.def("find_long", &find_long, "corpus"_a, "limit"_a, NoGil());
 }
 

@@ -1,6 +1,7 @@
 #include "index/fingerprint.hpp"
 
 #include "base/digest.hpp"
+#include "base/mix.hpp"
 
 #include <algorithm>
 #include <array>
@@ -40,6 +41,18 @@ std::string fingerprint_chunks(const ChunkTable& chunks) {
     update(digest, {chunks.sequences_in(chunk), chunks.samples_in(chunk)});
   }
   return digest.hex();
+}
+
+std::vector<std::uint64_t> fingerprint_runs(std::span<const std::int64_t> sizes,
+                                            std::span<const std::int64_t> starts) {
+  std::vector<std::uint64_t> keys(starts.size() - 1);
+  for (std::size_t run = 0; run < keys.size(); ++run) {
+    std::uint64_t& key = keys[run];
+    for (std::int64_t i = starts[run]; i < starts[run + 1]; ++i) {
+      key = mix64(key + kGolden + static_cast<std::uint64_t>(sizes[i]));
+    }
+  }
+  return keys;
 }
 
 }  // namespace sweephand

@@ -108,7 +108,7 @@ def as_array(what: str, data: object) -> NDArray[Any]:
     return array
 
 
-def unmasked(what: str, data: object) -> object:
+def unmasked(what: object, data: object) -> object:
     """Return a masked array as the array that it is, if none of its elements is masked.
 
     Raises

@@ -133,3 +133,65 @@ def test_lengths_that_contradict_are_refused(lengths: Any, message: str) -> None
     ):
         source.next_minibatch(6)
     assert caught.value.chunk is not None
+
+
+class ManyChunks(sh.UserDeserializer):
+    """Chunks of two sequences of 3 and 5 samples; of every third the lengths are not told."""
+
+    def __init__(self, wrong: Any = None) -> None:
+        self.wrong = wrong
+
+    def stream_infos(self) -> sh.StreamDefs:
+        return sh.StreamDefs(x=sh.StreamDef())
+
+    def num_chunks(self) -> int:
+        return 200
+
+    def chunk_infos(self) -> object:
+        return [(2, 8)] * 200
+
+    def sequence_lengths(self, chunk_id: int) -> object:
+        if chunk_id == 137 and self.wrong is not None:
+            return self.wrong
+        return [None, [3, 5], np.array([3, 5], np.uint8)][chunk_id % 3]
+
+    def get_chunk(self, chunk_id: int) -> Mapping[str, Any]:
+        return {"x": [[chunk_id] * 3, [chunk_id] * 5]}
+
+
+def test_lengths_of_many_chunks_are_told_or_measured() -> None:
+    source = sh.MinibatchSource(ManyChunks(), layout=sh.Packed(6), randomize=False)
+    assert source.next_minibatch(12)["x"].asarray().tolist() == [
+        [0, 0, 0, 1, 1, 1],
+        [0, 0, 0, 0, 0, 0],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ([3.0, 5.0], "must be one row of integers, got float64"),
+        ([True, True], "must be one row of integers, got bool"),
+        ([[3, 5]], "must be one row of integers, got int64"),
+        ([3, 4], "said to have 2 sequences of 8 samples, now it has 2 of 7"),
+        ([8, 0], "said to have 2 sequences of 8 samples, now it has 2 of 8"),
+        ([], "must be one row of integers, got float64"),
+        (np.empty(0, int), "now it has 0 of 0"),
+    ],
+)
+def test_the_chunk_whose_lengths_contradict_is_named_among_many(
+    wrong: Any, message: str
+) -> None:
+    with pytest.raises(sh.DataError, match=message) as caught:
+        sh.MinibatchSource(ManyChunks(wrong), layout=sh.Packed(6))
+    assert caught.value.chunk == 137
+
+
+def test_other_lengths_than_before_are_refused() -> None:
+    chunks = ManyChunks()
+    options = {"layout": sh.Packed(6), "randomize": False, "max_sweeps": 1}
+    with sh.MinibatchSource(chunks, **options) as source:
+        chunks.wrong = [5, 3]
+        with pytest.raises(sh.StaleError, match="not those that it had before") as caught:
+            list(source.plan(8))
+        assert caught.value.chunk == 137

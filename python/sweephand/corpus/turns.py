@@ -18,11 +18,11 @@ class Turn:
     def __init__(self, *, several: bool = False) -> None:
         self._several = several
         self._lock = threading.RLock()
-        self._calls: list[tuple[int, str]] = []  # thread, and what it called
+        self._calls: list[tuple[int, object]] = []  # thread, and what it called
 
     @contextmanager
-    def take(self, call: str) -> Iterator[None]:
-        """Wait for the turn, and keep it for one call, which `call` names."""
+    def take(self, call: object) -> Iterator[None]:
+        """Wait for the turn, and keep it for a call, or some; ``str(call)`` names it."""
         entry = threading.get_ident(), call
         with nullcontext() if self._several else self._lock:
             self._calls.append(entry)
@@ -34,7 +34,7 @@ class Turn:
     @property
     def calls(self) -> list[str]:
         """What is called now, by name."""
-        return [call for _, call in self._calls]
+        return [str(call) for _, call in self._calls]
 
     def check_not_mine(self) -> None:
         """Raise RuntimeError if others would wait for a call that waits for them."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +27,7 @@ from sweephand.corpus.turns import Turn, turn_of
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.user_sizes import ToldSizes
 from sweephand.errors import DataError, StaleError
 
 
@@ -96,7 +96,10 @@ class UserDeserializer(Deserializer):
         return None
 
     def sequence_lengths(self, chunk_id: int) -> object:
-        """Return the size of every sequence of a chunk in samples, or None: measure."""
+        """Return the size of every sequence of a chunk in samples, or None: measure.
+
+        An array must stay as it is.
+        """
         return None
 
     def open(self, ledger: Ledger) -> Corpus:
@@ -114,6 +117,21 @@ class _ChunkData:
     @property
     def num_bytes(self) -> int:
         return sum(column.num_bytes for column in self.columns.values())
+
+
+_CHUNKS_A_TURN = 64
+"""Whose lengths are asked for before others have a turn: taking one costs some 30 calls."""
+
+
+@dataclass
+class _Call:
+    """A method of the user's object, and the chunk that it is called for."""
+
+    method: str
+    chunk: int
+
+    def __str__(self) -> str:
+        return f"{self.method}({self.chunk})"
 
 
 class _Chunks:
@@ -136,17 +154,37 @@ class _Chunks:
             (name for name, stream in self._definitions.items() if stream.defines_mb_size), None
         )
 
-    def call(self, method: str, *arguments: int) -> Any:
+    def call(self, method: str) -> Any:
         """Call a method of the user's object when it is our turn."""
-        with self._turn(method, *arguments):
-            return getattr(self._user, method)(*arguments)
+        with self.turn.take(f"{self.name}.{method}()"):
+            return getattr(self._user, method)()
 
-    def _turn(self, method: str, *arguments: int) -> AbstractContextManager[None]:
-        return self.turn.take(f"{self.name}.{method}({', '.join(map(str, arguments))})")
+    def lengths(self, chunks: range) -> list[NDArray[np.integer]]:
+        """Return the sizes of the sequences of chunks: what is told, or else measured."""
+        told: list[NDArray[np.integer]] = []
+        for at in range(0, len(chunks), _CHUNKS_A_TURN):
+            told += self._lengths(chunks[at : at + _CHUNKS_A_TURN])
+        return told
+
+    def _lengths(self, chunks: range) -> list[NDArray[np.integer]]:
+        call = _Call(f"{self.name}.sequence_lengths", chunks[0])
+        told: list[Any] = []
+        untold = []
+        with self.turn.take(call):
+            for at, call.chunk in enumerate(chunks):
+                one = self._user.sequence_lengths(call.chunk)
+                if one is None:
+                    untold.append(at)
+                elif type(one) is not np.ndarray:
+                    one = np.asarray(unmasked(call, one))
+                told.append(one)
+        for at in untold:
+            told[at] = self.read(chunks[at]).sizes
+        return told
 
     def read(self, chunk: int) -> _ChunkData:
         # What is returned may read only when it is looked at.
-        with self._turn("get_chunk", chunk):
+        with self.turn.take(f"{self.name}.get_chunk({chunk})"):
             data = self._get(chunk)
             try:
                 columns = {
@@ -220,34 +258,34 @@ class _Opening:
         self._name = self._chunks.name
         num_chunks = self._chunks.call("num_chunks")
         check_int(f"{self._name}.num_chunks()", num_chunks, 1, 2**63)
-        self._seen = np.zeros(num_chunks, np.int64)  # a mark of the sizes that a chunk had
         self._infos: list[StreamInfo] = []
         self._measured: NDArray[np.uint32] | None = None
         told = self._told(num_chunks)
         if told is None:
-            self._measure(num_chunks)
+            self._sizes = self._measure(num_chunks)
         else:
-            self._counts, self._samples = told[:, 0], told[:, 1]
-            first = int(np.argmax(self._counts > 0))
+            self._sizes = self._say(told[:, 0], told[:, 1])
+            first = int(np.argmax(self._sizes.counts > 0))
             data = self._chunks.read(first)
             self._infos = self._chunks.describe(first, data)
-            self._sample_bytes = self._bytes_of(data) / max(1, int(self._samples[first]))
-        self._starts = np.concatenate([[0], np.cumsum(self._counts)])
+            self._sample_bytes = self._bytes_of(data) / max(1, int(told[first, 1]))
+
+    def _say(self, counts: NDArray[np.int64], samples: NDArray[np.int64]) -> ToldSizes:
+        return ToldSizes(self._name, counts, samples, self._chunks.lengths)
 
     def corpus(self) -> Corpus:
         reader = Reader(
             core=_core.read.CallbackDeserializer(self._load),
             streams=self._infos,
-            chunk_sequences=self._counts.astype(np.uint64),
+            chunk_sequences=self._sizes.counts.astype(np.uint64),
             measure=self._size,
             resident=False,
             sample_bytes=self._sample_bytes,
             load_threads=0,
             turns=(self._chunks.turn,),
         )
-        return Corpus(
-            [reader], ShardIds([self._name], [0, int(self._starts[-1])]), [self._name]
-        )
+        num_sequences = int(self._sizes.counts.sum())
+        return Corpus([reader], ShardIds([self._name], [0, num_sequences]), [self._name])
 
     def _bytes_of(self, data: _ChunkData) -> int:
         """Return the bytes of a chunk, or of what is delivered of it if that is more."""
@@ -269,7 +307,7 @@ class _Opening:
             raise ValueError(f"{self._name}.chunk_infos() has a negative number")
         return table.astype(np.int64)
 
-    def _measure(self, num_chunks: int) -> None:
+    def _measure(self, num_chunks: int) -> ToldSizes:
         """Load every chunk once; the first one that is not empty describes the streams."""
         sizes: list[NDArray[np.int64]] = []
         num_bytes = 0
@@ -279,65 +317,19 @@ class _Opening:
             if not self._infos and (data.sizes.size or chunk == num_chunks - 1):
                 self._infos = self._chunks.describe(chunk, data)
             num_bytes += self._bytes_of(data)
-            self._seen[chunk] = _mark(data.sizes)
-        self._counts = np.array([len(part) for part in sizes])
-        self._samples = np.array([part.sum() for part in sizes])
-        self._measured = np.concatenate(sizes).astype(np.uint32)
-        self._sample_bytes = num_bytes / max(1, int(self._samples.sum()))
+        samples = np.array([part.sum() for part in sizes])
+        self._sample_bytes = num_bytes / max(1, int(samples.sum()))
+        told = self._say(np.array([len(part) for part in sizes]), samples)
+        self._measured = told.check(range(num_chunks), sizes).astype(np.uint32)
+        return told
 
     def _size(self) -> Sizing:
-        samples = self._samples.astype(np.uint64)
-        if (self._samples == self._counts).all():
+        samples = self._sizes.samples.astype(np.uint64)
+        if np.array_equal(self._sizes.samples, self._sizes.counts):
             return Sizing(_core.index.CommonSize(1), samples)
         if self._measured is not None:
             return Sizing(_core.index.StoredSizes(self._measured), samples)
-        return Sizing(_core.index.CallbackSizes(self._read_sizes), samples, False)
-
-    def _read_sizes(self, first: int, count: int) -> NDArray[np.uint32]:
-        parts = []
-        end = first + count
-        chunk = int(np.searchsorted(self._starts, first, side="right")) - 1
-        while first < end:
-            begin = first - int(self._starts[chunk])
-            parts.append(self._chunk_sizes(chunk)[begin : begin + end - first])
-            first += len(parts[-1])
-            chunk += 1
-        return np.concatenate(parts).astype(np.uint32) if parts else np.empty(0, np.uint32)
-
-    def _chunk_sizes(self, chunk: int) -> NDArray[np.int64]:
-        told = self._chunks.call("sequence_lengths", chunk)
-        if told is None:
-            sizes = self._chunks.read(chunk).sizes
-        else:
-            sizes = np.asarray(unmasked(f"{self._name}.sequence_lengths({chunk})", told))
-        if sizes.ndim != 1 or sizes.dtype.kind not in "iu":
-            raise DataError(
-                f"sequence_lengths must be one row of integers, got {sizes.dtype} of shape "
-                f"{sizes.shape}",
-                self._name,
-                chunk=chunk,
-            )
-        self._check_sizes(chunk, sizes.astype(np.int64))
-        return sizes.astype(np.int64)
-
-    def _check_sizes(self, chunk: int, sizes: NDArray[np.int64]) -> None:
-        wanted = int(self._counts[chunk]), int(self._samples[chunk])
-        found = len(sizes), int(sizes.sum())
-        if found != wanted or (sizes < 1).any():
-            raise StaleError(
-                f"the chunk was said to have {wanted[0]} sequences of {wanted[1]} samples, now "
-                f"it has {found[0]} of {found[1]}; it must be the same whenever asked for",
-                self._name,
-                chunk=chunk,
-            )
-        if self._seen[chunk] not in (0, _mark(sizes)):
-            raise StaleError(
-                "the lengths of the chunk's sequences are not those that it had before; "
-                "it must be the same whenever asked for",
-                self._name,
-                chunk=chunk,
-            )
-        self._seen[chunk] = _mark(sizes)
+        return Sizing(_core.index.CallbackSizes(self._sizes.read), samples, False)
 
     def _load(self, chunk: int) -> _core.read.Chunk:
         """Return a chunk; one that cannot be served is one damaged item, and skipped."""
@@ -345,7 +337,7 @@ class _Opening:
             return make_chunk(list(self._read(chunk).columns.values()))
         except DataError as error:
             self._ledger.add(error)
-        count = int(self._counts[chunk])
+        count = int(self._sizes.counts[chunk])
         return make_chunk([_blank(info, count) for info in self._infos], skipped=range(count))
 
     def _read(self, chunk: int) -> _ChunkData:
@@ -359,7 +351,7 @@ class _Opening:
                     chunk=chunk,
                     stream=wanted.name,
                 )
-        self._check_sizes(chunk, data.sizes)
+        self._sizes.check(range(chunk, chunk + 1), [data.sizes])
         return data
 
 
@@ -376,7 +368,3 @@ def _blank(info: StreamInfo, num_sequences: int) -> ColumnData:
         element_offsets=nothing if info.is_variable else None,
         indices=np.empty(0, np.int32) if info.is_sparse else None,
     )
-
-
-def _mark(sizes: NDArray[np.int64]) -> int:
-    return hash(sizes.tobytes()) or 1
