@@ -126,6 +126,16 @@ void bind_files(py::module_& room) {
       .def_readonly("size", &FileTag::size)
       .def_readonly("mtime_ns", &FileTag::mtime_ns)
       .def_readonly("inode", &FileTag::inode);
+  room.def(
+      "look_at_all",
+      [](const Array<std::uint8_t>& paths) {
+        PathStatuses found = without_gil([&] { return look_at_all(view(paths)); });
+        return py::make_tuple(
+            to_numpy(std::move(found.modes)), to_numpy(std::move(found.sizes)),
+            to_numpy(std::move(found.mtimes_ns)), to_numpy(std::move(found.devices)),
+            to_numpy(std::move(found.inodes)));
+      },
+      "paths"_a);
   py::class_<ByteSource, std::shared_ptr<ByteSource>>(room, "ByteSource")
       .def_property_readonly("size", &ByteSource::size);
   py::class_<CallbackBytes, ByteSource, std::shared_ptr<CallbackBytes>>(room, "CallbackBytes")

@@ -67,6 +67,23 @@ void expect(const FileTag& expected, const FileTag& found, const std::string& pa
 
 }  // namespace
 
+PathStatuses look_at_all(std::span<const std::uint8_t> paths) {
+  PathStatuses found;
+  while (!paths.empty()) {
+    const auto* const path = reinterpret_cast<const char*>(paths.data());
+    struct stat status{};
+    if (::stat(path, &status) != 0) status = {};
+    paths = paths.subspan(std::strlen(path) + 1);
+    const FileTag tag = to_tag(status);
+    found.modes.push_back(status.st_mode);
+    found.sizes.push_back(tag.size);
+    found.mtimes_ns.push_back(tag.mtime_ns);
+    found.devices.push_back(status.st_dev);
+    found.inodes.push_back(tag.inode);
+  }
+  return found;
+}
+
 File::File(std::string path) : path_(std::move(path)), descriptor_(open_file(path_)) {
   try {
     const struct stat status = look_at(descriptor_, path_);

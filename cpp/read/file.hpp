@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace sweephand {
 
@@ -20,6 +21,18 @@ struct FileTag {
 
   bool operator==(const FileTag&) const = default;
 };
+
+// What the system says of paths, column by column: zeros where it refuses.
+struct PathStatuses {
+  std::vector<std::uint32_t> modes;
+  std::vector<std::uint64_t> sizes;
+  std::vector<std::int64_t> mtimes_ns;
+  std::vector<std::uint64_t> devices;
+  std::vector<std::uint64_t> inodes;
+};
+
+// Looks at paths, each of which ends with a zero byte.
+PathStatuses look_at_all(std::span<const std::uint8_t> paths);
 
 // Any number of threads may read at once.
 class File final : public ByteSource {

@@ -6,7 +6,7 @@ import os
 import sweephand._core.base
 import sweephand._core.index
 import typing
-__all__: list[str] = ['ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'Chunk', 'Column', 'Deserializer', 'ExtentChunks', 'Extents', 'FetchingDeserializer', 'File', 'FileTag', 'FrameDeserializer', 'ListedFile', 'ResidentDeserializer', 'empty_bytes', 'read_each']
+__all__: list[str] = ['ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'Chunk', 'Column', 'Deserializer', 'ExtentChunks', 'Extents', 'FetchingDeserializer', 'File', 'FileTag', 'FrameDeserializer', 'ListedFile', 'ResidentDeserializer', 'empty_bytes', 'look_at_all', 'read_each']
 class FileTag:
     def __init__(self, size: typing.SupportsInt | typing.SupportsIndex, mtime_ns: typing.SupportsInt | typing.SupportsIndex, inode: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
@@ -77,6 +77,8 @@ class FetchingDeserializer(Deserializer):
     def __init__(self, fetch: collections.abc.Callable) -> None:
         ...
 def empty_bytes(size: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint8]:
+    ...
+def look_at_all(paths: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8]) -> tuple[numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint64]]:
     ...
 def read_each(files: collections.abc.Sequence[ListedFile], offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], behind: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.uint8]) -> None:
     ...

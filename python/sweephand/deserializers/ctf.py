@@ -33,7 +33,7 @@ from sweephand.files.access import access_to
 from sweephand.files.find import find_files
 from sweephand.files.index_file import Index, load_index
 from sweephand.files.index_places import Keep, check_keep
-from sweephand.files.local import LocalFile
+from sweephand.files.local import look_again
 from sweephand.files.paths import AnyPath, as_path, head_of
 from sweephand.files.source_file import Files, SourceFile
 
@@ -178,7 +178,8 @@ class CTFDeserializer(SelfDescribed):
 
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read; the index is built if need be."""
-        listed = [_look_again(file) for file in self._files]
+        local = access_to(self._files).local  # as they are now; objects as they were listed
+        listed: Sequence[SourceFile] = self._files if local is None else look_again(local)
         index = self._load_index(listed, ledger.max_errors)
         self._refuse_unmet(index)
         infos = self._settled(index)
@@ -290,11 +291,6 @@ def _describe(name: str, definition: StreamDef) -> StreamInfo:
         broadcast=definition.broadcast,
         transforms=definition.transforms,
     )
-
-
-def _look_again(file: SourceFile) -> SourceFile:
-    """Return a file as it is when the corpus is opened; an object as it was listed."""
-    return file.now() if isinstance(file, LocalFile) else file
 
 
 def _is_ctf(path: AnyPath) -> bool:

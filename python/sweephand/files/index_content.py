@@ -182,11 +182,10 @@ def _checked(value: Any, kind: type, inner: type | None = None) -> Any:
     """Return a value if it, and all that it holds, is of a type."""
     if not isinstance(value, kind):
         raise TypeError(f"{kind.__name__} expected")
-    held: Any = ()
     if inner is not None:
-        held = value.values() if isinstance(value, dict) else value
-    for one in held:
-        _checked(one, inner or object)
+        held: Any = value.values() if isinstance(value, dict) else value
+        if {*map(type, held)} - {inner}:
+            raise TypeError(f"{inner.__name__} expected")
     return value
 
 

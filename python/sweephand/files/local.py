@@ -6,7 +6,7 @@ import errno
 import glob
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BufferedReader
@@ -40,11 +40,6 @@ class LocalFile(SourceFile):
         """What only the same file has, however it is called."""
         return self.device, self.inode
 
-    def now(self) -> LocalFile:
-        """Return the file that has its path now: itself unless it was changed or replaced."""
-        found = stat_file(self.path, self)
-        return found if found is self else replace(found, name=self.name)
-
     def listed(self) -> _core.read.ListedFile:
         """Return the file as the core opens it."""
         return _core.read.ListedFile(self.path, self.core_tag)
@@ -64,19 +59,23 @@ def find_local(spec: str) -> FileList:
         return FileList([stat_file(spec)], [])
     # Path.glob has no absolute patterns; what it finds is not looked at twice.
     paths = sorted(set(glob.glob(spec, recursive=True)))  # noqa: PTH207
-    found = [(path, os.stat(path)) for path in paths]  # noqa: PTH116
-    found = [(path, status) for path, status in found if not stat.S_ISDIR(status.st_mode)]
-    # Hidden files are met only where the pattern asks for them.
-    is_left = [is_leftover(path.rpartition(os.sep)[2], hidden=True) for path, _ in found]
-    leftovers = [path for (path, _), left in zip(found, is_left, strict=True) if left]
-    chosen = [one for one, left in zip(found, is_left, strict=True) if not left]
-    if not chosen:
+    found: list[SourceFile] = []
+    leftovers: list[str] = []
+    for path, mode, *told in _look_at(paths):
+        if stat.S_ISDIR(mode):
+            continue
+        # Hidden files are met only where the pattern asks for them.
+        if is_leftover(path.rpartition(os.sep)[2], hidden=True):
+            leftovers.append(path)
+        else:
+            found.append(_describe(path, mode, *told))
+    if not found:
         raise no_match(spec, leftovers)
-    return FileList([_describe_local(*one) for one in chosen], leftovers)
+    return FileList(found, leftovers)
 
 
-def stat_file(path: PathLike, known: LocalFile | None = None) -> LocalFile:
-    """Look at a local file; what is known of it is returned as it is if nothing has changed.
+def stat_file(path: PathLike) -> LocalFile:
+    """Look at a local file.
 
     Raises
     ------
@@ -85,18 +84,32 @@ def stat_file(path: PathLike, known: LocalFile | None = None) -> LocalFile:
     DataError
         If it is no regular file.
     """
-    try:
-        status = os.stat(path)  # noqa: PTH116 - thousands of them
-    except FileNotFoundError:
-        raise not_found(path) from None
-    if known is not None and _tells(status) == (known.size, int(known.tag), *known.identity):
-        return known
-    return _describe_local(os.fspath(path), status)
+    return stat_files([os.fspath(path)])[0]
 
 
-def _tells(status: os.stat_result) -> tuple[int, ...]:
-    """Return what changes with a file: size, time of modification, device and inode."""
-    return status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino
+def stat_files(paths: Sequence[str]) -> list[LocalFile]:
+    """Look at local files; see `stat_file`."""
+    return [_describe(*one) for one in _look_at(paths)]
+
+
+def look_again(files: Sequence[LocalFile]) -> list[LocalFile]:
+    """Return the files that have their paths now: the same, but for what has changed."""
+    now = _look_at([file.path for file in files])
+    return [
+        file
+        if told == [file.size, int(file.tag), file.device, file.inode]
+        else replace(_describe(path, mode, *told), name=file.name)
+        for file, (path, mode, *told) in zip(files, now, strict=True)
+    ]
+
+
+def _look_at(paths: Sequence[str]) -> Iterator[tuple[str, int, int, int, int, int]]:
+    """Return paths with mode, size, time of modification, device and inode; 0 of what fails."""
+    ended = os.fsencode("".join(f"{path}\0" for path in paths))
+    if ended.count(b"\0") != len(paths):
+        raise ValueError("a path cannot hold a zero byte")
+    columns = _core.read.look_at_all(np.frombuffer(ended, np.uint8))
+    return zip(paths, *(column.tolist() for column in columns), strict=True)
 
 
 def not_found(path: PathLike) -> FileNotFoundError:
@@ -135,31 +148,38 @@ def open_regular(path: PathLike, *, follow_links: bool = True) -> BufferedReader
             raise DataError("this is a link or a socket, not a regular file", name) from error
         raise
     try:
-        _refuse_irregular(name, os.fstat(descriptor))
+        _refuse_irregular(name, os.fstat(descriptor).st_mode)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def _refuse_irregular(path: str, status: os.stat_result) -> None:
-    if stat.S_ISREG(status.st_mode):
+def _refuse_irregular(path: str, mode: int) -> None:
+    if stat.S_ISREG(mode):
         return
-    if stat.S_ISDIR(status.st_mode):
+    if stat.S_ISDIR(mode):
         raise DataError("this is a folder; name the files in it, such as '*'", path)
     raise DataError("this is not a regular file", path)
 
 
-def _describe_local(path: str, status: os.stat_result) -> LocalFile:
-    _refuse_irregular(path, status)
-    return LocalFile(
-        path,
-        path.rpartition(os.sep)[2],
-        status.st_size,
-        str(status.st_mtime_ns),
-        status.st_dev,
-        status.st_ino,
-    )
+def _describe(
+    path: str, mode: int, size: int, mtime_ns: int, device: int, inode: int
+) -> LocalFile:
+    if not mode:
+        raise _why_untold(path)
+    _refuse_irregular(path, mode)
+    return LocalFile(path, path.rpartition(os.sep)[2], size, str(mtime_ns), device, inode)
+
+
+def _why_untold(path: str) -> OSError:
+    try:
+        Path(path).stat()
+    except FileNotFoundError:
+        return not_found(path)
+    except OSError as error:
+        return error
+    return not_found(path)  # it is there by now, and was not before
 
 
 def join_pieces(files: Sequence[LocalFile], pieces: NDArray[np.uint64]) -> _core.read.Extents:
