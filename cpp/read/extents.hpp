@@ -29,9 +29,14 @@ void read_each(std::span<const ListedFile> files, std::span<const std::uint64_t>
                std::span<std::byte> out);
 
 // Opens files when they are wanted. Those that the system maps stay open if there are not too
-// many, else some of them. Safe for several threads.
+// many, else some of them. Of many files the small ones are read whole, while there is room,
+// and not looked at any more: to ask the system whether one has changed takes longer than to
+// copy what is wanted of it. Safe for several threads.
 class FilePool {
  public:
+  static constexpr std::size_t kFew = 1024;
+  static constexpr std::size_t kSmall = std::size_t{64} << 10;
+  static constexpr std::size_t kMostHeld = std::size_t{128} << 20;
   static constexpr std::size_t kMaxMapped = 16384;  // far below the usual limit of 65530
 
   explicit FilePool(std::vector<ListedFile> files);
@@ -45,11 +50,27 @@ class FilePool {
     return *keeper;
   }
 
+  // All bytes of a file that is held, as it was when it was listed; else none. Throws
+  // StaleError when it is not what it was.
+  std::span<const std::byte> held(std::uint64_t number) {
+    if (held_.empty() || held_[number].size == 0) return {};
+    const std::byte* const bytes = held_[number].bytes.load(std::memory_order_acquire);
+    return {bytes != nullptr ? bytes : hold(number), held_[number].size};
+  }
+
  private:
+  struct Held {
+    std::atomic<const std::byte*> bytes = nullptr;  // null before they are wanted
+    std::size_t size = 0;                           // 0 if they are not to be held
+    std::unique_ptr<std::byte[]> owner;  // NOLINT(*-avoid-c-arrays): not to be zeroed
+  };
+
   std::shared_ptr<const File> open_anew(std::uint64_t number);
+  const std::byte* hold(std::uint64_t number);
 
   std::vector<ListedFile> files_;
   std::size_t most_open_;                          // files with descriptors
+  std::vector<Held> held_;                         // by number; empty if there are few files
   std::vector<std::atomic<const File*>> staying_;  // by number; null if it does not stay
   std::mutex mutex_;                               // guards all below
   std::vector<std::shared_ptr<const File>> open_;  // by number; null if it is not open
@@ -93,9 +114,10 @@ class Extents {
     const Extents& extents_;
     std::uint64_t begin_ = 0;  // the part of the run that the current extent holds
     std::uint64_t end_ = 0;
-    std::uint64_t number_ = 0;  // its file
-    std::uint64_t offset_ = 0;  // where it begins there
-    const File* file_ = nullptr;
+    std::uint64_t number_ = ~std::uint64_t{0};  // its file; none at first
+    std::uint64_t offset_ = 0;                  // where it begins there
+    std::span<const std::byte> held_;
+    const File* file_ = nullptr;  // if it is not held
     std::shared_ptr<const File> keeper_;
     std::vector<std::uint64_t> touched_;  // files, some of them twice
   };

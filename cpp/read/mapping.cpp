@@ -21,14 +21,16 @@ struct Slab {
 
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables)
 Slab first_slab;
-struct sigaction before{};  // the handler of the process, as it was
+std::atomic<Slab*> first_with_room = &first_slab;  // or one before it
+struct sigaction before{};                         // the handler of the process, as it was
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 Mapping::Slot& take_slot() {
-  for (Slab* slab = &first_slab;;) {
+  for (Slab* slab = first_with_room.load();;) {
     for (Mapping::Slot& slot : slab->slots) {
-      if (!slot.taken.load(std::memory_order_relaxed) && !slot.taken.exchange(true))
-        return slot;
+      if (slot.taken.load(std::memory_order_relaxed) || slot.taken.exchange(true)) continue;
+      first_with_room = slab;
+      return slot;
     }
     Slab* next = slab->next.load();
     if (next == nullptr) {
@@ -118,6 +120,7 @@ Mapping::~Mapping() {
   slot_->begin = 0;
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   slot_->taken = false;
+  first_with_room = &first_slab;
 }
 
 bool Mapping::torn() const noexcept { return slot_->torn; }

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ import pytest
 from tests.read.format_corpora import TOKENS, varied, write_megatron
 
 import sweephand as sh
+from sweephand import _core
+from sweephand.files.local import stat_file
 
 PAGE = 4096
 NUMBERS = 20_000
@@ -100,6 +103,54 @@ def test_more_files_than_may_be_open_are_read(tmp_path: Path) -> None:
             source.next_minibatch(1200)
 
 
+MANY = 1030  # files: of so many small ones are held
+MANY_TOKENS = [[number, 2 * number] for number in range(MANY)]
+
+
+@pytest.fixture
+def many_files(tmp_path: Path) -> sh.Deserializer:
+    for number, own in enumerate(MANY_TOKENS):
+        np.array(own, np.uint16).tofile(tmp_path / f"{number:04}.bin")
+    np.arange(1 << 16, dtype=np.uint16).tofile(tmp_path / "large.bin")
+    (tmp_path / "empty.bin").touch()
+    return sh.RawTokensDeserializer(str(tmp_path / "*.bin"), "uint16", 1 << 16)
+
+
+def test_many_small_files_are_what_they_were_when_they_were_read(
+    tmp_path: Path, many_files: sh.Deserializer
+) -> None:
+    expected = [*MANY_TOKENS, list(range(1 << 16))]
+    with sh.MinibatchSource(many_files, randomize=False, num_threads=0) as source:
+        assert source.next_minibatch(MANY * 3)["tokens"].as_sequences()[7].tolist() == [7, 14]
+        np.array([1, 1], np.uint16).tofile(tmp_path / "0007.bin")
+        os.truncate(tmp_path / "0008.bin", 0)
+        source.current_position = 0
+        found = [mb["tokens"].as_sequences() for mb in islice(source.minibatches(MANY * 2), 2)]
+        assert [one.tolist() for part in found for one in part] == expected
+
+
+@pytest.mark.parametrize("name", ["0007.bin", "large.bin"])
+def test_one_of_many_files_that_changed_before_it_was_read_is_stale(
+    tmp_path: Path, many_files: sh.Deserializer, name: str
+) -> None:
+    np.array([1, 1], np.uint16).tofile(tmp_path / name)
+    with sh.MinibatchSource(many_files, randomize=False) as source:
+        for _ in range(2):
+            with pytest.raises(sh.StaleError, match=name):
+                list(islice(source.minibatches(MANY * 2), 2))
+
+
+def test_a_piece_beyond_one_of_many_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(8))
+    one = stat_file(tmp_path / "a").listed()
+    numbers, offsets, sizes = (np.array([n], np.uint64) for n in (3, 4, 5))
+    extents = _core.read.Extents(
+        [one] * MANY, numbers.repeat(2), offsets.repeat(2), sizes.repeat(2)
+    )
+    with pytest.raises(sh.DataError, match="the file ends at 8"):
+        extents.gather(np.array([0], np.uint64), sizes, np.empty(5, np.uint8))
+
+
 @each_kind
 @pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded()], ids=repr)
 @pytest.mark.parametrize("threads", [0, 2])
@@ -172,6 +223,8 @@ OTHER_MAPPING = """
 import faulthandler, mmap, os, sys
 import numpy as np
 import sweephand as sh
+from sweephand import _core
+from sweephand.files.local import stat_file
 {before}
 sh.MinibatchSource(sh.RawTokensDeserializer("a.bin", "uint16", 10)).next_minibatch(10)
 with open("b.bin", "r+b") as file:
