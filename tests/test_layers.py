@@ -198,15 +198,37 @@ def test_the_map_of_the_rooms_is_that_of_the_tree() -> None:
     assert told == {"python/sweephand"} | core | package - is_cache
 
 
-def test_importing_the_package_imports_nothing_heavy_but_numpy() -> None:
-    heavy = {"torch", "pyarrow", "scipy", "matplotlib", "rich", "ml_dtypes", "fsspec", "pandas"}
-    code = "import sys, sweephand; print(*sys.modules)"
+def modules_of(code: str) -> set[str]:
+    """Return what a new process has imported when it has run some code."""
+    code += "\nimport sys; print(*sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     )
-    modules = {name.split(".")[0] for name in run.stdout.split()}
+    return set(run.stdout.split())
+
+
+def test_importing_the_package_imports_nothing_heavy_but_numpy() -> None:
+    heavy = {"torch", "pyarrow", "scipy", "matplotlib", "rich", "ml_dtypes", "fsspec", "pandas"}
+    modules = {name.split(".")[0] for name in modules_of("import sweephand")}
     assert "sweephand" in modules
     assert not modules & heavy
+
+
+def test_a_loop_over_arrays_imports_no_other_format_no_files_and_no_stores() -> None:
+    modules = modules_of(
+        "import numpy, sweephand as sh\n"
+        "source = sh.MinibatchSource(sh.ArrayDeserializer({'x': numpy.arange(9)}))\n"
+        "source.next_minibatch(4)['x'].values"
+    )
+    assert "sweephand.deserializers.array" in modules
+    other = [
+        "deserializers.formats",
+        "deserializers.units",
+        "deserializers.arrow",
+        "files.local",
+    ]
+    assert not modules & {f"sweephand.{name}" for name in other}
+    assert not modules & {"concurrent.futures", "logging", "difflib", "urllib.request", "glob"}
 
 
 def test_no_two_headers_define_a_type_of_one_name() -> None:

@@ -3,22 +3,20 @@
 from . import mxnet, numpy, tfds, tfrecord
 from . import torch as torch
 from .corpus.streams import StreamDef, StreamDefs, StreamInfo, Streams
-from .deserializers import (
-    ArrayDeserializer,
-    ArrowDeserializer,
-    CTFDeserializer,
-    Deserializer,
-    JSONLDeserializer,
-    MapDeserializer,
-    MegatronDeserializer,
-    NpyDeserializer,
-    ParquetDeserializer,
-    RawTokensDeserializer,
-    TFRecordDeserializer,
-    UserDeserializer,
-)
+from .deserializers.array import ArrayDeserializer
+from .deserializers.arrow import ArrowDeserializer
+from .deserializers.ctf import CTFDeserializer
 from .deserializers.ctf_text import sequence_to_cntk_text_format
+from .deserializers.deserializer import Deserializer
+from .deserializers.jsonl import JSONLDeserializer
+from .deserializers.map import MapDeserializer
+from .deserializers.megatron import MegatronDeserializer
+from .deserializers.npy import NpyDeserializer
+from .deserializers.parquet import ParquetDeserializer
+from .deserializers.raw_tokens import RawTokensDeserializer
 from .deserializers.split import split
+from .deserializers.tfrecord_files import TFRecordDeserializer
+from .deserializers.user import UserDeserializer
 from .errors import DataError, LossScaleError, StaleError, StateError, SweephandHint
 from .layouts import (
     Bucketed,

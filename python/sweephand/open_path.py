@@ -8,8 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers import FORMATS as FILE_FORMATS
-from sweephand.deserializers import megatron
+from sweephand.deserializers import (
+    arrow,
+    ctf,
+    jsonl,
+    megatron,
+    npy,
+    npz,
+    parquet,
+    raw_tokens,
+    tfrecord_files,
+)
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import advice_for_file, is_document
 from sweephand.deserializers.formats import Format, Wanted
@@ -211,6 +220,20 @@ def _by_pattern(found: Sequence[Found]) -> str:
     suffix = next((path.suffix for one in found for path in one.paths if path.suffix), ".jsonl")
     return f"open those of one by a pattern, such as '*{suffix}'"
 
+
+# The surest signs first.
+FILE_FORMATS = (
+    npy.FORMAT,
+    npz.FORMAT,
+    arrow.SAVED_DATASET,
+    parquet.FORMAT,
+    arrow.FORMAT,
+    megatron.FORMAT,
+    tfrecord_files.FORMAT,
+    jsonl.FORMAT,
+    ctf.FORMAT,
+    raw_tokens.FORMAT,
+)
 
 # The first that recognises a path: folders are looked at before the files in them.
 FORMATS = (

@@ -6,7 +6,7 @@ import re
 
 # Control characters, which may move the cursor, ring, or retitle a terminal; marks that turn
 # the direction of text; and halves of surrogate pairs, which no terminal takes.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE = "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 
 _LONGEST = 80  # characters of a value
 
@@ -35,7 +35,7 @@ def printable(text: str, *, keep: str = "") -> str:
             return f"\\x{ord(character) - 0xDC00:02x}"
         return character.encode("unicode_escape", "surrogatepass").decode()
 
-    return _UNSAFE.sub(escape, text)
+    return re.sub(_UNSAFE, escape, text)
 
 
 def shown(value: object) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sweephand.cli.dry_run import DryRun, over_mean, plan_sweep
 from sweephand.cli.options import make_source
-from sweephand.deserializers import Deserializer
+from sweephand.deserializers.deserializer import Deserializer
 from sweephand.layouts import Bucketed, Packed
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal.numbers import in_percent

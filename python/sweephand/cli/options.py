@@ -6,7 +6,7 @@ import argparse
 from typing import Literal
 
 from sweephand import open_path
-from sweephand.deserializers import Deserializer
+from sweephand.deserializers.deserializer import Deserializer
 from sweephand.files.index_places import Keep
 from sweephand.layouts import Layout
 from sweephand.source.limits import FULL_DATA_SWEEP

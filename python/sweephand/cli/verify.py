@@ -28,7 +28,7 @@ from sweephand.cli.options import (
     minibatch_size,
     open_corpus,
 )
-from sweephand.deserializers import Deserializer
+from sweephand.deserializers.deserializer import Deserializer
 from sweephand.minibatch.content_digest import digest_of, digests_by_id
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.source import MinibatchSource

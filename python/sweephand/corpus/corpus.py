@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from sweephand.corpus.own_order import SweepOrder
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing, chunk_starts, sum_chunks
 from sweephand.corpus.streams import StreamInfo, size_stream
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Keys = Callable[[], NDArray[np.int64] | list[str]]
 """Returns the join keys of all sequences."""

@@ -14,7 +14,7 @@ from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.turns import Turn
-from sweephand.files.access import MOST_REQUESTS
+from sweephand.files.requests import MOST_REQUESTS
 
 
 @dataclass(frozen=True)

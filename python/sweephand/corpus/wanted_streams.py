@@ -13,6 +13,11 @@ StreamsLike = StreamDefs | Mapping[str, StreamDef] | Sequence[str] | Sequence[St
 _LISTS: tuple[type, ...] = (Sequence, KeysView)
 
 
+def stream_per_name(names: Iterable[str]) -> StreamDefs:
+    """Return a stream for every name, as the data have it."""
+    return StreamDefs({name: StreamDef() for name in names})
+
+
 def choose_streams(streams: StreamsLike | None, guess: Callable[[], StreamDefs]) -> StreamDefs:
     """Return the definitions of the streams that are wanted.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.deserializers import NpyDeserializer
+from sweephand.deserializers.npy import NpyDeserializer
 
 _NO_LIBRARY = {"test", "tests", "idlelib", "site-packages", "dist-packages", "__pycache__"}
 _DEFINITION = re.compile(rb"[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)")

@@ -9,7 +9,9 @@ import numpy as np
 from sweephand import tfrecord
 from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.demo.library_text import LibraryText
-from sweephand.deserializers import ArrayDeserializer, Deserializer, TFRecordDeserializer
+from sweephand.deserializers.array import ArrayDeserializer
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.tfrecord_files import TFRecordDeserializer
 from sweephand.layouts import Layout, Packed, Padded
 from sweephand.source.source import MinibatchSource
 

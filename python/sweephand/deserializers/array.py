@@ -21,9 +21,8 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import chunk_starts, size_columns
 from sweephand.corpus.streams import size_stream
-from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.formats import stream_per_name
 from sweephand.deserializers.given import check_dict
 
 

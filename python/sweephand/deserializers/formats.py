@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from sweephand.corpus.streams import StreamDef, StreamDefs
-from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.files.index_places import Keep
 from sweephand.files.paths import AnyPath
@@ -101,11 +101,6 @@ class Wanted:
                 for name, one in streams.items()
             }
         )
-
-
-def stream_per_name(names: Iterable[str]) -> StreamDefs:
-    """Return a stream for every name, as the data have it."""
-    return StreamDefs({name: StreamDef() for name in names})
 
 
 def the_only(paths: Sequence[AnyPath]) -> AnyPath:

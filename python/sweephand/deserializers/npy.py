@@ -24,10 +24,10 @@ from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.sizes import check_offsets, chunk_starts
-from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.formats import Format, Wanted, stream_per_name
+from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.given import check_dict
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.errors import DataError

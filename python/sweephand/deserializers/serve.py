@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from sweephand.deserializers.array import ArrayDeserializer
-from sweephand.deserializers.arrow import ArrowDeserializer
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.given import is_saved_split, is_table, wrong_data
 
@@ -47,6 +46,8 @@ def deserializers_of(data: object) -> list[Deserializer]:
             raise TypeError("deserializers that are joined come in a list, not in a dict")
         return [ArrayDeserializer(data)]
     if is_table(data):
+        from sweephand.deserializers.arrow import ArrowDeserializer  # brings files and stores
+
         return [ArrowDeserializer(data)]
     if not isinstance(data, list | tuple):
         raise wrong_data("deserializers must be Deserializer objects", data)

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sweephand.files.local import LocalFile
+from sweephand.files.requests import MOST_REQUESTS
 from sweephand.files.source_file import SourceFile
-
-MOST_REQUESTS = 16
-"""Requests to stores that are under way at a time."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError, StaleError
-from sweephand.files.access import MOST_REQUESTS
 from sweephand.files.local import find_local, stat_file
+from sweephand.files.requests import MOST_REQUESTS
 from sweephand.files.source_file import FileList, SourceFile, is_leftover, no_match
 from sweephand.files.time_limit import VARIABLE, call_within, time_limit
 from sweephand.files.urls import WEB, has_secrets, is_pattern, shown, without_secrets

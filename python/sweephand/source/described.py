@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -12,9 +11,7 @@ from sweephand import _core
 
 _ROOM = 96  # bytes of JSON for a text, so that a state stays under 1 kB, of 64 buckets too
 _MOST_PROGRESS = 64
-_DIGEST = re.compile(
-    r"(?:(?P<words>.*) #)?(?P<digest>[0-9a-f]{16}(?:[0-9a-f]{16})?)", re.DOTALL
-)
+_DIGEST = r"(?s)(?:(?P<words>.*) #)?(?P<digest>[0-9a-f]{16}(?:[0-9a-f]{16})?)"
 _DIGITS = 16
 
 
@@ -76,7 +73,7 @@ class Described(str):
         """Whether a state tells of the same, in this or an earlier version's words."""
         if told in (self, self._whole):
             return True
-        found = _DIGEST.fullmatch(told)
+        found = re.fullmatch(_DIGEST, told)
         return found is not None and self._digest.startswith(found["digest"])
 
 
@@ -97,6 +94,8 @@ def describe_chunks(corpus: _core.index.Corpus) -> Described:
 
 
 def _fits(text: str, room: int) -> bool:
+    import json  # only here: most loops take no state
+
     return len(text) <= room and len(json.dumps(text)) - 2 <= room
 
 
@@ -112,5 +111,5 @@ def _cut(text: str, room: int) -> str:
 
 def words_of(value: object) -> object:
     """Return what a field says without its digest; "" if it is nothing but one."""
-    found = _DIGEST.fullmatch(value) if isinstance(value, str) else None
+    found = re.fullmatch(_DIGEST, value) if isinstance(value, str) else None
     return value if found is None else found["words"] or ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
 from typing import ParamSpec, TypeVar
@@ -164,6 +163,8 @@ def names_ours(
         def advice(name: str) -> str:
             if name in foreign:
                 return f": {foreign[name]}"
+            from difflib import get_close_matches  # only here, as it takes its time to import
+
             close = get_close_matches(name, ours, 1)
             return f"; is it {close[0]!r}?" if close else f", it has: {', '.join(ours)}"
 

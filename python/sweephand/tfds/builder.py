@@ -11,8 +11,8 @@ from typing import overload
 import numpy as np
 
 from sweephand.corpus.streams import StreamDef, StreamDefs
-from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
-from sweephand.deserializers.formats import Format, Wanted, stream_per_name
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
+from sweephand.deserializers.formats import Format, Wanted
 from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.paths import AnyPath
 from sweephand.tfds.builder_info import BuilderInfo, builder_info
