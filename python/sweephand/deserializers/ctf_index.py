@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
 from typing import Any
 
@@ -240,6 +239,8 @@ def _index_in_parts(
     file: _core.read.File, form: _core.formats.CtfFormat, max_errors: int
 ) -> tuple[_core.formats.CtfStart, _core.formats.CtfIndex]:
     """Index a file on several threads; what comes out does not depend on their number."""
+    from concurrent.futures import ThreadPoolExecutor  # only here, as it brings logging
+
     start = _core.formats.ctf_start(file, form)
     size = file.tag.size
     threads = max(1, min(os.cpu_count() or 1, (size - start.offset) // _PART_BYTES))

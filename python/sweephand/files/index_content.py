@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,8 +94,10 @@ def write_index(path: Path, content: IndexContent, meaning: Mapping[str, Any]) -
             "arrays": described,
         }
     )
+    from uuid import uuid4  # only here, as it takes its time to import
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+    unfinished = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
     try:
         with unfinished.open("xb") as out:
             out.write(_MAGIC + _VERSION.to_bytes(4, "little") + bytes(4))

@@ -7,11 +7,10 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +35,9 @@ from sweephand.files.index_places import (
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile
 from sweephand.printable import printable
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Advance = Callable[[int], object]
 
@@ -238,6 +240,8 @@ def _scan_all(
     known: Sequence[Scan | None],
     scan: Callable[[SourceFile, Advance], Scan],
 ) -> list[Scan]:
+    from concurrent.futures import ThreadPoolExecutor  # only here, as it brings logging
+
     num_threads = access_to(files).threads(os.cpu_count() or 1)
     with (
         show_progress("building the index", sum(file.size for file in files)) as advance,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
-from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _SCAN_BLOCK = 4 << 20
 _BLOCKS_AHEAD = 3
@@ -54,6 +57,8 @@ class _BlockReader(RangeReader):
     """Read an object block by block; while they follow one another, some are on their way."""
 
     def __init__(self, file: SourceFile) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # only here, as it brings logging
+
         super().__init__(file)
         self._num_blocks = -(-file.size // _SCAN_BLOCK)
         self._number = -1  # of the block that is held

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib.util import find_spec
@@ -172,6 +170,8 @@ def _at_once(ask: Callable[[str], Result], urls: Sequence[str]) -> list[Result]:
     """Ask a store of several objects, some at a time."""
     if not urls:
         return []
+    from concurrent.futures import ThreadPoolExecutor  # only here, as it brings logging
+
     with ThreadPoolExecutor(min(MOST_REQUESTS, len(urls)), "sweephand-list") as threads:
         return list(threads.map(ask, urls))
 
@@ -297,7 +297,9 @@ def retry(action: Callable[[], Result], url: str, *, attempts: int = _ATTEMPTS) 
             if attempt == attempts:
                 break
             # The order of the data is not at stake.
-            time.sleep(min(left, delay * random.uniform(0.5, 1.5)))
+            from random import uniform  # only here, as it takes its time to import
+
+            time.sleep(min(left, delay * uniform(0.5, 1.5)))
             delay *= 2
         if time.monotonic() >= end:
             raise TimeoutError(

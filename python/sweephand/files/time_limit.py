@@ -6,7 +6,6 @@ import errno
 import math
 import os
 from collections.abc import Callable
-from concurrent.futures import Future
 from threading import Thread
 from typing import TypeVar
 
@@ -47,6 +46,8 @@ def call_within(seconds: float, action: Callable[[], Result]) -> Result:
     TimeoutError
         If it is still under way.
     """
+    from concurrent.futures import Future  # only here, as it brings logging
+
     future: Future[Result] = Future()
 
     def run() -> None:
