@@ -107,10 +107,13 @@ void bind_sizes(py::module_& room) {
   room.def(
       "check_offsets",
       [](const Array<std::int64_t>& offsets, std::uint64_t num_samples) {
-        const OffsetSummary summary = check_offsets(view(offsets), num_samples);
-        return py::make_tuple(summary.min_size, summary.max_size);
+        check_offsets(view(offsets), num_samples);
       },
       "offsets"_a, "num_samples"_a);
+  room.def(
+      "is_any_empty",
+      [](const Array<std::int64_t>& offsets) { return is_any_empty(view(offsets)); },
+      "offsets"_a);
 }
 
 void bind_corpus(py::module_& room) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -149,27 +148,25 @@ void check_ends(std::span<const std::int64_t> offsets, std::uint64_t num_samples
   check_end(offsets, num_samples);
 }
 
-OffsetSummary check_offsets(std::span<const std::int64_t> offsets, std::uint64_t num_samples) {
+void check_offsets(std::span<const std::int64_t> offsets, std::uint64_t num_samples) {
   check_begin(offsets);
-  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t most = 0;
+  std::uint64_t bits = 0;  // of all sizes; a descent wraps to a huge one
   for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
-    // A descent wraps to a huge size, so one comparison after the loop finds it.
-    const std::uint64_t size = size_between(offsets[i], offsets[i + 1]);
-    least = std::min(least, size);
-    most = std::max(most, size);
+    bits |= size_between(offsets[i], offsets[i + 1]);
   }
-  if (most > kMaxSequenceSamples) {
-    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
-      if (size_between(offsets[i], offsets[i + 1]) <= kMaxSequenceSamples) continue;
-      throw std::invalid_argument(told_offsets(i, offsets[i], offsets[i + 1]));
-    }
+  for (std::size_t i = 0; bits > kMaxSequenceSamples; ++i) {
+    if (size_between(offsets[i], offsets[i + 1]) <= kMaxSequenceSamples) continue;
+    throw std::invalid_argument(told_offsets(i, offsets[i], offsets[i + 1]));
   }
   check_end(offsets, num_samples);
-  if (offsets.size() == 1) return {};
-  return {.num_samples = num_samples,
-          .min_size = static_cast<std::uint32_t>(least),
-          .max_size = static_cast<std::uint32_t>(most)};
+}
+
+bool is_any_empty(std::span<const std::int64_t> offsets) noexcept {
+  std::uint64_t bits = 0;  // the highest one of those below an empty size
+  for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+    bits |= size_between(offsets[i], offsets[i + 1]) - 1;
+  }
+  return bits > kMaxSequenceSamples;
 }
 
 std::uint32_t common_size(std::span<const std::int64_t> offsets) noexcept {

@@ -96,20 +96,16 @@ class StoredSizes final : public Sizes {
   std::vector<std::uint32_t> sizes_;
 };
 
-// What a look at all offsets of one stream tells.
-struct OffsetSummary {
-  std::uint64_t num_samples = 0;
-  std::uint32_t min_size = 0;
-  std::uint32_t max_size = 0;
-};
-
 // Looks at the offsets of one stream. Throws std::invalid_argument naming the first sequence at
-// fault when they do not begin at 0, descend, pass `num_samples`, or make a sequence of 2^32
-// samples or more.
-OffsetSummary check_offsets(std::span<const std::int64_t> offsets, std::uint64_t num_samples);
+// fault when they do not begin at 0, descend, do not end at `num_samples`, or make a sequence
+// of 2^32 samples or more.
+void check_offsets(std::span<const std::int64_t> offsets, std::uint64_t num_samples);
 
 // The same, looking at the first and the last one alone.
 void check_ends(std::span<const std::int64_t> offsets, std::uint64_t num_samples);
+
+// Whether a sequence has no sample. REQUIRES: check_offsets
+bool is_any_empty(std::span<const std::int64_t> offsets) noexcept;
 
 // The size that all sequences share, by their offsets; 0 if they differ, which is mostly seen
 // at once. REQUIRES: check_ends

@@ -3,7 +3,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['CallbackOrder', 'CallbackSizes', 'CommonSize', 'Corpus', 'GivenOrder', 'LongSequences', 'OffsetSizes', 'PackedIntegers', 'Sizes', 'StoredSizes', 'check_ends', 'check_offsets', 'common_size', 'find_long', 'fingerprint_runs']
+__all__: list[str] = ['CallbackOrder', 'CallbackSizes', 'CommonSize', 'Corpus', 'GivenOrder', 'LongSequences', 'OffsetSizes', 'PackedIntegers', 'Sizes', 'StoredSizes', 'check_ends', 'check_offsets', 'common_size', 'find_long', 'fingerprint_runs', 'is_any_empty']
 class PackedIntegers:
     @typing.overload
     def __init__(self) -> None:
@@ -84,11 +84,13 @@ class LongSequences:
         ...
 def check_ends(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], num_samples: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
-def check_offsets(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], num_samples: typing.SupportsInt | typing.SupportsIndex) -> tuple[int, int]:
+def check_offsets(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], num_samples: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 def common_size(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> int:
     ...
 def find_long(corpus: Corpus, limit: typing.SupportsInt | typing.SupportsIndex) -> LongSequences:
     ...
 def fingerprint_runs(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], starts: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> numpy.typing.NDArray[numpy.uint64]:
+    ...
+def is_any_empty(offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> bool:
     ...

@@ -110,13 +110,9 @@ def _all_equal(offsets: list[NDArray[np.int64]], wanted: int) -> bool:
 def _size_offsets(
     name: str, offsets: NDArray[np.int64], starts: NDArray[np.int64], file: str
 ) -> Sizing:
-    if len(offsets) > MANY_SEQUENCES:
-        common = _core.index.common_size(offsets)
-    else:
-        least, most = _core.index.check_offsets(offsets, int(offsets[-1]))
-        if least == 0:
-            _refuse_empty(repr(name), 0, np.diff(offsets))
-        common = least if least == most else 0
+    if len(offsets) <= MANY_SEQUENCES and _core.index.is_any_empty(offsets):
+        _refuse_empty(repr(name), 0, np.diff(offsets))
+    common = _core.index.common_size(offsets)
     if common:
         return Sizing(
             _core.index.CommonSize(common), np.diff(starts).astype(np.uint64) * common
