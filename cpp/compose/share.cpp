@@ -33,10 +33,9 @@ class Loads {
  public:
   Loads(std::span<const PlannedSequence> minibatch, std::vector<std::uint32_t>& owner,
         std::uint32_t num_workers)
-      : minibatch_(minibatch), owner_(owner), loads_(num_workers), members_(num_workers) {
-    for (std::uint32_t j = 0; j < minibatch.size(); ++j) {
+      : minibatch_(minibatch), owner_(owner), loads_(num_workers) {
+    for (std::size_t j = 0; j < minibatch.size(); ++j) {
       loads_[owner[j]] += minibatch[j].size;
-      members_[owner[j]].push_back(j);
       total_ += minibatch[j].size;
     }
     for (std::uint32_t k = 0; k < num_workers; ++k) by_load_.emplace(loads_[k], k);
@@ -50,13 +49,11 @@ class Loads {
     const std::uint32_t fullest = by_load_.lower_bound({most, 0})->second;
     const std::uint64_t gap = most - least;
     if (static_cast<uint128>(gap) * loads_.size() * 64 <= total_) return false;
-    std::vector<std::uint32_t>& members = members_[fullest];
-    const auto best = best_to_move(members, gap);
-    if (best == members.end()) return false;
-    const std::uint32_t j = *best;
-    *best = members.back();
-    members.pop_back();
-    members_[emptiest].push_back(j);
+    if (first_.empty()) list_members();
+    std::uint32_t* const best = best_to_move(first_[fullest], gap);
+    if (best == nullptr) return false;
+    const std::uint32_t j = std::exchange(*best, next_[*best]);
+    next_[j] = std::exchange(first_[emptiest], j);
     owner_[j] = emptiest;
     change(fullest, most - minibatch_[j].size);
     change(emptiest, least + minibatch_[j].size);
@@ -64,19 +61,28 @@ class Loads {
   }
 
  private:
-  using Members = std::vector<std::uint32_t>;
+  static constexpr std::uint32_t kEnd = ~std::uint32_t{0};
 
-  // The one smaller than `gap` whose size is nearest to half of it; of equals the last in the
-  // minibatch.
-  Members::iterator best_to_move(Members& members, std::uint64_t gap) const {
-    auto best = members.end();
+  // Most workers give nothing: a list of each is made in one pass, without room of its own.
+  void list_members() {
+    first_.assign(loads_.size(), kEnd);
+    next_.resize(minibatch_.size());
+    for (std::uint32_t j = 0; j < next_.size(); ++j) {
+      next_[j] = std::exchange(first_[owner_[j]], j);
+    }
+  }
+
+  // The link to the one smaller than `gap` whose size is nearest to half of it; of equals the
+  // last in the minibatch. Null if there is none.
+  std::uint32_t* best_to_move(std::uint32_t& first, std::uint64_t gap) {
+    std::uint32_t* best = nullptr;
     std::uint64_t nearest = gap;  // |2 size - gap| of a size in (0, gap) is below gap
-    for (auto member = members.begin(); member != members.end(); ++member) {
-      const std::uint64_t size = minibatch_[*member].size;
+    for (std::uint32_t* link = &first; *link != kEnd; link = &next_[*link]) {
+      const std::uint64_t size = minibatch_[*link].size;
       const std::uint64_t distance = 2 * size > gap ? 2 * size - gap : gap - 2 * size;
       if (size >= gap || distance > nearest) continue;
-      if (distance == nearest && best != members.end() && *best > *member) continue;
-      best = member;
+      if (distance == nearest && best != nullptr && *best > *link) continue;
+      best = link;
       nearest = distance;
     }
     return best;
@@ -91,7 +97,8 @@ class Loads {
   std::span<const PlannedSequence> minibatch_;
   std::vector<std::uint32_t>& owner_;
   std::vector<std::uint64_t> loads_;  // in samples
-  std::vector<Members> members_;
+  std::vector<std::uint32_t> first_;  // of what each worker has, in no order; kEnd for nothing
+  std::vector<std::uint32_t> next_;   // the one behind each
   std::set<std::pair<std::uint64_t, std::uint32_t>> by_load_;
   std::uint64_t total_ = 0;
 };
@@ -103,15 +110,32 @@ void even_samples(std::span<const PlannedSequence> minibatch, std::vector<std::u
   }
 }
 
+// Before any is moved.
+class FirstOwner {
+ public:
+  FirstOwner(std::span<const PlannedSequence> minibatch, std::uint32_t num_workers,
+             Sharing sharing)
+      : minibatch_(minibatch), num_workers_(num_workers), deals_(sharing == Sharing::kDeal) {}
+
+  std::uint32_t operator[](std::size_t j) const {
+    const std::size_t turn = deals_ ? j : minibatch_[j].lane;
+    // Mostly there are as many lanes: a division takes longer than all else.
+    return static_cast<std::uint32_t>(turn < num_workers_ ? turn : turn % num_workers_);
+  }
+
+ private:
+  std::span<const PlannedSequence> minibatch_;
+  std::uint32_t num_workers_;
+  bool deals_;
+};
+
 }  // namespace
 
 std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
                                   std::uint32_t num_workers, Sharing sharing) {
   std::vector<std::uint32_t> owner(minibatch.size());
-  for (std::size_t j = 0; j < owner.size(); ++j) {
-    owner[j] = (sharing == Sharing::kDeal ? static_cast<std::uint32_t>(j % num_workers)
-                                          : minibatch[j].lane % num_workers);
-  }
+  const FirstOwner first_owner(minibatch, num_workers, sharing);
+  for (std::size_t j = 0; j < owner.size(); ++j) owner[j] = first_owner[j];
   if (sharing == Sharing::kEvenCounts) even_counts(owner, num_workers);
   if (sharing == Sharing::kEvenSamples) even_samples(minibatch, owner, num_workers);
   return owner;
@@ -121,10 +145,16 @@ std::vector<PlannedSequence> share_of(std::vector<PlannedSequence> minibatch,
                                       std::uint32_t num_workers, std::uint32_t rank,
                                       Sharing sharing) {
   if (num_workers == 1) return minibatch;
-  const std::vector<std::uint32_t> owner = owners(minibatch, num_workers, sharing);
   std::vector<PlannedSequence> share;
-  for (std::size_t j = 0; j < owner.size(); ++j) {
-    if (owner[j] == rank) share.push_back(minibatch[j]);
+  const auto pick = [&](const auto& owner) {
+    for (std::size_t j = 0; j < minibatch.size(); ++j) {
+      if (owner[j] == rank) share.push_back(minibatch[j]);
+    }
+  };
+  if (sharing == Sharing::kDeal || sharing == Sharing::kLanes) {
+    pick(FirstOwner(minibatch, num_workers, sharing));
+  } else {
+    pick(owners(minibatch, num_workers, sharing));
   }
   return share;
 }
