@@ -3,6 +3,7 @@
 #include "base/mix.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace sweephand {
 namespace {
@@ -127,7 +128,11 @@ void Feistel::walk(std::uint64_t first, std::span<std::uint64_t> out, const Shif
         while (word >= size_) walk(word, std::span(&word, 1), shift, step);
       }
     }
-    std::ranges::copy(wanted, out.begin() + static_cast<std::ptrdiff_t>(done));
+    if (wanted.size() == made.size()) {
+      std::memcpy(&out[done], made.data(), sizeof(made));  // of a size that is known
+    } else {
+      std::ranges::copy(wanted, out.begin() + static_cast<std::ptrdiff_t>(done));
+    }
   }
 }
 
