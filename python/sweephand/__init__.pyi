@@ -18,15 +18,11 @@ from .deserializers.split import split
 from .deserializers.tfrecord_files import TFRecordDeserializer
 from .deserializers.user import UserDeserializer
 from .errors import DataError, LossScaleError, StaleError, StateError, SweephandHint
-from .layouts import (
-    Bucketed,
-    Frames,
-    Layout,
-    Packed,
-    Padded,
-    Ragged,
-    TruncatedBPTT,
-)
+from .layouts.base import Layout
+from .layouts.bptt import TruncatedBPTT
+from .layouts.bucketed import Bucketed
+from .layouts.packed import Packed
+from .layouts.plain import Frames, Padded, Ragged
 from .minibatch.minibatch import Minibatch
 from .minibatch.minibatch_data import MinibatchData
 from .open_path import open

@@ -1,19 +1,6 @@
 """Layouts: how a minibatch is composed and laid out."""
 
-from sweephand.layouts.base import Layout
-from sweephand.layouts.bptt import TruncatedBPTT
-from sweephand.layouts.bucketed import Bucketed
-from sweephand.layouts.packed import Packed
-from sweephand.layouts.padding import pad_element
-from sweephand.layouts.plain import Frames, Padded, Ragged
+import lazy_loader
 
-__all__ = [
-    "Bucketed",
-    "Frames",
-    "Layout",
-    "Packed",
-    "Padded",
-    "Ragged",
-    "TruncatedBPTT",
-    "pad_element",
-]
+# Each is imported when it is asked for: most sources have one.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
-from sweephand.layouts import Bucketed, Layout
+from sweephand.layouts import Layout
 from sweephand.minibatch.boundaries import Parts
 from sweephand.minibatch.contents import Contents, Keys
 from sweephand.minibatch.minibatch_data import MinibatchData
@@ -192,7 +192,8 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     @property
     def bucket_key(self) -> int | None:
         """In a bucketed layout the boundary of the bucket, which is the padded width."""
-        return self._plan.row_length if isinstance(self._layout, Bucketed) else None
+        is_bucketed = self._layout.has_fixed_width and not self._layout.has_rows
+        return self._plan.row_length if is_bucketed else None
 
     @property
     def provide_data(self) -> list[tuple[Any, tuple[int, ...]]]:

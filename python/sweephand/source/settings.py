@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sweephand.checks import check_int
-from sweephand.layouts import Frames, Layout, Ragged, TruncatedBPTT
+from sweephand.layouts import Frames, Layout, Ragged
 from sweephand.printable import shown
 from sweephand.source.limits import Limits
 from sweephand.source.window import Window
@@ -107,6 +107,8 @@ class Settings:
                 raise TypeError(_layout_to_write(layout))
             return layout
         if length:
+            from sweephand.layouts import TruncatedBPTT
+
             return TruncatedBPTT(length)
         return Frames() if self.frame_mode else Ragged()
 

@@ -1,0 +1,10 @@
+"""Where each layout lies."""
+
+from .base import Layout as Layout
+from .bptt import TruncatedBPTT as TruncatedBPTT
+from .bucketed import Bucketed as Bucketed
+from .packed import Packed as Packed
+from .padding import pad_element as pad_element
+from .plain import Frames as Frames
+from .plain import Padded as Padded
+from .plain import Ragged as Ragged
