@@ -52,7 +52,7 @@ Engine::Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> asse
     : planner_(std::move(planner)),
       assembler_(std::move(assembler)),
       options_(options),
-      look_ahead_(assembler_->loads_ahead() ? std::move(look_ahead) : std::nullopt),
+      look_ahead_(assembler_->members().loads_ahead() ? std::move(look_ahead) : std::nullopt),
       forks_(fork_count()) {
   set_position({.time = planner_->time()});
 }
@@ -66,14 +66,14 @@ bool Engine::serves_caller(const Lock& /*lock*/) const {
 }
 
 bool Engine::runs_here() const {
-  if (threads_.holds_caller() || assembler_->runs_here()) return true;
+  if (threads_.holds_caller() || assembler_->members().runs_here()) return true;
   return serves_caller(Lock(mutex_));
 }
 
 // Takes the engine for the caller, who gives it back.
 void Engine::take(Lock& lock, const Poll& poll) {
   check_open();
-  if (serves_caller(lock) || threads_.holds_caller() || assembler_->runs_here()) {
+  if (serves_caller(lock) || threads_.holds_caller() || assembler_->members().runs_here()) {
     throw std::runtime_error(
         "the source is asked by code that it calls itself, such as get_chunk: it would wait "
         "for itself");
@@ -92,7 +92,8 @@ bool Engine::close(std::chrono::duration<double> limit) {
   }
   if (runs_here()) return true;
   const auto end = std::chrono::steady_clock::now() + limit;
-  return threads_.end(limit) && assembler_->close(end - std::chrono::steady_clock::now());
+  return threads_.end(limit) &&
+         assembler_->members().close(end - std::chrono::steady_clock::now());
 }
 
 void Engine::check_open() const {
@@ -173,7 +174,7 @@ void Engine::start(Lock& lock, const Request& request, const Poll& poll) {
 // Plans the minibatch of `slot`. Nothing to assemble: the data have ended, or planning failed.
 std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
   Request request = request_;
-  request.tells_blocks = assembler_->keeps_chunks();
+  request.tells_blocks = assembler_->members().keeps_chunks();
   std::optional<Plan> plan;
   const Turn turn(planning_, progress_);
   try {
@@ -185,7 +186,7 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
     }
     if (look_ahead_) {
       if (const auto chunks = look_ahead_->chunks_at(planner_->time(), request))
-        assembler_->load_ahead(*chunks);
+        assembler_->members().load_ahead(*chunks);
     }
   } catch (...) {
     slot.error = std::current_exception();

@@ -1,0 +1,221 @@
+#include "engine/members.hpp"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace sweephand {
+namespace {
+
+// Of the corpus, as the member has them.
+std::uint64_t num_chunks(const Member& member) {
+  const auto& starts = member.parts.starts;
+  return starts.empty() ? member.chunks->num_chunks() : starts.size() - 1;
+}
+
+}  // namespace
+
+Members::Making::Making(Members& members, const Plan& plan) : members_(members) {
+  ++members_.num_making_;
+  if (members_.any_cached_) members_.open_blocks(plan);
+}
+
+Members::Members(std::vector<Member> members, std::span<const StreamSpec> streams,
+                 bool load_ahead, Report report)
+    : members_(std::move(members)),
+      streams_(streams.begin(), streams.end()),
+      report_(std::move(report)) {
+  for (std::size_t number = 0; number < members_.size(); ++number) open(number, load_ahead);
+}
+
+void Members::open(std::size_t number, bool load_ahead) {
+  const Member& member = members_[number];
+  const std::uint64_t num_sequences = member.chunks->num_sequences();
+  if (std::ranges::any_of(member.joined,
+                          [&](auto sequence) { return sequence >= num_sequences; }))
+    throw std::invalid_argument("a joined sequence must be below " +
+                                std::to_string(num_sequences));
+  const auto& starts = member.parts.starts;
+  if (!starts.empty() && starts.back() != member.chunks->num_chunks())
+    throw std::invalid_argument("the parts of chunks end at another number than they are");
+  const Access access = member.deserializer->access();
+  resident_.push_back(access == Access::kResident ? member.deserializer->load(0) : nullptr);
+  const Chunk* corpus = resident_.back().get();
+  if (corpus != nullptr && (corpus->num_sequences != num_sequences ||
+                            !fits(*corpus, streams_, static_cast<std::uint32_t>(number))))
+    throw std::invalid_argument("the corpus in memory is not what was planned");
+  caches_.push_back(nullptr);
+  if (access != Access::kChunks) return;
+  any_cached_ = true;
+  const Retention retention{.is_first = number == 0,
+                            .open_chunks = member.open_chunks,
+                            .num_chunks = member.chunks->num_chunks(),
+                            .first_chunks = num_chunks(members_[0]),
+                            .parts = member.parts};
+  const std::uint32_t num_threads = load_ahead ? member.load_threads : 0;
+  if (number == 0) loads_ahead_ = num_threads > 0;
+  caches_.back() = std::make_unique<ChunkCache>(member.deserializer, num_threads, retention);
+}
+
+bool Members::all_resident() const noexcept {
+  return std::ranges::all_of(resident_, [](const auto& chunk) { return chunk != nullptr; });
+}
+
+// The chunk if it holds what was planned of it; else null, when it was reported.
+std::shared_ptr<const Chunk> Members::usable(std::size_t number,
+                                             std::shared_ptr<const Chunk> chunk,
+                                             std::uint64_t num_sequences,
+                                             const Place& place) const {
+  if (chunk->num_sequences != num_sequences) {
+    report_(StaleError("there are " + std::to_string(chunk->num_sequences) +
+                           " sequences, but " + std::to_string(num_sequences) +
+                           " were planned; the data changed since they were measured, or the "
+                           "index is not theirs: build it again",
+                       place));
+    return nullptr;
+  }
+  if (fits(*chunk, streams_, static_cast<std::uint32_t>(number))) return chunk;
+  report_(StaleError("the streams are not of the kinds that they had when the source was made",
+                     place));
+  return nullptr;
+}
+
+Located Members::locate(std::size_t number, const Plan& plan, const Poll& poll) {
+  if (resident_[number]) return locate_in_memory(number, plan);
+  const Member& member = members_[number];
+  std::vector<std::uint64_t> sequences;
+  sequences.reserve(plan.share.size());
+  for (const PlannedSequence& planned : plan.share)
+    sequences.push_back(member.number_of(planned));
+  return caches_[number] ? locate_in_chunks(number, sequences, poll) : fetch(number, sequences);
+}
+
+Located Members::locate_in_memory(std::size_t number, const Plan& plan) const {
+  const auto& chunk = resident_[number];
+  Located located;
+  located.chunks.push_back(chunk);
+  located.sequences.reserve(plan.share.size());
+  for (const PlannedSequence& planned : plan.share)
+    located.sequences.push_back({chunk.get(), members_[number].number_of(planned)});
+  return located;
+}
+
+Located Members::fetch(std::size_t number, std::span<const std::uint64_t> sequences) {
+  Located located;
+  if (sequences.empty()) return located;
+  const WorkClock clock;
+  std::shared_ptr<const Chunk> made = members_[number].deserializer->fetch(sequences);
+  {
+    const std::scoped_lock lock(mutex_);
+    fetch_ += clock.elapsed();
+  }
+  const auto fetched = usable(number, std::move(made), sequences.size(), {});
+  if (fetched) located.chunks.push_back(fetched);
+  located.sequences.reserve(sequences.size());
+  for (std::uint64_t j = 0; j < sequences.size(); ++j)
+    located.sequences.push_back({fetched.get(), j});
+  return located;
+}
+
+Located Members::locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences,
+                                  const Poll& poll) {
+  const ChunkTable& table = *members_[number].chunks;
+  ChunkCache& cache = *caches_[number];
+  std::vector<std::uint64_t> chunk_of(sequences.size());
+  std::vector<std::uint64_t> wanted;  // chunks, as they are first needed
+  std::map<std::uint64_t, const Chunk*> loaded;
+  for (std::size_t j = 0; j < sequences.size(); ++j) {
+    chunk_of[j] = table.chunk_of(sequences[j]);
+    if (loaded.emplace(chunk_of[j], nullptr).second) wanted.push_back(chunk_of[j]);
+  }
+  cache.load_ahead(wanted);
+  Located located;
+  for (const std::uint64_t chunk : wanted) {
+    const Place place{.chunk = members_[number].parts.chunk_of(chunk)};
+    try {
+      const auto found =
+          usable(number, cache.get(chunk, poll), table.sequences_in(chunk), place);
+      if (!found) continue;
+      located.chunks.push_back(found);
+      loaded[chunk] = found.get();
+    } catch (const DataError& error) {
+      throw error.within(place);
+    }
+  }
+  located.sequences.reserve(sequences.size());
+  for (std::size_t j = 0; j < sequences.size(); ++j) {
+    located.sequences.push_back(
+        {loaded[chunk_of[j]], sequences[j] - table.first_sequence(chunk_of[j])});
+  }
+  return located;
+}
+
+void Members::load_ahead(std::span<const std::uint64_t> chunks) {
+  if (!loads_ahead_) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    // A block that is entered now may be in no plan yet.
+    before_ = std::exchange(ahead_, {chunks.begin(), chunks.end()});
+  }
+  caches_[0]->load_ahead(members_[0].parts.parts_of(chunks), false);
+}
+
+void Members::open_blocks(const Plan& plan) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& block : plan.blocks) {
+    if (block) open_blocks_.insert(block);
+  }
+}
+
+void Members::settle(std::uint64_t num_used) {
+  const std::scoped_lock lock(mutex_);
+  Demand demand{.num_making = num_making_, .num_used = num_used};
+  for (const auto& soon : {ahead_, before_}) demand.chunks.insert(soon.begin(), soon.end());
+  for (auto place = open_blocks_.begin(); place != open_blocks_.end();) {
+    if (const std::shared_ptr<const Block> block = place->lock()) {
+      demand.chunks.insert(block->chunks().begin(), block->chunks().end());
+      const bool given = block->has_given_order();
+      demand.in_given_order = demand.in_given_order || given;
+      demand.wants_all = demand.wants_all || (block->chunks().empty() && !given);
+      ++place;
+    } else {
+      place = open_blocks_.erase(place);
+    }
+  }
+  for (const auto& cache : caches_) {
+    if (cache) cache->settle(demand);
+  }
+}
+
+bool Members::close(std::chrono::duration<double> limit) {
+  bool ended = true;
+  for (const auto& cache : caches_) {
+    if (cache) ended = cache->close(limit) && ended;
+  }
+  return ended;
+}
+
+bool Members::runs_here() const {
+  return std::ranges::any_of(caches_,
+                             [](const auto& cache) { return cache && cache->runs_here(); });
+}
+
+LoadStats Members::stats() const {
+  LoadStats stats;
+  for (const auto& cache : caches_) {
+    if (!cache) continue;
+    const ChunkCacheStats part = cache->stats();
+    stats.chunks_loaded += part.chunks_loaded;
+    stats.chunk_hits += part.hits;
+    stats.bytes_loaded += part.bytes_loaded;
+    stats.bytes_held += part.bytes_held;
+    stats.load += part.load;
+  }
+  const std::scoped_lock lock(mutex_);
+  stats.load += fetch_;
+  return stats;
+}
+
+}  // namespace sweephand

@@ -1,0 +1,134 @@
+// The deserializers that a source joins, and where the sequences of a plan lie in them.
+#pragma once
+
+#include "base/error.hpp"
+#include "compose/plan.hpp"
+#include "engine/runs.hpp"
+#include "engine/stream_spec.hpp"
+#include "index/chunk_table.hpp"
+#include "read/chunk_cache.hpp"
+#include "read/deserializer.hpp"
+#include "run/work_time.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <vector>
+
+namespace sweephand {
+
+// One of the deserializers that a source joins.
+struct Member {
+  std::shared_ptr<Deserializer> deserializer;
+  std::shared_ptr<const ChunkTable> chunks;  // of this member
+  // Its number of the sequence that the first member calls s; empty: the same number.
+  std::vector<std::uint64_t> joined;
+  ChunkParts parts;                // what `chunks` are of those of the corpus
+  std::uint32_t load_threads = 1;  // that load its chunks ahead
+  std::uint64_t open_chunks = 1;   // at a time, in an order that the corpus gives
+
+  std::uint64_t number_of(const PlannedSequence& planned) const {
+    return joined.empty() ? planned.sequence : joined[planned.sequence];
+  }
+};
+
+struct LoadStats {
+  std::uint64_t chunks_loaded = 0;
+  std::uint64_t chunk_hits = 0;
+  std::uint64_t bytes_loaded = 0;
+  std::uint64_t bytes_held = 0;  // by chunks that are kept for later minibatches
+  WorkTime load;                 // of chunks, or of the sequences of a minibatch
+};
+
+// Loads chunks, and keeps those that are wanted again. Safe for several threads.
+class Members {
+ public:
+  // A minibatch that is being made: what it wants is not let go meanwhile.
+  class Making {
+   public:
+    Making(Members& members, const Plan& plan);
+    Making(const Making&) = delete;
+    Making& operator=(const Making&) = delete;
+    ~Making() { --members_.num_making_; }
+
+   private:
+    Members& members_;
+  };
+
+  // `load_ahead`: chunks are loaded before they are needed, by as many threads as each member
+  // says. `report` is told of chunks that hold other sequences than planned. Throws
+  // std::invalid_argument when members and streams do not fit.
+  Members(std::vector<Member> members, std::span<const StreamSpec> streams, bool load_ahead,
+          Report report);
+
+  std::size_t size() const noexcept { return members_.size(); }
+
+  // The whole corpus of a member that is in memory; else null.
+  const Chunk* resident(std::size_t number) const { return resident_.at(number).get(); }
+
+  // See Member.
+  const std::vector<std::uint64_t>& joined(std::size_t number) const {
+    return members_[number].joined;
+  }
+
+  // All are in memory.
+  bool all_resident() const noexcept;
+
+  // What one of them gives to a share.
+  Located locate(std::size_t number, const Plan& plan, const Poll& poll);
+
+  // Chunks are kept as long as blocks that plans tell are open.
+  bool keeps_chunks() const noexcept { return any_cached_; }
+
+  // Lets go of what nobody wants any more. `num_used`: chunks of the first member, by a
+  // minibatch.
+  void settle(std::uint64_t num_used);
+
+  // Whether load_ahead does anything.
+  bool loads_ahead() const noexcept { return loads_ahead_; }
+
+  // Has chunks of the corpus loaded that no minibatch wants yet, and keeps those until it is
+  // told of others.
+  void load_ahead(std::span<const std::uint64_t> chunks);
+
+  // Waits so long for each of the threads that load ahead to end, and returns whether they
+  // have, but for the caller itself.
+  bool close(std::chrono::duration<double> limit);
+
+  // The caller is one of those threads.
+  bool runs_here() const;
+
+  LoadStats stats() const;
+
+ private:
+  void open(std::size_t number, bool load_ahead);
+  void open_blocks(const Plan& plan);
+  Located locate_in_memory(std::size_t number, const Plan& plan) const;
+  Located fetch(std::size_t number, std::span<const std::uint64_t> sequences);
+  Located locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences,
+                           const Poll& poll);
+  std::shared_ptr<const Chunk> usable(std::size_t number, std::shared_ptr<const Chunk> chunk,
+                                      std::uint64_t num_sequences, const Place& place) const;
+
+  std::vector<Member> members_;
+  std::vector<StreamSpec> streams_;
+  Report report_;
+  std::vector<std::shared_ptr<const Chunk>> resident_;  // per member; null if it is not
+  std::vector<std::unique_ptr<ChunkCache>> caches_;     // per member; null if it has no chunks
+  bool any_cached_ = false;
+  bool loads_ahead_ = false;
+  std::atomic<std::uint64_t> num_making_ = 0;  // minibatches
+  mutable std::mutex mutex_;                   // guards all below
+  // In a lane of the planner, or in a plan that is being carried out.
+  std::set<std::weak_ptr<const Block>, std::owner_less<>> open_blocks_;
+  std::vector<std::uint64_t> ahead_;   // chunks of the corpus that are wanted soon
+  std::vector<std::uint64_t> before_;  // what that was before
+  WorkTime fetch_;
+};
+
+}  // namespace sweephand
