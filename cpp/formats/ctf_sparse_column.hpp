@@ -1,0 +1,166 @@
+// A column of samples that are pairs of an index and a value in the text.
+#pragma once
+
+#include "formats/ctf_typed_column.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <system_error>
+#include <vector>
+
+namespace sweephand {
+
+// A space, an index of at most seven digits, and a value of one; false if there is no such
+// pair.
+struct LonePair {
+  const char* end = nullptr;
+  std::uint64_t index = 0;
+
+  explicit operator bool() const noexcept { return end != nullptr; }
+};
+
+[[gnu::always_inline]] inline LonePair find_lone_pair(const char* text) noexcept {
+  if (*text != ' ') return {};
+  const Octet octet(text + 1);
+  const std::uint64_t size = first_byte(octet.others());
+  const char* const colon = text + 1 + size;
+  if (size - 1 > 6 || *colon != ':' || !is_lone_digit(colon + 1)) return {};
+  return {.end = colon + 2, .index = octet.value(size)};
+}
+
+// Whether each is greater than the one before.
+inline bool ascends(std::span<const std::int32_t> sample) {
+  bool result = true;
+  for (std::size_t i = 1; i < sample.size(); ++i) result &= sample[i - 1] < sample[i];
+  return result;
+}
+
+inline bool has_repetition(std::span<const std::int32_t> sample) {
+  std::vector<std::int32_t> indices(sample.begin(), sample.end());
+  std::ranges::sort(indices);
+  return std::ranges::adjacent_find(indices) != indices.end();
+}
+
+// The index of 20 digits or more, or the dimension if it is beyond.
+inline std::uint64_t read_long_index(const char* text, const char* end,
+                                     std::uint64_t dimension) {
+  std::uint64_t index = 0;
+  const auto [_, error] = std::from_chars(text, end, index);
+  return error == std::errc{} ? std::min(index, dimension) : dimension;
+}
+
+template <class T>
+class SparseColumn final : public TypedColumn<T> {
+ public:
+  using TypedColumn<T>::TypedColumn;
+
+  const char* read(const char* text, const char* text_end) override {
+    const char* const begin = text;
+    const std::uint64_t dimension = dimension_;
+    std::size_t next = num_values_;
+    std::size_t room = values_.size();
+    T* out = values_.data();
+    std::int32_t* out_indices = indices_.data();
+    if (has_lone_digits_) {  // most sparse values are ones
+      while (const LonePair pair = find_lone_pair(text)) {
+        if (next == room || pair.index >= dimension) break;
+        out[next] = static_cast<T>(pair.end[-1] - '0');
+        out_indices[next++] = static_cast<std::int32_t>(pair.index);
+        text = pair.end;
+      }
+    }
+    bool is_ordinary = std::floating_point<T> && !has_lone_digits_;
+    while (is_blank(*text)) {
+      if constexpr (std::floating_point<T>) {
+        if (is_ordinary) {
+          const NumberRun run = read_pairs<T>(
+              text, dimension,
+              {.values = out + next, .indices = out_indices + next, .count = room - next});
+          next += run.count;
+          text = run.end;
+          is_ordinary = run.count > 0;
+          if (!is_blank(*text)) break;
+        }
+      }
+      text = skip_blanks(text);
+      auto [index_end, index] = read_digits(text);
+      if (index_end == text) {
+        if (ends_sample(text, text_end)) break;
+        return this->lose(CtfFault::Kind::kIndex, text);
+      }
+      if (index_end - text > 19) index = read_long_index(text, index_end, dimension);
+      if (*index_end != ':') return this->lose(CtfFault::Kind::kColon, index_end);
+      if (index >= dimension) return this->lose(CtfFault::Kind::kIndexRange, text);
+      has_lone_digits_ = is_lone_digit(index_end + 1);
+      const Decimal<T> number = this->read_value(index_end + 1);
+      if (number.fault != DecimalFault::kNone) return this->lose(number, index_end + 1);
+      if (next == room) {
+        this->grow();
+        room = values_.size();
+        indices_.resize(room);
+        out = values_.data();
+        out_indices = indices_.data();
+      }
+      out[next] = number.value;
+      out_indices[next++] = static_cast<std::int32_t>(index);
+      text = number.end;
+    }
+    if (!ends_sample(text, text_end)) return this->lose(CtfFault::Kind::kDelimiter, text);
+    const std::span<const std::int32_t> indices(out_indices + num_values_, next - num_values_);
+    const bool ascending = ascends(indices);
+    if (!indices.empty()) {
+      const std::int32_t most = ascending ? indices.back() : std::ranges::max(indices);
+      num_indices_ = std::max(num_indices_, static_cast<std::uint64_t>(most) + 1);
+    }
+    num_values_ = next;
+    if (++num_samples_ == element_offsets_.size())
+      element_offsets_.resize(2 * num_samples_ + 64);
+    element_offsets_[num_samples_] = static_cast<std::int64_t>(next);
+    if (ascending || !has_repetition(indices)) return text;
+    fault_ = {.kind = CtfFault::Kind::kRepeated, .at = begin, .end = text};
+    return nullptr;
+  }
+
+  void pad() override {}  // no sparse sample has too few values
+
+  void drop_sequence() override {
+    num_samples_ -= this->num_new_samples();
+    num_values_ = static_cast<std::size_t>(element_offsets_[num_samples_]);
+  }
+
+  void reserve(double times) override {
+    TypedColumn<T>::reserve(times);
+    indices_.resize(values_.size());
+    element_offsets_.resize(this->multiply(num_samples_ + 1, times));
+  }
+
+  Column borrow() const override {
+    Column column = TypedColumn<T>::borrow();
+    column.element_offsets = element_offsets_.data();
+    static constexpr std::int32_t kNone = 0;  // null would say that the stream is not sparse
+    column.indices = indices_.empty() ? &kNone : indices_.data();
+    return column;
+  }
+
+  std::uint64_t num_bytes() const override {
+    return TypedColumn<T>::num_bytes() + indices_.capacity() * sizeof(std::int32_t) +
+           element_offsets_.capacity() * sizeof(std::int64_t);
+  }
+
+ private:
+  using TypedColumn<T>::dimension_;
+  using TypedColumn<T>::fault_;
+  using TypedColumn<T>::num_indices_;
+  using TypedColumn<T>::num_samples_;
+  using TypedColumn<T>::num_values_;
+  using TypedColumn<T>::values_;
+
+  bool has_lone_digits_ = true;                    // values of the pairs met last, a guess
+  ColumnVector<std::int32_t> indices_;             // as many as values
+  ColumnVector<std::int64_t> element_offsets_{0};  // more than one per sample and one more
+};
+
+}  // namespace sweephand
