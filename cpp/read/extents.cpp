@@ -40,13 +40,13 @@ FilePool::FilePool(std::vector<ListedFile> files)
 const std::byte* FilePool::hold(std::uint64_t number) {
   const std::scoped_lock lock(mutex_);
   Held& held = held_[number];
-  if (held.owner == nullptr) {
-    auto bytes = std::make_unique_for_overwrite<std::byte[]>(held.size);
-    File(files_[number].path, files_[number].tag).read(0, {bytes.get(), held.size});
+  if (held.owner.empty()) {
+    std::vector<std::byte> bytes(held.size);
+    File(files_[number].path, files_[number].tag).read(0, bytes);
     held.owner = std::move(bytes);
-    held.bytes.store(held.owner.get(), std::memory_order_release);
+    held.bytes.store(held.owner.data(), std::memory_order_release);
   }
-  return held.owner.get();
+  return held.owner.data();
 }
 
 std::shared_ptr<const File> FilePool::open_anew(std::uint64_t number) {
@@ -103,11 +103,13 @@ Extents::Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> n
     if (numbers[i] >= files.size()) throw std::invalid_argument("an extent names no file");
     starts_.push_back(starts_.back() + bytes[i]);
   }
+  extents_per_byte_ = static_cast<double>(numbers_.size()) /
+                      static_cast<double>(std::max<std::uint64_t>(num_bytes(), 1));
   files_ = std::make_shared<FilePool>(std::move(files));
   if (numbers_.size() != 1 || num_bytes() == 0) return;
   std::shared_ptr<const File> keeper;
   const std::span mapped = files_->open(numbers_[0], keeper).mapped();
-  whole_ = keeper;
+  whole_ = std::move(keeper);
   if (offsets_[0] <= mapped.size() && num_bytes() <= mapped.size() - offsets_[0])
     in_memory_ = mapped.data() + offsets_[0];
 }
@@ -115,11 +117,16 @@ Extents::Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> n
 // Makes the extent that holds byte `offset` the current one.
 void Extents::Reader::enter(std::uint64_t offset) {
   const std::vector<std::uint64_t>& starts = extents_.starts_;
-  // The last start not beyond `offset`: empty extents share a start and are skipped.
-  const auto after = std::upper_bound(starts.begin(), starts.end(), offset);
-  const auto extent = static_cast<std::size_t>(after - starts.begin()) - 1;
-  begin_ = *(after - 1);
-  end_ = *after;
+  // Where it would be if all extents were equally large, as many are.
+  auto extent =
+      static_cast<std::size_t>(static_cast<double>(offset) * extents_.extents_per_byte_);
+  if (extent + 1 >= starts.size() || offset < starts[extent] || starts[extent + 1] <= offset) {
+    // The last start not beyond `offset`: empty extents share a start and are skipped.
+    const auto after = std::upper_bound(starts.begin(), starts.end(), offset);
+    extent = static_cast<std::size_t>(after - starts.begin()) - 1;
+  }
+  begin_ = starts[extent];
+  end_ = starts[extent + 1];
   offset_ = extents_.offsets_[extent];
   const std::uint64_t number = extents_.numbers_[extent];
   if (number_ == number) return;

@@ -62,7 +62,7 @@ class FilePool {
   struct Held {
     std::atomic<const std::byte*> bytes = nullptr;  // null before they are wanted
     std::size_t size = 0;                           // 0 if they are not to be held
-    std::unique_ptr<std::byte[]> owner;  // NOLINT(*-avoid-c-arrays): not to be zeroed
+    std::vector<std::byte> owner;
   };
 
   std::shared_ptr<const File> open_anew(std::uint64_t number);
@@ -126,6 +126,7 @@ class Extents {
   std::vector<std::uint64_t> numbers_;  // per extent
   std::vector<std::uint64_t> offsets_;
   std::vector<std::uint64_t> starts_;  // where each extent begins in the run, and the end
+  double extents_per_byte_ = 0;
   std::shared_ptr<FilePool> files_;
   std::shared_ptr<const File> whole_;  // keeps what is in memory
   const std::byte* in_memory_ = nullptr;
