@@ -28,13 +28,13 @@ bool is_as_planned(const Batch& batch, const Plan& plan, std::span<const StreamS
   if (offsets.size() == 1 && least == 0) {
     const std::int64_t* const own = offsets[0];
     for (std::size_t j = 0; j < plan.share.size(); ++j)
-      as_planned &= own[j + 1] - own[j] == plan.share[j].size;
+      as_planned &= std::cmp_equal(own[j + 1] - own[j], plan.share[j].size);
     return as_planned;
   }
   for (std::size_t j = 0; j < plan.share.size(); ++j) {
     std::int64_t size = least;
     for (const std::int64_t* own : offsets) size = std::max(size, own[j + 1] - own[j]);
-    as_planned &= size == plan.share[j].size;
+    as_planned &= std::cmp_equal(size, plan.share[j].size);
   }
   return as_planned;
 }

@@ -83,7 +83,7 @@ class Block {
   std::uint64_t sweep_ = 0;
   const GivenOrder* order_ = nullptr;  // the corpus', if it decides
   // In list order, if they differ and are worth remembering.
-  std::unique_ptr<std::uint32_t[]> sizes_;
+  std::unique_ptr<std::uint32_t[]> sizes_;  // NOLINT(*-avoid-c-arrays): not to be zeroed
   std::vector<std::uint64_t>
       starts_;  // of every kStride-th place, and the end, if sizes differ
 };

@@ -34,10 +34,10 @@ class ChunkCache {
   // `num_threads` load ahead, or as many as the system has; they start when there is something
   // to load.
   ChunkCache(std::shared_ptr<Deserializer> deserializer, std::uint32_t num_threads,
-             const Retention& retention)
+             Retention retention)
       : deserializer_(std::move(deserializer)),
         num_threads_(num_threads),
-        retention_(retention) {}
+        retention_(std::move(retention)) {}
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
   ~ChunkCache() { close(std::chrono::seconds::zero()); }
