@@ -49,14 +49,15 @@ void Members::open(std::size_t number, bool load_ahead) {
   caches_.push_back(nullptr);
   if (access != Access::kChunks) return;
   any_cached_ = true;
-  const Retention retention{.is_first = number == 0,
-                            .open_chunks = member.open_chunks,
-                            .num_chunks = member.chunks->num_chunks(),
-                            .first_chunks = num_chunks(members_[0]),
-                            .parts = member.parts};
+  Retention retention{.is_first = number == 0,
+                      .open_chunks = member.open_chunks,
+                      .num_chunks = member.chunks->num_chunks(),
+                      .first_chunks = num_chunks(members_[0]),
+                      .parts = member.parts};
   const std::uint32_t num_threads = load_ahead ? member.load_threads : 0;
   if (number == 0) loads_ahead_ = num_threads > 0;
-  caches_.back() = std::make_unique<ChunkCache>(member.deserializer, num_threads, retention);
+  caches_.back() =
+      std::make_unique<ChunkCache>(member.deserializer, num_threads, std::move(retention));
 }
 
 bool Members::all_resident() const noexcept {

@@ -59,69 +59,23 @@ class SparseColumn final : public TypedColumn<T> {
 
   const char* read(const char* text, const char* text_end) override {
     const char* const begin = text;
-    const std::uint64_t dimension = dimension_;
     std::size_t next = num_values_;
-    std::size_t room = values_.size();
-    T* out = values_.data();
-    std::int32_t* out_indices = indices_.data();
-    if (has_lone_digits_) {  // most sparse values are ones
-      while (const LonePair pair = find_lone_pair(text)) {
-        if (next == room || pair.index >= dimension) break;
-        out[next] = static_cast<T>(pair.end[-1] - '0');
-        out_indices[next++] = static_cast<std::int32_t>(pair.index);
-        text = pair.end;
-      }
-    }
+    if (has_lone_digits_) text = read_lone_pairs(text, next);  // most sparse values are ones
     bool is_ordinary = std::floating_point<T> && !has_lone_digits_;
     while (is_blank(*text)) {
       if constexpr (std::floating_point<T>) {
         if (is_ordinary) {
-          const NumberRun run = read_pairs<T>(
-              text, dimension,
-              {.values = out + next, .indices = out_indices + next, .count = room - next});
-          next += run.count;
-          text = run.end;
-          is_ordinary = run.count > 0;
+          is_ordinary = read_ordinary_pairs(text, next);
           if (!is_blank(*text)) break;
         }
       }
       text = skip_blanks(text);
-      auto [index_end, index] = read_digits(text);
-      if (index_end == text) {
-        if (ends_sample(text, text_end)) break;
-        return this->lose(CtfFault::Kind::kIndex, text);
-      }
-      if (index_end - text > 19) index = read_long_index(text, index_end, dimension);
-      if (*index_end != ':') return this->lose(CtfFault::Kind::kColon, index_end);
-      if (index >= dimension) return this->lose(CtfFault::Kind::kIndexRange, text);
-      has_lone_digits_ = is_lone_digit(index_end + 1);
-      const Decimal<T> number = this->read_value(index_end + 1);
-      if (number.fault != DecimalFault::kNone) return this->lose(number, index_end + 1);
-      if (next == room) {
-        this->grow();
-        room = values_.size();
-        indices_.resize(room);
-        out = values_.data();
-        out_indices = indices_.data();
-      }
-      out[next] = number.value;
-      out_indices[next++] = static_cast<std::int32_t>(index);
-      text = number.end;
+      if (ends_sample(text, text_end)) break;
+      text = read_pair(text, next);
+      if (text == nullptr) return nullptr;
     }
     if (!ends_sample(text, text_end)) return this->lose(CtfFault::Kind::kDelimiter, text);
-    const std::span<const std::int32_t> indices(out_indices + num_values_, next - num_values_);
-    const bool ascending = ascends(indices);
-    if (!indices.empty()) {
-      const std::int32_t most = ascending ? indices.back() : std::ranges::max(indices);
-      num_indices_ = std::max(num_indices_, static_cast<std::uint64_t>(most) + 1);
-    }
-    num_values_ = next;
-    if (++num_samples_ == element_offsets_.size())
-      element_offsets_.resize(2 * num_samples_ + 64);
-    element_offsets_[num_samples_] = static_cast<std::int64_t>(next);
-    if (ascending || !has_repetition(indices)) return text;
-    fault_ = {.kind = CtfFault::Kind::kRepeated, .at = begin, .end = text};
-    return nullptr;
+    return end_sample(begin, text, next);
   }
 
   void pad() override {}  // no sparse sample has too few values
@@ -151,6 +105,70 @@ class SparseColumn final : public TypedColumn<T> {
   }
 
  private:
+  // Pairs whose value is a digit by itself, and no more than there is room for. `next` is the
+  // place of the first value that was not read.
+  const char* read_lone_pairs(const char* text, std::size_t& next) {
+    const std::uint64_t dimension = dimension_;
+    const std::size_t room = values_.size();
+    T* const out = values_.data();
+    std::int32_t* const out_indices = indices_.data();
+    while (const LonePair pair = find_lone_pair(text)) {
+      if (next == room || pair.index >= dimension) break;
+      out[next] = static_cast<T>(pair.end[-1] - '0');
+      out_indices[next++] = static_cast<std::int32_t>(pair.index);
+      text = pair.end;
+    }
+    return text;
+  }
+
+  // Whether there was one.
+  bool read_ordinary_pairs(const char*& text, std::size_t& next) {
+    const NumberRun run = read_pairs<T>(text, dimension_,
+                                        {.values = values_.data() + next,
+                                         .indices = indices_.data() + next,
+                                         .count = values_.size() - next});
+    next += run.count;
+    text = run.end;
+    return run.count > 0;
+  }
+
+  // Any pair; null if it is none.
+  const char* read_pair(const char* text, std::size_t& next) {
+    auto [index_end, index] = read_digits(text);
+    if (index_end == text) return this->lose(CtfFault::Kind::kIndex, text);
+    if (index_end - text > 19) index = read_long_index(text, index_end, dimension_);
+    if (*index_end != ':') return this->lose(CtfFault::Kind::kColon, index_end);
+    if (index >= dimension_) return this->lose(CtfFault::Kind::kIndexRange, text);
+    has_lone_digits_ = is_lone_digit(index_end + 1);
+    const Decimal<T> number = this->read_value(index_end + 1);
+    if (number.fault != DecimalFault::kNone) return this->lose(number, index_end + 1);
+    if (next == values_.size()) {
+      this->grow();
+      indices_.resize(values_.size());
+    }
+    values_[next] = number.value;
+    indices_[next++] = static_cast<std::int32_t>(index);
+    return number.end;
+  }
+
+  // Null if an index comes twice in the sample that begins at `begin`.
+  const char* end_sample(const char* begin, const char* text, std::size_t next) {
+    const std::span<const std::int32_t> indices(indices_.data() + num_values_,
+                                                next - num_values_);
+    const bool ascending = ascends(indices);
+    if (!indices.empty()) {
+      const std::int32_t most = ascending ? indices.back() : std::ranges::max(indices);
+      num_indices_ = std::max(num_indices_, static_cast<std::uint64_t>(most) + 1);
+    }
+    num_values_ = next;
+    if (++num_samples_ == element_offsets_.size())
+      element_offsets_.resize(2 * num_samples_ + 64);
+    element_offsets_[num_samples_] = static_cast<std::int64_t>(next);
+    if (ascending || !has_repetition(indices)) return text;
+    fault_ = {.kind = CtfFault::Kind::kRepeated, .at = begin, .end = text};
+    return nullptr;
+  }
+
   using TypedColumn<T>::dimension_;
   using TypedColumn<T>::fault_;
   using TypedColumn<T>::num_indices_;

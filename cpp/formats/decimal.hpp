@@ -200,6 +200,7 @@ struct Marks {
 #ifdef __SSE2__
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text));
   // Digits become the least of all numbers.
+  // NOLINTNEXTLINE(portability-simd-intrinsics): the portable way is below
   const __m128i moved = _mm_add_epi8(bytes, _mm_set1_epi8(static_cast<char>(0x80 - '0')));
   const __m128i others = _mm_cmpgt_epi8(moved, _mm_set1_epi8(static_cast<char>(0x80 + 9)));
   const __m128i points = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('.'));

@@ -38,7 +38,7 @@ __m128i load(const void* from) { return _mm_loadu_si128(static_cast<const __m128
 // n entries of sixteen that begin at entry n of `kBehindPoint`.
 constexpr int kWidth = 16;
 struct alignas(kWidth) Bytes32 {
-  std::array<std::uint8_t, 2 * kWidth> bytes;
+  std::array<std::uint8_t, std::size_t{2} * kWidth> bytes;
 };
 constexpr Bytes32 kPlaces = [] {
   Bytes32 places{};

@@ -23,11 +23,11 @@ std::uint64_t to_little_endian(std::uint64_t value) noexcept {
 }
 
 // The bytes of values, one behind the other.
-template <unsigned kWidth>
+template <unsigned Width>
 void unpack(const std::byte* from, std::span<std::uint64_t> out) {
   for (std::size_t i = 0; i < out.size(); ++i) {
     std::uint64_t word = 0;
-    std::memcpy(&word, from + i * kWidth, kWidth);
+    std::memcpy(&word, from + i * Width, Width);
     out[i] = to_little_endian(word);
   }
 }
@@ -75,7 +75,7 @@ std::span<const std::byte> PackedIntegers::packed() const noexcept {
 
 // Packs values behind those that there are, in the one of both ways that takes fewer bytes.
 PackedIntegers::Head PackedIntegers::add_block(std::span<const std::uint64_t> values,
-                                               std::vector<std::byte>& packed) const {
+                                               std::vector<std::byte>& packed) {
   const auto [least, most] = std::ranges::minmax(values);
   std::uint64_t least_step = 0;
   std::uint64_t most_step = 0;

@@ -59,7 +59,7 @@ class PackedIntegers {
   using Values = std::array<std::uint64_t, kBlock>;
 
   void close_block();
-  Head add_block(std::span<const std::uint64_t> values, std::vector<std::byte>& packed) const;
+  static Head add_block(std::span<const std::uint64_t> values, std::vector<std::byte>& packed);
   Head head(std::uint64_t block) const noexcept;
   std::span<const std::byte> packed() const noexcept;
   void read_block(std::uint64_t block, std::size_t count, Values& out) const;

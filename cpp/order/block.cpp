@@ -46,6 +46,7 @@ Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> ch
 // Sizes are read in storage order, a run per chunk, and dealt into list order: one pass over
 // memory in order instead of one random look-up per sequence.
 void Block::remember_sizes() {
+  // NOLINTNEXTLINE(*-avoid-c-arrays): not to be zeroed
   const auto buffer = std::make_unique_for_overwrite<std::uint32_t[]>(num_sequences_);
   const std::span stored(buffer.get(), num_sequences_);
   if (chunks_.empty()) corpus_->sizes->read(0, stored);
@@ -54,6 +55,7 @@ void Block::remember_sizes() {
     corpus_->sizes->read(table.first_sequence(chunks_[c]),
                          stored.subspan(first_rank_[c], table.sequences_in(chunks_[c])));
   }
+  // NOLINTNEXTLINE(*-avoid-c-arrays)
   sizes_ = std::make_unique_for_overwrite<std::uint32_t[]>(num_sequences_);
   std::array<std::uint64_t, kStride> ranks{};
   for (std::uint64_t place = 0; place < num_sequences_; place += kStride) {

@@ -166,7 +166,10 @@ void Cursor::find_borders() {
 }
 
 void Cursor::pass_border() {
-  if (border_ == merged_.size()) return merge();
+  if (border_ == merged_.size()) {
+    merge();
+    return;
+  }
   Open& open = open_[front().lane];
   open.block = std::move(open.later);
   open.later = nullptr;

@@ -29,15 +29,15 @@ Permutation::Permutation(std::uint64_t size, std::uint64_t key) : size_(size) {
 }
 
 void Permutation::fill(std::uint64_t first, std::span<std::uint64_t> out) const {
-  if (is_table()) {
-    std::copy_n(table_.begin() + static_cast<std::ptrdiff_t>(first), out.size(), out.begin());
-  } else {
+  if (network_) {
     network_->encrypt(first, out);
+  } else {
+    std::copy_n(table_.begin() + static_cast<std::ptrdiff_t>(first), out.size(), out.begin());
   }
 }
 
 void Permutation::places(std::uint64_t first, std::span<std::uint64_t> out) const {
-  network_->decrypt(first, out);
+  network_->decrypt(first, out);  // NOLINT(bugprone-unchecked-optional-access): REQUIRES
 }
 
 std::uint64_t Permutation::item(std::uint64_t place) const {

@@ -90,7 +90,8 @@ Block BlockPool::take(std::size_t bytes) {
   auto found = state_->free.lower_bound(capacity);
   if (found != state_->free.end() && found->first / kLooseness <= capacity) {
     int looks = 8;
-    for (auto own = found; looks-- > 0 && own != state_->free.end() && own->first / 2 <= capacity; ++own) {
+    for (auto own = found;
+         looks-- > 0 && own != state_->free.end() && own->first / 2 <= capacity; ++own) {
       if (own->second.taker == taker) {
         found = own;
         break;
