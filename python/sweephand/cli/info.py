@@ -21,6 +21,7 @@ from sweephand.corpus.streams import definitions_of
 from sweephand.corpus.wanted_streams import as_code
 from sweephand.files.paths import as_path, bytes_at
 from sweephand.open_path import look_at
+from sweephand.source.requests import even_workers
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal import pictures
 from sweephand.terminal.charts import bars, by_powers_of_two
@@ -53,6 +54,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             "num_sequences": source.num_sequences_per_sweep,
             "num_samples": source.num_samples_per_sweep,
             "num_chunks": len(source.chunk_sequences),
+            "num_lanes": source._settings.lanes,
             "chunk_sequences": _summary(source.chunk_sequences),
             "lengths": _summary(lengths),
             "first_id": source.sequence_ids(0, 1)[0],
@@ -105,6 +107,8 @@ def _show(facts: dict[str, Any], lengths: NDArray[np.uint32], screen: Screen) ->
             "sequences": in_count(facts["num_sequences"]),
             "samples": in_count(facts["num_samples"]),
             "chunks": in_count(facts["num_chunks"]),
+            "lanes": f"{facts['num_lanes']}, evenly for "
+            f"{', '.join(map(str, even_workers(facts['num_lanes'])))} workers",
             "first id": facts["first_id"],
         }
     )

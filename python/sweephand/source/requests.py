@@ -48,6 +48,11 @@ def size_at(size: int | SizeSchedule, time: int) -> int:
     return size[time] if is_schedule(size) else cast(int, size)
 
 
+def even_workers(num_lanes: int) -> list[int]:
+    """Return the numbers of workers that have equally many lanes each."""
+    return [count for count in range(1, num_lanes + 1) if num_lanes % count == 0]
+
+
 class Requests:
     """Checks requests, and remembers the last one."""
 
@@ -84,9 +89,11 @@ class Requests:
         lanes = self._settings.lanes
         by_lanes = self._settings.randomize and self._layout.shares_by_lanes
         if by_lanes and workers > lanes:
+            even = ", ".join(map(str, even_workers(lanes)))
             raise ValueError(
                 f"num_data_partitions must be in [1, {lanes}], the number of lanes, "
-                f"got {workers}; a larger num_lanes, which is another order, serves more"
+                f"got {workers}; {even} have equally many lanes each; a larger num_lanes, "
+                "which is another order, serves more"
             )
         given: object = size
         if not isinstance(given, Integral) or size != FULL_DATA_SWEEP:
