@@ -200,6 +200,8 @@ class StreamInfo:
         Whether every sequence of the corpus has exactly one sample in it, a label for instance:
         such a stream comes as (sequences, *shape) in every layout. A source says so; it is no
         part of what makes two streams equal.
+    is_sized : bool
+        Whether it has as many samples as the size of each sequence. A source says so, too.
 
     Examples
     --------
@@ -218,6 +220,7 @@ class StreamInfo:
     broadcast: bool = False
     transforms: tuple[Transform, ...] = field(default=(), compare=False, repr=False)
     is_single: bool = field(default=False, compare=False)
+    is_sized: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         # Written by hand they may be np.float32 and 3, which are no such values.

@@ -52,6 +52,28 @@ class Boundaries:
         return self._stream.num_samples
 
     @property
+    def global_num_samples(self) -> int:
+        """Samples of this stream over all workers, as planned; no communication is needed.
+
+        Raises
+        ------
+        ValueError
+            If the lengths of the stream are not known before it is read.
+        """
+        batch, info = self._batch, self.info
+        if info.is_sized:
+            return batch.num_samples
+        if info.is_single:
+            return batch.num_sequences
+        if batch.share_size == batch.num_sequences:  # there is one worker, or one has all
+            return self.num_samples
+        raise ValueError(
+            f"how many samples the other workers have of stream {info.name!r} is not known "
+            "before it is read: say that it defines the size, StreamDef(..., "
+            "defines_mb_size=True), or sum its num_samples over the workers"
+        )
+
+    @property
     def end_of_sweep(self) -> bool:
         """Whether the global minibatch holds the last sequence of a sweep."""
         return self._batch.sweeps_ended > 0

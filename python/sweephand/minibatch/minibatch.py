@@ -190,6 +190,22 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         return self._plan.num_rows if self._layout.has_rows else self.num_sequences
 
     @property
+    def global_num_label_samples(self) -> int:
+        """Label samples over all workers, as planned: what a sum of losses is divided by.
+
+        They are those of the stream "labels", or without one of the size-defining stream; of
+        another stream ``minibatch[name].global_num_samples`` tells them. No communication is
+        needed. What was skipped as damaged is counted, too.
+
+        Raises
+        ------
+        ValueError
+            If the lengths of the stream are not known before it is read.
+        """
+        labels = self.get(LABELS)
+        return self.global_num_samples if labels is None else labels.global_num_samples
+
+    @property
     def bucket_key(self) -> int | None:
         """In a bucketed layout the boundary of the bucket, which is the padded width."""
         is_bucketed = self._layout.has_fixed_width and not self._layout.has_rows

@@ -43,15 +43,22 @@ def _settle_singles(corpus: Corpus, layout: Layout) -> Corpus:
     """Return the corpus with `is_single` true of those streams that come one per sequence.
 
     Those that are broadcast come per sample. Rows and buckets must hold something: where all
-    sequences have one sample, that is every stream.
+    sequences have one sample, that is every stream. `is_sized` is true of those that have as
+    many samples as sequences are long, whatever the other streams hold.
     """
     fills_rows = layout.has_fixed_width and corpus.core.common_size == 1
+    is_sole = len(corpus.streams) == 1
     readers = [
         replace(
             reader,
             streams=[
                 replace(
-                    info, is_single=info.is_single and not info.broadcast and not fills_rows
+                    info,
+                    is_single=info.is_single and not info.broadcast and not fills_rows,
+                    is_sized=info.defines_mb_size
+                    or info.broadcast
+                    or is_sole
+                    or (info.is_single and fills_rows),
                 )
                 for info in reader.streams
             ],
