@@ -1,4 +1,4 @@
-"""What needs PyTorch: tensors and masks, loaders, learners, a module per bucket.
+"""What needs PyTorch: tensors and masks, loaders, learners, buckets, many processes.
 
 This package is the only place that imports torch.
 """
@@ -10,6 +10,7 @@ except ModuleNotFoundError as error:
         "sweephand.torch needs PyTorch: pip install sweephand[torch]", name="torch"
     ) from error
 
+from sweephand.torch import distributed
 from sweephand.torch.loaders.data_loader import DataLoader
 from sweephand.torch.loaders.dataset import IterableDataset
 from sweephand.torch.minibatch.attention import attention_mask, block_mask, nested
@@ -25,6 +26,7 @@ __all__ = [
     "Tensors",
     "attention_mask",
     "block_mask",
+    "distributed",
     "nested",
     "tensors_of",
     "to_tensor",

@@ -18,9 +18,9 @@ from sweephand.printable import shown
 from sweephand.source.foreign_names import DATASET, names_ours
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.source import MinibatchSource
+from sweephand.torch.distributed.coordinate import coordinate, has_group, num_processes
 from sweephand.torch.loaders.place import UNKNOWN, Iteration, Place
 from sweephand.torch.minibatch.tensors import leave_whole, tensors_of
-from sweephand.torch.train.workers import find_share, has_group, num_processes
 
 _NEVER = 2**63
 
@@ -237,7 +237,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         # A process that is spawned has no process group; one that is forked has it still.
-        share = find_share() if has_group() else None
+        share = coordinate() if has_group() else None
         source = _Carried(self.source)
         return self.__dict__ | {"_share_of_rank": share, "source": source, "_begun": None}
 
@@ -249,7 +249,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         if self._given_share is not None:
             return self._given_share
         carried = None if has_group() else self._share_of_rank
-        return carried or find_share()
+        return carried or coordinate()
 
     def _begin_in(self, process: WorkerInfo) -> Iteration | None:
         """Go to where a loader's processes begin, and be on one's own from there.

@@ -18,7 +18,7 @@ class Sums(NamedTuple):
     loss, metric : Tensor
         Sums with one element; the metric is None if the criterion has none.
     weight : float
-        Of the loss. The gradients of replicas are averaged, so it is their number; and 0 for
+        Of the loss. Gradients are averaged over processes, so it is their number; and 0 for
         the stand-in of an empty share, whose worker must take part in what all workers do.
     """
 
@@ -38,18 +38,20 @@ class Criterion:
         criterion: Callable[[Any, Any], Any],
         model: nn.Module,
         module: nn.Module,
+        num_averaged: int,
         workers: Workers,
     ) -> None:
         self._criterion = criterion
         self._model = model
         self._module = module
-        self._workers = workers
+        self._num_averaged = float(num_averaged)
+        self._has_others = num_averaged > 1 or workers.count > 1
         self._stand_ins: dict[bool, Data] = {}  # by whether the module is in training mode
 
     def __call__(self, minibatch: Data) -> Sums:
         """Return loss and metric of a share."""
-        weight = float(self._workers.count)
-        if self._workers.count > 1:
+        weight = self._num_averaged
+        if self._has_others:
             mode = self._module.training
             if getattr(minibatch, "num_sequences", None) == 0:
                 weight = 0.0

@@ -3,18 +3,18 @@
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from sweephand.errors import ArgumentTypeError, StateError
 from sweephand.torch.train.criterion import Criterion
 from sweephand.torch.train.device_number import number_of
+from sweephand.torch.train.engine import unwrapped
 from sweephand.torch.train.learner import TorchLearner
 from sweephand.torch.train.random_state import capture_random_state, restore_random_state
 from sweephand.torch.train.saved_state import (
@@ -24,7 +24,13 @@ from sweephand.torch.train.saved_state import (
     on_host,
     save_tensors,
 )
-from sweephand.torch.train.workers import find_workers
+from sweephand.torch.train.sharded_state import (
+    load_optimizer_states,
+    optimizer_parts,
+    optimizer_states,
+    parts_like,
+    whole,
+)
 from sweephand.train.checkpoint.saved_tensors import SavedTensors
 from sweephand.train.trainer.coverage import check_coverage
 from sweephand.train.trainer.trained_model import Data, Outcome, SavedFiles
@@ -35,7 +41,8 @@ WEIGHTS = "model.safetensors"
 class TorchModel:
     """A `TrainedModel` for a torch module, compiled or not.
 
-    Several workers have it in a `DistributedDataParallel`. Its criterion returns the sum of the
+    Several workers have it in a `DistributedDataParallel`, or sharded by ``fully_shard``. Its
+    criterion returns the sum of the
     loss, or that and the sum of a metric. ArgumentTypeError is raised for learners that are not
     of torch, ValueError if a parameter has no learner or several, a learner has others, a loss
     scale does not hold for all learners, or workers would train apart.
@@ -60,19 +67,17 @@ class TorchModel:
                 "a loss scale must hold for all parameters: give one learner with a "
                 "LossScaleOptimizer around a list of optimizers"
             )
-        self.workers = find_workers()
-        self._module, self._engine = _unwrapped(model)
-        if self.workers.count > 1 and self._engine is None:
-            raise ValueError(
-                f"{self.workers.count} workers need the model in a DistributedDataParallel, "
-                f"or they train apart; it is a {type(model).__name__}"
-            )
-        self._criterion = Criterion(criterion, model, self._module, self.workers)
+        self._module, self._engine = unwrapped(model)
+        self.workers = self._engine.workers()
+        self._criterion = Criterion(
+            criterion, model, self._module, self._engine.num_averaged, self.workers
+        )
         self._optimizers = [optimizer for one in learners for optimizer in one.optimizers]
         self._learned = self._check_coverage()
         names = {id(parameter): name for name, parameter in self._learned.items()}
         for scale in self.loss_scales:
             scale.name_parameters(names)
+            scale.agree_by(self.workers.maximum)
         self._was_differentiated = False
 
     @property
@@ -129,11 +134,37 @@ class TorchModel:
         files: dict[str, Any] = {WEIGHTS: save_tensors(self._tensors())}
         for i, optimizer in enumerate(self._optimizers):
             files[_optimizer_file(i)] = SavedState(on_host(optimizer.state_dict()))
-        return files, {
+        return files, self.describe()
+
+    def describe(self) -> dict[str, Any]:
+        """Return all but tensors, as JSON can hold it."""
+        return {
             "optimizers": [_describe(optimizer) for optimizer in self._optimizers],
             "learners": [learner.state_dict() for learner in self.learners],
             "loss_scales": [scale.state_dict() for scale in self.loss_scales],
         }
+
+    def tensors(self) -> dict[str, Any]:
+        """Return parameters and states of optimizers as they are, of shards the own ones."""
+        has_begun = any(optimizer.state for optimizer in self._optimizers)
+        if not has_begun:
+            self._clear()
+        return {
+            "model": dict(self._tensors()),
+            "optimizers": optimizer_states(self._module, self._optimizers),
+            "has_begun": has_begun,
+        }
+
+    def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        """Continue from what `tensors` and `describe` returned."""
+        self._check_learners(state)
+        self._module.load_state_dict(tensors["model"])
+        if tensors["has_begun"]:
+            load_optimizer_states(self._module, self._optimizers, tensors["optimizers"])
+        else:
+            for optimizer in self._optimizers:
+                optimizer.state.clear()
+        self._load_described(state)
 
     def read(self, folder: Path) -> dict[str, Any]:
         """Return the files of a checkpoint."""
@@ -151,6 +182,9 @@ class TorchModel:
                 for name, tensor in self._tensors().items()
             },
         )
+        self._check_learners(state)
+
+    def _check_learners(self, state: Mapping[str, Any]) -> None:
         mine = [_describe(optimizer) for optimizer in self._optimizers]
         theirs = state.get("optimizers")
         if mine != theirs:
@@ -165,10 +199,14 @@ class TorchModel:
 
     def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
         """Continue from what was captured."""
-        self._module.load_state_dict(load_tensors(files[WEIGHTS]))
+        weights = load_tensors(files[WEIGHTS])
+        self._module.load_state_dict(parts_like(self._tensors(), weights))
         for i, optimizer in enumerate(self._optimizers):
             saved = files[_optimizer_file(i)].copy()  # the optimizer keeps what it is given
-            optimizer.load_state_dict(saved)
+            optimizer.load_state_dict(optimizer_parts(optimizer, saved))
+        self._load_described(state)
+
+    def _load_described(self, state: Mapping[str, Any]) -> None:
         for learner, one in zip(self.learners, state["learners"], strict=True):
             learner.load_state_dict(one)
         for scale, one in zip(self.loss_scales, state["loss_scales"], strict=True):
@@ -190,7 +228,7 @@ class TorchModel:
             if self.loss_scales and len(parts) > 1:
                 stack.enter_context(self.loss_scales[0].accumulate())
             for i, part in enumerate(parts):
-                with self._syncing(is_last=i == len(parts) - 1):
+                with self._engine.syncing(is_last=i == len(parts) - 1):
                     loss, metric, weight = self._criterion(part)
                     mean = loss * (weight / num_samples)
                     for scale in self.loss_scales:
@@ -203,8 +241,8 @@ class TorchModel:
                     part_sums = [a.double() + b for a, b in zip(sums, part_sums, strict=True)]
                 sums = part_sums
         if self.workers.count > 1:
-            together = torch.stack([one.double() for one in sums])
-            dist.all_reduce(together)
+            together = torch.stack([one.double() for one in sums]) * self.workers.counts
+            dist.all_reduce(together, group=self._engine.group)
             sums = list(together)
         return number_of(sums[0]), number_of(sums[1]) if len(sums) > 1 else None
 
@@ -213,13 +251,6 @@ class TorchModel:
             parameter.grad = None
         for scale in self.loss_scales:
             scale.discard()
-
-    def _syncing(self, *, is_last: bool) -> AbstractContextManager[None]:
-        """Make replicas exchange gradients only in the last backward of a step."""
-        if self._engine is None or is_last:
-            return nullcontext()
-        waiting: AbstractContextManager[None] = self._engine.no_sync()
-        return waiting
 
     def _tensors(self) -> dict[str, Tensor]:
         """Return what the module saves, by name."""
@@ -267,19 +298,6 @@ def is_module(model: object) -> bool:
     return isinstance(model, nn.Module)
 
 
-def _unwrapped(model: nn.Module) -> tuple[nn.Module, DistributedDataParallel | None]:
-    """Return the module without its wrappers, and the wrapper that replicates it."""
-    engine = None
-    while True:
-        if isinstance(model, DistributedDataParallel):
-            engine = model
-            model = model.module
-        elif isinstance(inside := getattr(model, "_orig_mod", None), nn.Module):
-            model = inside  # of torch.compile
-        else:
-            return model, engine
-
-
 @contextmanager
 def _evaluating(module: nn.Module) -> Iterator[None]:
     """Set every module inside to evaluation mode, and back to what it was."""
@@ -303,4 +321,4 @@ def _describe(optimizer: torch.optim.Optimizer) -> list[Any]:
 
 
 def _squared_norm(gradients: Mapping[str, Tensor]) -> float:
-    return sum(float(gradient.square().sum()) for gradient in gradients.values())
+    return sum(float(whole(gradient.square().sum())) for gradient in gradients.values())

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from sweephand.errors import StateError
+from sweephand.torch.train.sharded_state import whole
 from sweephand.train.checkpoint.regular_file import open_regular
 from sweephand.train.checkpoint.safetensors_file import ITEM_BYTES, Sink, TensorBytes
 from sweephand.train.checkpoint.saved_tensors import SavedTensors
@@ -81,7 +82,7 @@ def on_host(state: Any) -> Any:
 
 def _copied(state: Any) -> Any:
     if isinstance(state, Tensor):
-        return _copied_tensor(state.detach())
+        return _copied_tensor(whole(state.detach()))
     if isinstance(state, Mapping):
         return {name: _copied(value) for name, value in state.items()}
     if isinstance(state, list | tuple):

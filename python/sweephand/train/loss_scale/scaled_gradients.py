@@ -28,6 +28,10 @@ class ScaledGradients(LossScale):
         """
         self._inner.name_parameters(names)
 
+    def agree_by(self, maximum: Reduce | None) -> None:
+        """Judge steps with all workers by this reduction, unless the user gave another."""
+        self._reduce = self._reduce or maximum
+
     def get_scaled_loss(self, loss: T) -> T:
         """Return the loss times the scale, in float32 or the type of the loss if that is wider.
 

@@ -35,7 +35,7 @@ class MinibatchFeed:
     def next(self, source: MinibatchSource, size: int) -> tuple[Data, int]:
         """Return this worker's share of the next minibatch, and the label samples of all.
 
-        RuntimeError is raised if another worker could not read its share; that one raises why.
+        If one of them cannot read its share, all raise why.
         """
         minibatch: Data = {}
         num_samples = 0
@@ -50,23 +50,18 @@ class MinibatchFeed:
                 num_samples = self._trainer.count_local_label_samples(minibatch)
         except Exception as caught:
             error = caught
-        is_first = self._workers.index == 0
-        num_samples, num_sequences, preempted, failed, seconds = self._workers.sum(
+        is_first = self._workers.rank == 0
+        counts, self._is_preempted = self._workers.agree(
             [
                 num_samples,
                 getattr(minibatch, "num_sequences", 0),
-                self._preemption.is_requested,
-                error is not None,
                 int(time.monotonic() - self._started) if is_first else 0,
-            ]
+            ],
+            error=error,
+            stop=self._preemption.is_requested,
+            minibatch=minibatch,
         )
-        if error is not None:
-            raise error
-        if failed:
-            raise RuntimeError(f"{failed} of the other workers could not go on")
-        self._is_preempted = preempted > 0
-        self.num_sequences = num_sequences
-        self.seconds = seconds
+        num_samples, self.num_sequences, self.seconds = counts
         return minibatch, num_samples
 
     def raise_if_preempted(self) -> None:
@@ -77,4 +72,4 @@ class MinibatchFeed:
 
     def agree(self, vote: bool) -> bool:
         """Return whether any worker votes yes."""
-        return self._workers.sum([vote])[0] > 0
+        return self._workers.any(vote)

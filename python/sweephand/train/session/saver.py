@@ -71,7 +71,7 @@ class Saver:
 
     def next_number(self) -> int:
         """Return the number of the next checkpoint, the same on all workers."""
-        number = self.store.next_number() if self._workers.index == 0 else 0
+        number = self.store.next_number() if self._workers.rank == 0 else 0
         return self._workers.sum([number])[0]
 
     def save(self, number: int, snapshot: Snapshot, pinned: int | None) -> None:
@@ -79,7 +79,7 @@ class Saver:
 
         REQUIRES that the one before was waited for, and a number as `next_number` returned it.
         """
-        if self._workers.index == 0:
+        if self._workers.rank == 0:
             contents = snapshot.contents()
             self._writer.start(number, contents, () if pinned is None else (pinned,))
 

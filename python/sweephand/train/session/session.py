@@ -177,7 +177,7 @@ class TrainingSession:
         self._trainer.writers.append(self._run.averages)
         self._stats = self._source.stats()
         try:
-            with self._preemption:
+            with self._preemption, self._trainer.model.workers:
                 try:
                     self._begin()
                     self._train()

@@ -91,16 +91,30 @@ class NumpyModel:
 
     def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return copies of parameters and learners."""
+        return {
+            name: _saved(arrays) for name, arrays in self.tensors().items()
+        }, self.describe()
+
+    def describe(self) -> dict[str, Any]:
+        """Return all but arrays, as JSON can hold it."""
         states = [learner.state_dict() for learner in self.learners]
-        moments = _by_learner([state.pop("arrays") for state in states])
-        files = {
-            WEIGHTS: _saved({name: array.copy() for name, array in self._arrays.items()}),
-            LEARNERS: _saved(moments),
-        }
-        return files, {
+        for state in states:
+            del state["arrays"]
+        return {
             "learners": states,
             "loss_scales": [scale.state_dict() for scale in self.loss_scales],
         }
+
+    def tensors(self) -> dict[str, Any]:
+        """Return copies of parameters and moments."""
+        weights = {name: array.copy() for name, array in self._arrays.items()}
+        return {WEIGHTS: weights, LEARNERS: self._learner_arrays()}
+
+    def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        """Continue from what `tensors` and `describe` returned."""
+        files = {name: _saved(tensors[name]) for name in (WEIGHTS, LEARNERS)}
+        self.check(files, state)
+        self.restore(files, state)
 
     def read(self, folder: Path) -> dict[str, Any]:
         """Return the files of a checkpoint."""

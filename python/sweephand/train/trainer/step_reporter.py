@@ -109,7 +109,7 @@ def _listening(writers: Sequence[Any], workers: Workers) -> list[ProgressWriter]
     return [
         writer
         for writer in writers
-        if workers.index == 0 or getattr(writer, "every_worker", False)
+        if workers.rank == 0 or getattr(writer, "every_worker", False)
     ]
 
 

@@ -84,6 +84,15 @@ class TrainedModel(Protocol):
     def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return copies of all that is learned: `SavedFile` by name, and what JSON holds."""
 
+    def describe(self) -> dict[str, Any]:
+        """Return what is learned but for tensors, as JSON can hold it."""
+
+    def tensors(self) -> dict[str, Any]:
+        """Return the rest as it is: dicts of tensors, of sharded ones this process' shards."""
+
+    def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        """Continue from what `tensors` and `describe` returned, or raise StateError."""
+
     def read(self, folder: Path) -> dict[str, Any]:
         """Return the files of a checkpoint, as `capture` made them, or raise StateError."""
 

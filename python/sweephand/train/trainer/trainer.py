@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
@@ -13,13 +12,11 @@ from sweephand.checks import check_int
 from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import ArgumentTypeError, LossScaleError
 from sweephand.source.foreign_names import TRAINER, names_ours
-from sweephand.train.arguments import check_kind, check_path
-from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, find
-from sweephand.train.checkpoint.folder_lock import FolderLock
-from sweephand.train.checkpoint.snapshot import Snapshot, check_json
+from sweephand.train.arguments import check_kind
 from sweephand.train.checkpoint.stateful import Stateful
 from sweephand.train.learners.clock import Clock
 from sweephand.train.progress.record import Figures, ProgressWriter, RecordKind, Step
+from sweephand.train.trainer.checkpoints import Checkpoints
 from sweephand.train.trainer.choose_model import choose_model
 from sweephand.train.trainer.label_samples import DEFAULT_LABEL_STREAM, count_label_samples
 from sweephand.train.trainer.numpy_model import NumpyLearner
@@ -28,7 +25,6 @@ from sweephand.train.trainer.stopwatch import Stopwatch
 from sweephand.train.trainer.sub_minibatches import split
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
 from sweephand.train.trainer.trainer_state import TrainerState
-from sweephand.train.trainer.workers import on_first
 
 if TYPE_CHECKING:
     from sweephand.torch.train.learner import TorchLearner
@@ -36,7 +32,7 @@ if TYPE_CHECKING:
     AnyLearner: TypeAlias = NumpyLearner | TorchLearner
 
 
-class Trainer:
+class Trainer(Checkpoints):
     """Train a model by minibatches.
 
     The criterion gives *sums* over the label samples of the minibatch that it is given. The
@@ -50,7 +46,8 @@ class Trainer:
     model : torch.nn.Module, or any object
         With NumPy learners its parameters are those of a mapping from name to array, or of its
         attribute or method ``parameters``, which gives such a mapping; else the learners'. With
-        several workers of ``torch.distributed`` it is in a ``DistributedDataParallel``.
+        several workers of ``torch.distributed`` it is in a ``DistributedDataParallel`` or under
+        ``fully_shard``.
     criterion : callable
         ``criterion(model, minibatch)`` returns the sum of the loss over the label samples, or
         (loss sum, metric sum). With NumPy learners the list of gradient sums, in the order of
@@ -124,15 +121,6 @@ class Trainer:
     def applied(self) -> Clock:
         """Steps, label samples and ended sweeps of the steps that changed the parameters."""
         return self._state.clocks.applied
-
-    @property
-    def writers(self) -> list[ProgressWriter]:
-        """The progress writers that this worker reports to."""
-        return self._reporter.writers
-
-    @writers.setter
-    def writers(self, writers: list[ProgressWriter]) -> None:
-        self._reporter.writers = writers
 
     @property
     def model(self) -> TrainedModel:
@@ -238,84 +226,12 @@ class Trainer:
 
     def count_label_samples(self, minibatch: Data) -> int:
         """Return the label samples of a minibatch over all workers."""
-        return self._model.workers.sum([self.count_local_label_samples(minibatch)])[0]
+        local = self.count_local_label_samples(minibatch)
+        return self._model.workers.agree([local]).counts[0]
 
     def count_local_label_samples(self, minibatch: Data) -> int:
         """Return the label samples of this worker's share."""
         return count_label_samples(minibatch, self._label_stream)
-
-    def save_checkpoint(
-        self, path: str | Path, external_state: dict[str, Any] | None = None
-    ) -> None:
-        """Save everything but the source's position, and return when it is durable.
-
-        Parameters
-        ----------
-        path : path
-            The folder that checkpoints are kept in, whatever its name: ``"m.ckpt"`` is one too.
-            When the new one has been read back, older ones are removed that this trainer saved,
-            or the run whose newest one it has restored.
-        external_state : dict, optional
-            Of what JSON can hold; `restore_from_checkpoint` returns it.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written, or another run is saving there; older ones stay.
-        TypeError
-            If JSON cannot hold a state.
-        """
-        check_path("path", path)
-        check_json("external_state", external_state)
-        snapshot = self.capture()
-        snapshot.state["external"] = external_state
-        store = CheckpointStore(Path(path).expanduser(), run=self._run_id)
-
-        def write() -> None:
-            with FolderLock(store.folder):
-                store.write(store.next_number(), snapshot.contents())
-
-        on_first(self._model.workers, write)
-
-    def restore_from_checkpoint(self, path: str | Path) -> Any:
-        """Continue from a checkpoint, and return its external state.
-
-        Parameters
-        ----------
-        path : path
-            A folder of checkpoints, of which the newest is taken, or one checkpoint.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is none.
-        StateError
-            If all are damaged, or it is of another model or other learners.
-        """
-        check_path("path", path)
-        checkpoint = find(Path(path).expanduser())
-        if checkpoint is None:
-            raise FileNotFoundError(f"there is no checkpoint in {path}")
-        snapshot = Snapshot.read(checkpoint, self._model)
-        self.restore(snapshot)
-        if checkpoint.run is not None and checkpoint.folder != Path(path).expanduser():
-            self._run_id = checkpoint.run  # which goes on
-        return snapshot.state.get("external")
-
-    def capture(self) -> Snapshot:
-        """Return all that is needed to go on from here but the source's position."""
-        self.await_step()
-        return self._state.capture(self.writers)
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Go on from a snapshot, or raise StateError if it is of another model or learners."""
-        self._reporter.drop_pending()
-        self._state.restore(snapshot, self.writers)
-        self._stopwatch.forget()
-
-    def await_step(self) -> None:
-        """Wait for the results of the last step, and report them to the writers."""
-        self._reporter.await_step()
 
     def tell(self, kind: RecordKind, figures: Figures) -> None:
         """Send a record to the progress writers."""
@@ -334,7 +250,8 @@ class Trainer:
         is_padded = self._model.workers.count > 1
         parts = split(minibatch, self._num_parts, is_padded=is_padded)
         try:
-            return self._model.train(parts, num_samples, sweeps_ended)
+            with self._model.workers:  # what fails here alone is told to all
+                return self._model.train(parts, num_samples, sweeps_ended)
         except FloatingPointError as error:
             raise FloatingPointError(
                 f"{error} in step {self.consumed.steps + 1}, {_place(minibatch)}; "

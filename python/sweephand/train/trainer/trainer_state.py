@@ -1,11 +1,13 @@
 """The state of a trainer: all that its checkpoints hold."""
 
+import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-from sweephand.train.checkpoint.read_state import reading
+from sweephand.train.checkpoint.read_state import check_keys, reading
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.checkpoint.stateful import (
     Stateful,
@@ -40,29 +42,58 @@ class TrainerState:
     def capture(self, writers: Sequence[ProgressWriter]) -> Snapshot:
         """Return a snapshot of this moment, with the averages of progress writers."""
         files, state = self._model.capture()
-        return Snapshot(
-            files,
-            {
-                "trainer": self.clocks.state_dict(),
-                "model": state,
-                "stateful": capture_states(self._stateful),
-                "random": self._model.workers.gather(self._model.capture_random_state()),
-                "writers": capture_averages(writers),
-            },
-        )
+        return Snapshot(files, self._described(state, writers))
+
+    def state_dict(self, writers: Sequence[ProgressWriter]) -> dict[str, Any]:
+        """Return the same with tensors as they are, sharded or not, and all else as JSON."""
+        state = self._described(self._model.describe(), writers)
+        return {**self._model.tensors(), "state": json.dumps(state)}
+
+    def _described(
+        self, model: dict[str, Any], writers: Sequence[ProgressWriter]
+    ) -> dict[str, Any]:
+        mine = self._model.capture_random_state(), capture_averages(writers)
+        told = self._model.workers.gather(mine)
+        return {
+            "trainer": self.clocks.state_dict(),
+            "model": model,
+            "stateful": capture_states(self._stateful),
+            "random": [random for random, _ in told],
+            "writers": told[0][1],
+        }
 
     def restore(self, snapshot: Snapshot, writers: Sequence[ProgressWriter]) -> None:
         """Go back to the moment of a snapshot, or raise StateError."""
-        state = snapshot.state
+
+        def restore_model(model: Mapping[str, Any]) -> None:
+            self._model.restore(snapshot.files, model)
+
         with reading("a trainer"):
-            clocks = Clocks()
-            clocks.load_state_dict(state["trainer"])
-            self._model.check(snapshot.files, state["model"])
-            restore_states(self._stateful, state["stateful"])
-            self._model.restore(snapshot.files, state["model"])
-            self._restore_random_state(state["random"])
-            if self._model.workers.index == 0:  # the others' were not saved
-                restore_averages(writers, state.get("writers", []))
+            self._model.check(snapshot.files, snapshot.state["model"])
+            self._restore(snapshot.state, restore_model, writers)
+
+    def load_state_dict(
+        self, state: Mapping[str, Any], writers: Sequence[ProgressWriter]
+    ) -> None:
+        """Go back to the moment of a state, or raise StateError."""
+        check_keys("a trainer", state, ["state"])
+        with reading("a trainer"):
+            described = json.loads(state["state"])
+            self._restore(described, partial(self._model.load, state), writers)
+
+    def _restore(
+        self,
+        state: Mapping[str, Any],
+        restore_model: Callable[[Mapping[str, Any]], None],
+        writers: Sequence[ProgressWriter],
+    ) -> None:
+        clocks = Clocks()
+        clocks.load_state_dict(state["trainer"])
+        restore_states(self._stateful, state["stateful"])
+        restore_model(state["model"])
+        self._restore_random_state(state["random"])
+        if self._model.workers.rank == 0:  # the others' were not saved
+            restore_averages(writers, state.get("writers", []))
         self.clocks = clocks
 
     @contextmanager
@@ -78,7 +109,7 @@ class TrainerState:
             raise
 
     def _restore_random_state(self, states: Sequence[Mapping[str, Any]]) -> None:
-        index = self._model.workers.index
+        index = self._model.workers.rank
         if index < len(states):
             self._model.restore_random_state(states[index])
         else:

@@ -1,17 +1,78 @@
 """The workers that train together."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.train.trainer.told_error import ToldError
+
+
+class Agreement(NamedTuple):
+    """What all workers have agreed on before a step.
+
+    Attributes
+    ----------
+    counts : list of int
+        Sums over the workers.
+    stops : bool
+        Whether one of them was asked to stop.
+    """
+
+    counts: list[int]
+    stops: bool
 
 
 class Workers:
     """The workers that train together; every one of them makes the same calls in turn.
 
-    This is the only worker there is; torch has a subclass for several.
+    This is the only worker there is; torch has a subclass for several. As a context it tells
+    the others of an error that leaves it.
+
+    Attributes
+    ----------
+    count, index : int
+        How many workers have data of their own, and which of them this is.
+    rank : int
+        Of this process: several that share a model have the same data, each its own rank.
+    counts : bool
+        Whether its samples count: of processes with the same data one does.
+    maximum : callable or None
+        Returns the largest of each float over all workers; None where there is one.
     """
 
     count = 1
     index = 0
+    rank = 0
+    counts = True
+    maximum: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+
+    def agree(
+        self,
+        counts: Sequence[int] = (),
+        *,
+        error: Exception | None = None,
+        stop: bool = False,
+        minibatch: object = None,
+    ) -> Agreement:
+        """Return sums over the workers, or raise what one of them has met, on all.
+
+        Parameters
+        ----------
+        counts : sequence of int
+            To be summed over the workers.
+        error : Exception, optional
+            Why this worker cannot go on.
+        stop : bool
+            Whether it was asked to stop.
+        minibatch : Minibatch, optional
+            Its share of what they are to train on: all must have shares of the same.
+        """
+        if error is not None:
+            raise error
+        return Agreement(list(counts), stop)
 
     def sum(self, values: Sequence[int]) -> list[int]:
         """Return the sum over all workers of each value."""
@@ -21,24 +82,37 @@ class Workers:
         """Return the sum over all workers of each value."""
         return list(values)
 
+    def any(self, vote: bool) -> bool:
+        """Return whether any worker votes yes."""
+        return vote
+
     def gather(self, state: Any) -> list[Any]:
-        """Return the object of each worker, worker 0 first."""
+        """Return the object of each process, rank 0 first."""
         return [state]
+
+    def __enter__(self) -> Self:
+        """Return the workers."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Do nothing: there is nobody to tell."""
 
 
 def on_first(workers: Workers, action: Callable[[], object]) -> None:
-    """Run an action on worker 0 while the others wait; if it fails, all of them raise.
-
-    The others raise RuntimeError, which says what failed on worker 0.
-    """
+    """Run an action on rank 0 while the others wait; if it fails, all raise the same."""
     error = None
-    if workers.index == 0:
+    if workers.rank == 0:
         try:
             action()
         except Exception as caught:
             error = caught
-    message = workers.gather(None if error is None else repr(error))[0]
+    told: ToldError | None = workers.gather(error and ToldError.of(error, 0))[0]
     if error is not None:
         raise error
-    if message is not None:
-        raise RuntimeError(f"worker 0 failed: {message}")
+    if told is not None:
+        raise told.error()

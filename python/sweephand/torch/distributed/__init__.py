@@ -1,0 +1,13 @@
+"""Sources and trainers on many processes of ``torch.distributed``."""
+
+from sweephand.torch.distributed.control import Control
+from sweephand.torch.distributed.coordinate import coordinate
+from sweephand.torch.distributed.guard import guard
+from sweephand.train.trainer.told_error import WorkerError
+
+__all__ = ["Control", "WorkerError", "coordinate", "guard"]
+
+
+def __dir__() -> list[str]:
+    """Return what is public."""
+    return __all__

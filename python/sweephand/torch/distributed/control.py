@@ -1,0 +1,281 @@
+"""The control of a step: all workers go on, stop, or fail together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+from zlib import crc32
+
+import torch.distributed as dist
+
+from sweephand.checks import check_number
+from sweephand.corpus.streams import StreamInfo
+from sweephand.errors import LossScaleError
+from sweephand.minibatch.minibatch import Minibatch
+from sweephand.source.source import MinibatchSource
+from sweephand.torch.distributed.coordinate import coordinate, has_group
+from sweephand.torch.distributed.exchange import Exchange, is_broken
+from sweephand.torch.distributed.minibatch_place import place_of, share_of, words_of
+from sweephand.train.trainer.told_error import ToldError, WorkerError
+from sweephand.train.trainer.workers import Agreement, Workers
+
+if TYPE_CHECKING:
+    from sweephand.torch.distributed.coordinate import GroupOrMesh
+
+_DIGESTS = 2**40  # so few that a sum over ranks fits
+# Errors that all workers raise by themselves, from what they have reduced.
+_RAISED_BY_ALL = FloatingPointError | LossScaleError
+
+
+class Control(Workers):
+    """Make all workers go on, stop or fail together, by one small reduction a step.
+
+    It goes through main memory and carries whether a rank has failed, whether one was asked to
+    stop, and digests of the planned minibatch. If a rank has failed, all raise the same error,
+    whose message names the rank. If ranks are about to train on different minibatches, all
+    raise, too. Where one process trains alone it does the same, without a reduction.
+
+    As a context it also tells the others of an error that leaves the block on this rank; they
+    find it when this process ends and their own exchanges fail.
+
+    All ranks make it at the same time, with the same arguments, and then the same calls.
+
+    Parameters
+    ----------
+    limit : float
+        Seconds that a rank waits for the others in an exchange, before it raises `WorkerError`.
+        Choose more than any rank may be late by, and less than the time-out of the group.
+    group_or_mesh, dims
+        Who shares the data, as for `coordinate`. The exchange is among all processes of
+        ``torch.distributed``, or those of the given group.
+
+    Attributes
+    ----------
+    count, index : int
+        The data coordinate: ``num_data_partitions`` and ``partition_index``.
+    rank : int
+        Of this process in the exchange.
+    is_stopped : bool
+        Whether a rank was asked to stop, as all know since the last exchange.
+
+    Raises
+    ------
+    ValueError, RuntimeError
+        As `coordinate`; ValueError also if the ranks do not make up a whole number of workers.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh, sweephand.torch
+    >>> source = sh.MinibatchSource({"x": np.arange(6)}, max_sweeps=1)
+    >>> with sh.torch.distributed.Control(limit=60.0) as control:
+    ...     for minibatch in control.minibatches(source, 4):
+    ...         print(minibatch.num_samples, "of", minibatch.global_num_samples)
+    4 of 4
+    2 of 2
+    """
+
+    def __init__(
+        self,
+        limit: float = 60.0,
+        group_or_mesh: GroupOrMesh | None = None,
+        dims: str | Sequence[str] | None = None,
+    ) -> None:
+        self.limit = check_number("limit", limit)
+        if not self.limit > 0:
+            raise ValueError(f"limit must be above 0 seconds, got {limit}")
+        self.count, self.index = coordinate(group_or_mesh, dims)
+        self.is_stopped = False
+        self._stop_wanted = False
+        self._exchange: Exchange | None = None
+        if not has_group():
+            return
+        group = group_or_mesh if isinstance(group_or_mesh, dist.ProcessGroup) else None
+        if (dist.get_world_size() if group is None else group.size()) > 1:
+            self._begin(Exchange(self.limit, group))
+
+    def _begin(self, exchange: Exchange) -> None:
+        self._exchange, self.rank = exchange, exchange.rank
+        self.maximum = exchange.maximum
+        exchange.sum([0])  # all are here
+        coordinates = exchange.gather((self.count, self.index))
+        _check(coordinates, self.count)
+        alike = [rank for rank, one in enumerate(coordinates) if one[1] == self.index]
+        self.counts = alike[0] == self.rank
+        # Factors of digests of the minibatch and of a share: sums of equal ones are 0.
+        everyone = range(exchange.num_ranks)
+        self._weights = _balance(everyone, self.rank), _balance(alike, self.rank)
+
+    def request_stop(self, *_: object) -> None:
+        """Ask all workers to stop with the next exchange; it can be a handler of signals."""
+        self._stop_wanted = True
+
+    def next_minibatch(
+        self,
+        source: MinibatchSource,
+        size: int,
+        input_map: Mapping[Any, str | StreamInfo] | None = None,
+        device: object = None,
+    ) -> Minibatch:
+        """Return this worker's share of the next minibatch, when all have theirs.
+
+        Parameters
+        ----------
+        source : MinibatchSource
+        size, input_map, device
+            As for `MinibatchSource.next_minibatch`.
+
+        Raises
+        ------
+        WorkerError
+            If a rank is gone or late, or the ranks stand at different places.
+        Exception
+            What the source of any rank has raised, on all of them, naming the rank. The source
+            of each then stands where it stood.
+        """
+        stood = source._delivery.position
+        minibatch, error = None, None
+        try:
+            minibatch = source.next_minibatch(size, input_map, device, self.count, self.index)
+        except Exception as caught:
+            error = caught
+        try:
+            self.agree(error=error, minibatch=minibatch)
+        except Exception:
+            source._delivery.go_to(stood)
+            raise
+        assert minibatch is not None
+        return minibatch
+
+    def minibatches(self, source: MinibatchSource, size: int) -> Iterator[Minibatch]:
+        """Iterate over this worker's shares until the end of data, or until all stop.
+
+        All ranks get the same number of shares. When one was asked to stop, the loop ends on
+        all of them, `is_stopped` is true, and the source stands behind the last minibatch that
+        was handed out.
+        """
+        stops = self.is_stopped
+        while not stops:
+            stood = source._delivery.position
+            minibatch = self.next_minibatch(source, size)
+            stops = self.is_stopped
+            if stops:
+                source._delivery.go_to(stood)
+            elif minibatch:
+                yield minibatch
+            else:
+                return
+
+    def agree(
+        self,
+        counts: Sequence[int] = (),
+        *,
+        error: Exception | None = None,
+        stop: bool = False,
+        minibatch: object = None,
+    ) -> Agreement:
+        """Return sums over the workers, or raise what one of them has met, on all.
+
+        Parameters
+        ----------
+        counts : sequence of int
+            At most 12 numbers to be summed; of ranks with the same data one counts.
+        error : Exception, optional
+            Why this rank cannot go on.
+        stop : bool
+            Whether it was asked to stop.
+        minibatch : Minibatch, optional
+            Its share of what they are to train on: all must have shares of the same.
+        """
+        stop = stop or self._stop_wanted
+        if self._exchange is None:
+            self.is_stopped = stop
+            return super().agree(counts, error=error, stop=stop)
+        place = place_of(minibatch)
+        of_all, of_alike = self._weights
+        failed, stops, apart, alike_apart, *sums = self._exchange.sum(
+            [
+                error is not None,
+                stop,
+                hash(place) % _DIGESTS * of_all,
+                crc32(share_of(minibatch)) * of_alike if of_alike else 0,
+                *(counts if self.counts else [0] * len(counts)),
+            ]
+        )
+        if failed:
+            self._raise_told(self._exchange, error)
+        if apart or alike_apart:
+            self._raise_apart(self._exchange, place)
+        self.is_stopped = stops > 0
+        return Agreement(sums, self.is_stopped)
+
+    def sum(self, values: Sequence[int]) -> list[int]:
+        """Return the sum over the workers of each of up to 16 integers."""
+        if self._exchange is None:
+            return list(values)
+        return self._exchange.sum(values if self.counts else [0] * len(values))
+
+    def sum_floats(self, values: Sequence[float]) -> list[float]:
+        """Return the sum over the workers of each of up to 16 numbers."""
+        if self._exchange is None:
+            return list(values)
+        return self._exchange.sum_floats(values if self.counts else [0.0] * len(values))
+
+    def any(self, vote: bool) -> bool:
+        """Return whether any rank votes yes."""
+        return vote if self._exchange is None else self._exchange.sum([vote])[0] > 0
+
+    def gather(self, state: Any) -> list[Any]:
+        """Return the object of each rank, rank 0 first."""
+        return [state] if self._exchange is None else self._exchange.gather(state)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Tell the others of an error on this rank, or raise here what another has told."""
+        if self._exchange is None or not isinstance(error, Exception):
+            return
+        if isinstance(error, _RAISED_BY_ALL) or self._exchange.knows(error):
+            return
+        if isinstance(error, WorkerError) or is_broken(error):
+            why = self._exchange.explain(error)
+            if not isinstance(error, WorkerError) or not isinstance(why, WorkerError):
+                raise why from error
+        else:
+            self._exchange.tell(error)
+
+    def _raise_told(self, exchange: Exchange, error: Exception | None) -> NoReturn:
+        """Raise the error of the first rank that has one, on all."""
+        told = exchange.gather(error and ToldError.of(error, exchange.rank))
+        first = next(one for one in told if one is not None)
+        raise exchange.known(first.error()) from error
+
+    def _raise_apart(self, exchange: Exchange, place: tuple[int, ...]) -> NoReturn:
+        told = exchange.gather(place)
+        others = [rank for rank, one in enumerate(told) if one != told[0]]
+        reason = "ranks of one worker have different shares of a minibatch"
+        if others:
+            here, there = words_of(told[0]), words_of(told[others[0]])
+            reason = f"rank {others[0]} is to train on {there}, rank 0 on {here}"
+        advice = "make all sources alike, as guard(source) checks, and ask for the same sizes"
+        raise exchange.known(WorkerError(f"{reason}: {advice}", tuple(others)))
+
+
+def _check(coordinates: Sequence[tuple[int, int]], count: int) -> None:
+    """Complain unless the ranks make up whole workers."""
+    each = len(coordinates) // count
+    wanted = sorted((count, index) for index in range(count) for _ in range(each))
+    if sorted(coordinates) != wanted:
+        told = ", ".join(f"{one} on rank {rank}" for rank, one in enumerate(coordinates[:16]))
+        raise ValueError(
+            "the ranks do not share the data: each (K, index) with index of 0 to K - 1 must be "
+            f"there equally often, with one K, but there are {told}"
+        )
+
+
+def _balance(ranks: Sequence[int], rank: int) -> int:
+    """Return a factor for each of some ranks, so that equal numbers times it sum up to 0."""
+    return 1 - len(ranks) if rank == ranks[0] else 1

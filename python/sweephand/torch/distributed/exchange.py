@@ -1,0 +1,157 @@
+"""Exchanges between ranks that end in time, and say of whom nothing was heard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sweephand.torch.distributed.notice_board import NoticeBoard
+from sweephand.train.trainer.told_error import ToldError, WorkerError
+
+# What the errors of collectives say whose other end is gone.
+_BROKEN = (
+    "gloo",
+    "nccl",
+    "connection closed by peer",
+    "connection reset by peer",
+    "processgroup",
+)
+
+
+_KNOWN = "_known_to"  # an attribute of errors: True, or the exchange that has asked
+_PATIENCE = timedelta(minutes=30)  # for objects: others wait while one rank saves
+SIZE = 16  # integers that one sum has room for
+
+
+class Exchange:
+    """Small sums, maxima and objects over ranks; sums and maxima wait no longer than a limit.
+
+    Parameters
+    ----------
+    seconds : float
+        The limit.
+    group : ProcessGroup, optional
+        The ranks; by default all.
+
+    Attributes
+    ----------
+    rank, num_ranks : int
+    number : int
+        Of the last sum, the same on all ranks.
+    """
+
+    def __init__(self, seconds: float, group: dist.ProcessGroup | None) -> None:
+        self._group = _in_main_memory(group)
+        # Without torch's dispatcher, which takes as long again as a message.
+        self._gloo: Any = self._group._get_backend(torch.device("cpu"))
+        self._seconds = seconds
+        self._sum = dist.AllreduceOptions()
+        self._maximum = dist.AllreduceOptions()
+        self._maximum.reduceOp = dist.ReduceOp.MAX  # type: ignore[assignment] # in its stub
+        self._sum.timeout = self._maximum.timeout = timedelta(seconds=seconds)
+        self._board = NoticeBoard(self._group)
+        self.rank, self.num_ranks = self._group.rank(), self._group.size()
+        self.number = 0
+        self._integers = torch.zeros(SIZE, dtype=torch.int64)
+        self._memory = self._integers.numpy()
+
+    def sum(self, values: Sequence[int]) -> list[int]:
+        """Return the sum over all ranks of each of up to 16 integers."""
+        self.number += 1
+        count = len(values)
+        self._memory[:count] = values
+        self._memory[count:] = 0
+        self._reduce(self._integers, self._sum)
+        found: list[int] = self._memory[:count].tolist()
+        return found
+
+    def sum_floats(self, values: Sequence[float]) -> list[float]:
+        """Return the sum over all ranks of each of some numbers."""
+        numbers = torch.tensor(values, dtype=torch.float64)
+        self._reduce(numbers, self._sum)
+        return numbers.tolist()
+
+    def maximum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the largest of each of some numbers over all ranks, in their place."""
+        self._reduce(torch.from_numpy(values), self._maximum)
+        return values
+
+    def gather(self, one: Any) -> list[Any]:
+        """Return the object of each rank, however long the others take."""
+        found: list[Any] = [None] * self.num_ranks
+        try:
+            dist.all_gather_object(found, one, group=self._group)
+        except RuntimeError as error:
+            raise self.explain(error) from error
+        return found
+
+    def tell(self, error: BaseException) -> None:
+        """Leave word of an error for the others, who find it when exchanges with us fail."""
+        self._board.tell(self.number, ToldError.of(error, self.rank))
+
+    def explain(self, error: BaseException) -> Exception:
+        """Return why a collective has failed: the error of another rank, or who is silent."""
+        told, silent = self._board.ask(self.number, self.rank, self.num_ranks)
+        if told is not None:
+            return self.known(told.error())
+        who = "another rank"
+        if silent:
+            who = f"rank{'s' * (len(silent) > 1)} {', '.join(map(str, silent[:16]))}"
+        is_late = "timed out" in str(error).lower()
+        why = f"did not answer within {self._seconds:g} s" if is_late else "has left"
+        lost = WorkerError(
+            f"{who} of {self.num_ranks} {why}, at exchange {self.number}; its own output says "
+            "why, and training goes on from the last checkpoint",
+            silent,
+        )
+        setattr(lost, _KNOWN, self)  # others may know more: they have a board of their own
+        return lost
+
+    @staticmethod
+    def known(error: Exception) -> Exception:
+        """Mark an error as one that all ranks have."""
+        setattr(error, _KNOWN, True)
+        return error
+
+    def knows(self, error: Exception) -> bool:
+        """Return whether there is nothing to tell of an error, and nothing to ask."""
+        return getattr(error, _KNOWN, None) in (True, self)
+
+    def _reduce(self, values: Tensor, how: dist.AllreduceOptions) -> None:
+        """Reduce small numbers in place, in main memory, so that no device is waited for."""
+        try:
+            self._gloo.allreduce([values], how).wait()
+        except RuntimeError as error:
+            raise self.explain(error) from error
+
+
+def _in_main_memory(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
+    """Return a group of its own for all ranks; of others theirs, if it has main memory."""
+    ranks = None
+    if group is not None:
+        try:
+            group._get_backend(torch.device("cpu"))
+        except RuntimeError:
+            ranks = dist.get_process_group_ranks(group)
+        else:
+            return group
+    made: dist.ProcessGroup = dist.new_group(
+        ranks,
+        backend="gloo",
+        timeout=_PATIENCE,
+        use_local_synchronization=ranks is not None,
+    )
+    return made
+
+
+def is_broken(error: BaseException) -> bool:
+    """Return whether an error is that of a collective whose other end is gone."""
+    said = str(error).lower()
+    return isinstance(error, RuntimeError) and any(word in said for word in _BROKEN)

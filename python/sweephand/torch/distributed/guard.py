@@ -1,0 +1,84 @@
+"""The check that all ranks serve the same data in the same order, before the first step."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from sweephand.source.source import MinibatchSource
+from sweephand.torch.distributed.control import Control
+
+_MOST = 8  # ranks and fields that are named
+
+
+def guard(source: MinibatchSource, control: Control | None = None) -> None:
+    """Compare corpus, seed, settings, place and version over all ranks, once.
+
+    All ranks call it, before the first step and after a restore. Where one process trains alone
+    it does nothing.
+
+    Parameters
+    ----------
+    source : MinibatchSource
+        It must be made alike on all ranks; it may lie in another folder.
+    control : Control, optional
+        Who compares, and how long they wait; by default all ranks, a minute.
+
+    Raises
+    ------
+    ValueError
+        On all ranks, if they differ: naming the ranks and what differs.
+    WorkerError
+        If a rank does not come.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh, sweephand.torch
+    >>> sh.torch.distributed.guard(sh.MinibatchSource({"x": np.arange(6)}))
+    """
+    control = control or Control()
+    told, error = {}, None
+    try:
+        told = fingerprint(source)
+    except Exception as caught:
+        error = caught
+    control.agree(error=error)
+    if reason := differences(control.gather(told)):
+        raise ValueError(f"the sources of the ranks differ: {reason}")
+
+
+def fingerprint(source: MinibatchSource) -> dict[str, Any]:
+    """Return what must be the same on all ranks, by name."""
+    try:
+        mine = version("sweephand")
+    except PackageNotFoundError:  # it runs from its sources
+        mine = "unknown"
+    settings = source._settings
+    return {
+        **source.get_checkpoint_state(),
+        "limit in samples": source._timeline.limit,
+        "balance": settings.balance,
+        "max_errors": settings.max_errors,
+        "version of sweephand": mine,
+    }
+
+
+def differences(told: list[dict[str, Any]]) -> str:
+    """Say which ranks differ from the first, and in what; "" if none does."""
+    apart: dict[str, list[int]] = {}
+    for rank, theirs in enumerate(told):
+        for name in sorted(told[0].keys() | theirs.keys()):
+            here, there = told[0].get(name), theirs.get(name)
+            if here != there:
+                how = f"{name} is {there!r} there and {here!r} on rank 0"
+                apart.setdefault(how, []).append(rank)
+    said = [
+        f"rank{'s' * (len(ranks) > 1)} {_some(ranks)}: {how}"
+        for how, ranks in list(apart.items())[:_MOST]
+    ]
+    return "; ".join(said)
+
+
+def _some(ranks: list[int]) -> str:
+    more = f" and {len(ranks) - _MOST} more" if len(ranks) > _MOST else ""
+    return ", ".join(map(str, ranks[:_MOST])) + more

@@ -1,0 +1,143 @@
+"""What makes many processes train one module: replicas, or shards of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Protocol
+
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.nn.parallel import DistributedDataParallel
+
+from sweephand.torch.distributed.control import Control
+from sweephand.torch.distributed.coordinate import has_group, num_processes
+
+if TYPE_CHECKING:
+    from torch.distributed.fsdp import FSDPModule
+
+# Seconds that a rank of a trainer waits for the others, below the ten minutes of NCCL.
+LIMIT = 540.0
+
+
+class Engine(Protocol):
+    """What averages the gradients of processes.
+
+    Attributes
+    ----------
+    num_averaged : int
+        Processes whose gradients it averages.
+    group : ProcessGroup or None
+        All that train together; None is all of ``torch.distributed``.
+    """
+
+    num_averaged: int
+    group: dist.ProcessGroup | None
+
+    def workers(self) -> Control:
+        """Return the processes, as they share data."""
+
+    def syncing(self, *, is_last: bool) -> AbstractContextManager[None]:
+        """Return a context for a backward, in which gradients are exchanged if it is last."""
+
+
+class Alone:
+    """Nothing: there is one process."""
+
+    num_averaged = 1
+    group: dist.ProcessGroup | None = None
+
+    def workers(self) -> Control:
+        """Return the only one."""
+        return Control(LIMIT)
+
+    def syncing(self, *, is_last: bool) -> AbstractContextManager[None]:
+        """Return a context that does nothing."""
+        return nullcontext()
+
+
+class Replicas:
+    """A `DistributedDataParallel`: every process has the whole module."""
+
+    def __init__(self, replicated: DistributedDataParallel) -> None:
+        self._replicated = replicated
+        group: dist.ProcessGroup = replicated.process_group
+        self.num_averaged = group.size()
+        self.group: dist.ProcessGroup | None = None if group is dist.group.WORLD else group
+
+    def workers(self) -> Control:
+        """Return the processes that have replicas."""
+        return Control(LIMIT, self.group)
+
+    def syncing(self, *, is_last: bool) -> AbstractContextManager[None]:
+        """Return a context for a backward, in which gradients are exchanged if it is last."""
+        if is_last:
+            return nullcontext()
+        waiting: AbstractContextManager[None] = self._replicated.no_sync()
+        return waiting
+
+
+class Shards:
+    """Modules under ``fully_shard`` (FSDP2): every process has a part of each."""
+
+    group: dist.ProcessGroup | None = None
+
+    def __init__(self, sharded: FSDPModule, mesh: DeviceMesh) -> None:
+        self._sharded = sharded
+        self._mesh = mesh
+        self.num_averaged = mesh.size()
+
+    def workers(self) -> Control:
+        """Return the processes of the mesh: all its dimensions replicate or shard."""
+        return Control(LIMIT, self._mesh, self._mesh.mesh_dim_names)
+
+    @contextmanager
+    def syncing(self, *, is_last: bool) -> Iterator[None]:
+        """Return a context for a backward, in which gradients are exchanged if it is last."""
+        self._sharded.set_is_last_backward(is_last)
+        self._sharded.set_requires_gradient_sync(is_last)
+        yield
+
+
+def unwrapped(model: nn.Module) -> tuple[nn.Module, Engine]:
+    """Return the module without its wrappers, and what trains it on many processes.
+
+    ValueError is raised if there are many, and nothing that makes them train together.
+    """
+    engine: Engine | None = None
+    module = model
+    while True:
+        if isinstance(module, DistributedDataParallel):
+            engine = Replicas(module)
+            module = module.module
+        elif isinstance(inside := getattr(module, "_orig_mod", None), nn.Module):
+            module = inside  # of torch.compile
+        else:
+            break
+    if engine is None:
+        engine = _shards_of(module)
+    if engine is None and has_group() and num_processes() > 1:
+        raise ValueError(
+            f"{num_processes()} workers need the model in a DistributedDataParallel or under "
+            f"fully_shard, or they train apart; it is a {type(model).__name__}"
+        )
+    return module, engine or Alone()
+
+
+def _shards_of(module: nn.Module) -> Shards | None:
+    """Return what shards a module, if anything does."""
+    if "torch.distributed.fsdp" not in sys.modules:  # it is heavy, and nobody has used it
+        return None
+    from torch.distributed.fsdp import FSDPModule
+
+    if not isinstance(module, FSDPModule):
+        return None
+    for part in module.modules():
+        group = (
+            part._get_fsdp_state()._fsdp_param_group if isinstance(part, FSDPModule) else None
+        )
+        if group is not None:  # all have one mesh
+            return Shards(module, group.mesh_info.mesh)
+    return None

@@ -1,0 +1,135 @@
+"""The checkpoints of a trainer: folders of its own, and states for those of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sweephand.train.arguments import check_path
+from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, find
+from sweephand.train.checkpoint.folder_lock import FolderLock
+from sweephand.train.checkpoint.snapshot import Snapshot, check_json
+from sweephand.train.progress.record import ProgressWriter
+from sweephand.train.trainer.step_reporter import StepReporter
+from sweephand.train.trainer.stopwatch import Stopwatch
+from sweephand.train.trainer.trained_model import TrainedModel
+from sweephand.train.trainer.trainer_state import TrainerState
+from sweephand.train.trainer.workers import on_first
+
+
+class Checkpoints:
+    """Saves a trainer, and goes on from what was saved."""
+
+    _model: TrainedModel
+    _reporter: StepReporter
+    _run_id: str
+    _state: TrainerState
+    _stopwatch: Stopwatch
+
+    @property
+    def writers(self) -> list[ProgressWriter]:
+        """The progress writers that this worker reports to."""
+        return self._reporter.writers
+
+    @writers.setter
+    def writers(self, writers: list[ProgressWriter]) -> None:
+        self._reporter.writers = writers
+
+    def await_step(self) -> None:
+        """Wait for the results of the last step, and report them to the writers."""
+        self._reporter.await_step()
+
+    def save_checkpoint(
+        self, path: str | Path, external_state: dict[str, Any] | None = None
+    ) -> None:
+        """Save everything but the source's position, and return when it is durable.
+
+        Parameters
+        ----------
+        path : path
+            The folder that checkpoints are kept in, whatever its name: ``"m.ckpt"`` is one too.
+            When the new one has been read back, older ones are removed that this trainer saved,
+            or the run whose newest one it has restored.
+        external_state : dict, optional
+            Of what JSON can hold; `restore_from_checkpoint` returns it.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written, or another run is saving there; older ones stay.
+        TypeError
+            If JSON cannot hold a state.
+        """
+        check_path("path", path)
+        check_json("external_state", external_state)
+        snapshot = self.capture()
+        snapshot.state["external"] = external_state
+        store = CheckpointStore(Path(path).expanduser(), run=self._run_id)
+
+        def write() -> None:
+            with FolderLock(store.folder):
+                store.write(store.next_number(), snapshot.contents())
+
+        on_first(self._model.workers, write)
+
+    def restore_from_checkpoint(self, path: str | Path) -> Any:
+        """Continue from a checkpoint, and return its external state.
+
+        Parameters
+        ----------
+        path : path
+            A folder of checkpoints, of which the newest is taken, or one checkpoint.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none.
+        StateError
+            If all are damaged, or it is of another model or other learners.
+        """
+        check_path("path", path)
+        checkpoint = find(Path(path).expanduser())
+        if checkpoint is None:
+            raise FileNotFoundError(f"there is no checkpoint in {path}")
+        snapshot = Snapshot.read(checkpoint, self._model)
+        self.restore(snapshot)
+        if checkpoint.run is not None and checkpoint.folder != Path(path).expanduser():
+            self._run_id = checkpoint.run  # which goes on
+        return snapshot.state.get("external")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all but the source's position for ``torch.distributed.checkpoint``.
+
+        Returns
+        -------
+        dict
+            Tensors are those of the model and its optimizers, not copies, so that each rank
+            saves its shards; with NumPy learners arrays. All else is a text of JSON, the same
+            on all ranks.
+        """
+        self.await_step()
+        return self._state.state_dict(self.writers)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from such a state, of as many ranks or others.
+
+        Raises
+        ------
+        StateError
+            If it is none, or of another model or other learners.
+        """
+        self._reporter.drop_pending()
+        self._state.load_state_dict(state, self.writers)
+        self._stopwatch.forget()
+
+    def capture(self) -> Snapshot:
+        """Return all that is needed to go on from here but the source's position."""
+        self.await_step()
+        return self._state.capture(self.writers)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot, or raise StateError if it is of another model or learners."""
+        self._reporter.drop_pending()
+        self._state.restore(snapshot, self.writers)
+        self._stopwatch.forget()

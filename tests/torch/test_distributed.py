@@ -1,0 +1,114 @@
+"""Two ranks train as one, stop as one and fail as one."""
+
+from typing import Any
+
+import pytest
+from tests.torch.launch import Ended, launch
+from tests.torch.ranks import SIZE, make_source
+
+Stories = dict[str, list[Ended]]
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory: pytest.TempPathFactory) -> Stories:
+    """Run all that two ranks do, from one import of torch."""
+    folder = tmp_path_factory.mktemp("ranks")
+    return launch(2, ["agree", "raises", "is_killed", "stalls"], folder, "tests.torch.ranks")
+
+
+@pytest.fixture(scope="module")
+def agreed(stories: Stories) -> list[dict[str, Any]]:
+    assert [rank.code for rank in stories["agree"]] == [0, 0]
+    return [rank.found for rank in stories["agree"]]
+
+
+def test_ranks_find_their_coordinates(agreed: list[dict[str, Any]]) -> None:
+    assert [rank["coordinate"] for rank in agreed] == [[2, 0], [2, 1]]
+
+
+def test_sources_that_differ_are_found_before_the_first_step(
+    agreed: list[dict[str, Any]],
+) -> None:
+    assert (
+        agreed[0]["differing"]
+        == agreed[1]["differing"]
+        == [
+            "ValueError",
+            "the sources of the ranks differ: rank 1: seed is 1 there and 0 on rank 0",
+        ]
+    )
+    assert agreed[0]["alike"] == agreed[1]["alike"] == ["nothing", ""]
+
+
+def test_shares_unite_to_the_minibatches_of_one_process(agreed: list[dict[str, Any]]) -> None:
+    whole = list(make_source(max_sweeps=2, randomization_seed=3).minibatches(SIZE))
+    assert len(agreed[0]["shares"]) == len(agreed[1]["shares"]) == len(whole)
+    for one, other, together in zip(*(rank["shares"] for rank in agreed), whole, strict=True):
+        assert sorted(one[0] + other[0]) == sorted(together.ids)
+        assert one[1:3] == other[1:3] == [together.num_samples] * 2
+        assert one[3] + other[3] == together.num_samples
+    assert not all(share[0] for rank in agreed for share in rank["shares"]), "some are empty"
+
+
+def test_what_one_rank_cannot_read_is_the_same_error_on_all(
+    agreed: list[dict[str, Any]],
+) -> None:
+    for rank in agreed:
+        (kind, said), delivered, position = rank["failure"]
+        assert kind == "FileNotFoundError"
+        assert "on rank 1: no such chunk" in said
+        assert "part-3" in said
+        assert (delivered, position) == ([0, 8, 16], 24), "the step is given back"
+        (kind, said), *_ = rank["odd failure"]
+        assert (kind, said) == ("WorkerError", "on rank 1: OddError: (1, 2)")
+        assert rank["both fail"] == ["KeyError", "'on rank 0: k0'"]
+
+
+def test_ranks_that_would_train_on_different_minibatches_say_so(
+    agreed: list[dict[str, Any]],
+) -> None:
+    for rank in agreed:
+        kind, said = rank["parted"]
+        assert kind == "WorkerError"
+        assert said.startswith(
+            "rank 1 is to train on 19 samples at nominal time 0, rank 0 on 9"
+        )
+
+
+def test_all_stop_where_one_is_asked_to(agreed: list[dict[str, Any]]) -> None:
+    assert agreed[0]["stop"] == agreed[1]["stop"]
+    steps, position, is_stopped = agreed[0]["stop"]
+    source = make_source()
+    whole = [source.next_minibatch(SIZE).num_samples for _ in range(3)]
+    assert (steps, position, is_stopped) == (3, sum(whole), True)
+
+
+def test_small_sums_are_those_of_all(agreed: list[dict[str, Any]]) -> None:
+    assert [rank["sums"] for rank in agreed] == [[[2, 1], [1.0, 1.0], True]] * 2
+
+
+def test_an_exchange_takes_little(agreed: list[dict[str, Any]]) -> None:
+    print([rank["microseconds"] for rank in agreed])
+    assert min(rank["microseconds"] for rank in agreed) < 2000  # 70 where nothing else runs
+
+
+def test_an_error_inside_a_step_is_told_to_ranks_that_wait_in_a_collective(
+    stories: Stories,
+) -> None:
+    assert [rank.code for rank in stories["raises"]] == [0, 1]
+    assert stories["raises"][0].found[:2] == ["ValueError", "on rank 1: a shape is wrong"]
+
+
+def test_a_killed_rank_is_an_error_on_the_others_at_once(stories: Stories) -> None:
+    assert [rank.code for rank in stories["is_killed"]] == [0, -9]
+    kind, said, seconds, position = stories["is_killed"][0].found
+    assert (kind, "rank 1 of 2 has left" in said) == ("WorkerError", True)
+    assert seconds < 15
+    assert position == stories["is_killed"][0].found[3]
+
+
+def test_a_rank_that_stalls_is_named_when_the_limit_has_passed(stories: Stories) -> None:
+    assert [rank.code for rank in stories["stalls"]] == [0, -9]
+    kind, said, seconds, _ = stories["stalls"][0].found
+    assert (kind, "rank 1 of 2 did not answer within 2 s" in said) == ("WorkerError", True)
+    assert seconds < 15
