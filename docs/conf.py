@@ -57,7 +57,11 @@ napoleon_use_rtype = False
 napoleon_use_ivar = True
 
 FACADES = [
-    f"sweephand{room}" for room in ("", ".mxnet", ".numpy", ".tfds", ".tfrecord", ".torch")
+    f"sweephand{room}"
+    for room in (
+        *("", ".mxnet", ".numpy", ".tfds", ".tfrecord", ".torch", ".torch.distributed"),
+        ".torchft",
+    )
 ]
 
 _PROPERTIES: dict[str, list[str]] = {}

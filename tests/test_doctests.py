@@ -23,7 +23,8 @@ MODULES = ["sweephand"] + [
 
 
 PUBLIC = ["sweephand"] + [
-    f"sweephand.{name}" for name in ("mxnet", "numpy", "tfds", "tfrecord", "torch")
+    f"sweephand.{name}"
+    for name in ("mxnet", "numpy", "tfds", "tfrecord", "torch", "torch.distributed", "torchft")
 ]
 
 
@@ -67,7 +68,7 @@ def test_the_examples_are_found() -> None:
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_public_class_and_function_has_an_example(name: str) -> None:
-    if name == "sweephand.torch":
+    if name.startswith("sweephand.torch"):
         pytest.importorskip("torch")
     module = importlib.import_module(name)
     shown = {public: getattr(module, public) for public in module.__all__}

@@ -81,7 +81,17 @@ SEES = {
     "train": {"corpus", "files", "layouts", "minibatch", "source"},
     "terminal": set(),
 }
-ABOVE = {"__init__", "__main__", "cli", "demo", "mxnet", "numpy", "tfrecord", "torch"}
+ABOVE = {
+    "__init__",
+    "__main__",
+    "cli",
+    "demo",
+    "mxnet",
+    "numpy",
+    "tfrecord",
+    "torch",
+    "torchft",
+}
 
 
 def modules() -> dict[str, Path]:

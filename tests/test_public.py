@@ -6,7 +6,9 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("name", ["", ".tfds", ".torch", ".numpy", ".tfrecord"])
+@pytest.mark.parametrize(
+    "name", ["", ".tfds", ".torch", ".numpy", ".tfrecord", ".torchft", ".torch.distributed"]
+)
 def test_what_is_shown_is_what_is_public(name: str) -> None:
     code = f"""
 import sweephand{name} as room

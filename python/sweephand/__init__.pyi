@@ -1,6 +1,6 @@
 """Where each public name lies; `import sweephand` reads this and imports none of them."""
 
-from . import mxnet, numpy, tfds, tfrecord
+from . import mxnet, numpy, tfds, tfrecord, torchft
 from . import torch as torch
 from .corpus.streams import StreamDef, StreamDefs, StreamInfo, Streams
 from .deserializers.array import ArrayDeserializer
@@ -135,6 +135,7 @@ __all__ = [
     "split",
     "tfds",
     "tfrecord",
+    "torchft",
     "training_parameter_schedule",
     "training_session",
 ]

@@ -17,7 +17,8 @@ from docs.tools.pages import (
 )
 
 DOCS = Path(__file__).parents[2] / "docs"
-FACADES = ["", ".mxnet", ".numpy", ".tfds", ".tfrecord"]
+FACADES = ["", ".mxnet", ".numpy", ".tfds", ".tfrecord", ".torchft"]
+OF_TORCH = [".torch", ".torch.distributed"]
 
 
 def reference(facade: str) -> list[str]:
@@ -31,9 +32,9 @@ def reference(facade: str) -> list[str]:
     return [name for block in blocks for module, name in listed(block) if module == facade]
 
 
-@pytest.mark.parametrize("facade", [f"sweephand{room}" for room in [*FACADES, ".torch"]])
+@pytest.mark.parametrize("facade", [f"sweephand{room}" for room in [*FACADES, *OF_TORCH]])
 def test_the_reference_has_every_public_name_once(facade: str) -> None:
-    if facade == "sweephand.torch":
+    if facade.startswith("sweephand.torch") and facade != "sweephand.torchft":
         pytest.importorskip("torch")
     module = importlib.import_module(facade)
     public = [name for name in module.__all__ if not inspect.ismodule(getattr(module, name))]

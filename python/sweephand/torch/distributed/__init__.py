@@ -2,10 +2,11 @@
 
 from sweephand.torch.distributed.control import Control
 from sweephand.torch.distributed.coordinate import coordinate
+from sweephand.torch.distributed.elastic import ElasticSteps
 from sweephand.torch.distributed.guard import guard
 from sweephand.train.trainer.told_error import WorkerError
 
-__all__ = ["Control", "WorkerError", "coordinate", "guard"]
+__all__ = ["Control", "ElasticSteps", "WorkerError", "coordinate", "guard"]
 
 
 def __dir__() -> list[str]:

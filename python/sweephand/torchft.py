@@ -1,0 +1,65 @@
+"""Sources under torchft: it knows who is alive, and whether a step counts."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+__all__ = ["alive"]
+
+
+class Manager(Protocol):
+    """What is asked of a ``torchft.Manager``."""
+
+    def num_participants(self) -> int:
+        """Return how many replicas take part in the quorum; it waits for it."""
+
+    def participating_rank(self) -> int | None:
+        """Return which of them this one is; None while it is being healed."""
+
+
+def alive(manager: Manager, share: tuple[int, int] = (1, 0)) -> Callable[[], tuple[int, int]]:
+    """Return what asks a manager who is alive, for `sh.torch.distributed.ElasticSteps`.
+
+    Parameters
+    ----------
+    manager : torchft.Manager
+        Its quorum has begun when a share is asked for: by ``manager.start_quorum()``, or
+        ``zero_grad()`` of torchft's optimizer. Replicas begin alike, and it is made with
+        ``init_sync=False``: else all but one count for nothing in the very first step.
+    share : (int, int)
+        How many workers share the data inside of a replica, and which of them this is; those
+        of ``coordinate(mesh)`` for example.
+
+    Returns
+    -------
+    callable
+        Returns (K, rank) over all replicas. It raises RuntimeError if there is no quorum.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> class Manager:
+    ...     def num_participants(self): return 3
+    ...     def participating_rank(self): return 2
+    >>> sh.torchft.alive(Manager(), share=(2, 1))()
+    (6, 5)
+    """
+    inside, index = share
+
+    def ask() -> tuple[int, int]:
+        replicas = manager.num_participants()
+        if replicas < 1:
+            raise RuntimeError(
+                "torchft has no quorum yet: call manager.start_quorum(), or zero_grad() of its "
+                "optimizer, before a share is asked for"
+            )
+        # A replica that is being healed has gradients of its own weighted by zero, and gets the
+        # state of the others before it commits: it may read whatever share.
+        replica = manager.participating_rank() or 0
+        return replicas * inside, replica * inside + index
+
+    return ask
+
+
+def __dir__() -> list[str]:
+    """Return what is public."""
+    return __all__
