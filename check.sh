@@ -2,9 +2,10 @@
 # What a commit must pass, in an environment made by: python -m pip install -e ".[test,dev]"
 #
 #   ./check.sh                 formats, lint, types, tests, cpp
-#   ./check.sh all             the same, then site, tidy, asan, tsan, pyasan
+#   ./check.sh all             the same, then site, tidy, asan, tsan, pyasan, ranks
 #   ./check.sh STEP...         only these steps
 #   ./check.sh site            the pages and the reference into build/site; needs the extra `docs`
+#   ./check.sh ranks           four ranks of torch.distributed, and 200 that are killed
 #   ./check.sh frameworks      JAX, Keras, Lightning, ... train over a source, and two processes of
 #                              some; needs the extra `frameworks`
 #   ./check.sh fix             write the formats instead of checking them
@@ -32,6 +33,9 @@ site() {
     return 1
   fi
 }
+
+# Four ranks, ranks that come and go, and 200 that are killed.
+ranks() { SWEEPHAND_DISTRIBUTED=200 python -m pytest tests/torch/test_many_ranks.py; }
 
 frameworks() { SWEEPHAND_FRAMEWORKS=1 python -m pytest tests/frameworks; }
 
@@ -72,12 +76,12 @@ stub() {
 quick=(formats lint types tests cpp)
 case "${1-}" in
   "") steps=("${quick[@]}") ;;
-  all) steps=("${quick[@]}" site tidy asan tsan pyasan) ;;
+  all) steps=("${quick[@]}" site tidy asan tsan pyasan ranks) ;;
   *) steps=("$@") ;;
 esac
 for step in "${steps[@]}"; do
   case "$step" in
-    formats | lint | types | tests | cpp | frameworks | site | tidy | asan | tsan | pyasan | fix | stub) ;;
+    formats | lint | types | tests | cpp | frameworks | site | tidy | asan | tsan | pyasan | ranks | fix | stub) ;;
     *) echo "check.sh: unknown step '$step'" >&2; exit 2 ;;
   esac
   echo "== $step"
