@@ -41,9 +41,9 @@ void Merge::sort(std::vector<PlannedSequence>& sorted) {
     std::copy_n(added_.begin(), count_, sorted.begin());
   } else {
     const std::uint64_t most = *std::ranges::max_element(keys) >> kPlaceBits;
-    const int wide = std::bit_width(most);
-    const int enough = std::bit_width(std::uint64_t{count_});
-    deal(static_cast<unsigned>(std::max(wide - enough, 0)));
+    const auto wide = static_cast<unsigned>(std::bit_width(most));
+    const auto enough = static_cast<unsigned>(std::bit_width(std::uint64_t{count_}));
+    deal(wide - std::min(wide, enough));
     for (std::size_t i = 0; i < count_; ++i) {
       sorted[i] = added_[static_cast<std::uint32_t>(sorted_[i])];
     }
@@ -64,7 +64,7 @@ void Merge::deal(unsigned shift) {
   if (shift == kPlaceBits) return;
   std::size_t begin = 0;
   for (const std::uint32_t end : ends_) {
-    if (end > begin + 1) std::sort(sorted_.begin() + begin, sorted_.begin() + end);
+    if (end > begin + 1) std::ranges::sort(std::span(sorted_).subspan(begin, end - begin));
     begin = end;
   }
 }

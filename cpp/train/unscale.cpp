@@ -83,7 +83,7 @@ class Limits {
 // Float16 takes long without.
 constexpr std::size_t kWideElements = 100'000;
 template <class Element>
-constexpr bool is_half = std::is_same_v<Element, Float16>;
+constexpr bool kIsHalf = std::is_same_v<Element, Float16>;
 
 struct PieceFindings {
   Scanned scanned;
@@ -132,7 +132,7 @@ Findings look(std::span<const Tensor> gradients, const UnscaleOptions& options, 
       const ScanRule rule{.change = in_place ? division.change : Change::kNone,
                           .operand = division.operand,
                           .limit = limits.of<Element>()};
-      const bool is_portable = options.portable || (are_few && !is_half<Element>);
+      const bool is_portable = options.portable || (are_few && !kIsHalf<Element>);
       by_piece[i].scanned = is_portable ? scan_portable(run, rule) : scan(run, rule);
       const bool may_overflow = options.scale < 1.0;
       if (may_overflow || !std::isfinite(by_piece[i].scanned.sum_of_squares)) {
