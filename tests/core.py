@@ -4,6 +4,7 @@ import numpy as np
 
 import sweephand as sh
 from sweephand import _core
+from tests import model
 from tests.model import ModelCorpus, ModelSettings
 
 
@@ -24,9 +25,14 @@ def core_corpus(corpus: ModelCorpus, *, offsets: bool = False) -> _core.index.Co
 
 
 def core_request(
-    num_samples: int, num_workers: int = 1, rank: int = 0
+    num_samples: int, num_workers: int = 1, rank: int = 0, balance: str | int | None = None
 ) -> _core.compose.Request:
-    return _core.compose.Request(num_samples, num_workers, rank, 0, True, False)
+    """`balance` is that of the model."""
+    cost = None
+    if balance is not None:
+        equal_at = model.equal_at(balance)
+        cost = _core.compose.Cost(equal_at or 1, equal_at is not None)
+    return _core.compose.Request(num_samples, num_workers, rank, 0, True, cost)
 
 
 def core_timeline(

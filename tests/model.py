@@ -316,16 +316,19 @@ def shares(
     settings: ModelSettings,
     taken: list[Entry],
     workers: int,
-    balance: str | None = None,
+    balance: str | int | None = None,
 ) -> list[list[Entry]]:
-    """The sequences of a minibatch by worker, each share in the order of the minibatch."""
+    """The sequences of a minibatch by worker, each share in the order of the minibatch.
+
+    `balance` is "samples", or A of the page, of which "attention" is one.
+    """
     if not settings.randomize:
         return [taken[worker::workers] for worker in range(workers)]
     owners = [entry.lane % workers for entry in taken]
     if all(size == 1 for size in corpus.sizes):
         owners = even_counts(owners, workers)
-    if balance == "samples":
-        owners = even_samples(owners, [entry.size for entry in taken], workers)
+    elif balance is not None:
+        owners = even_costs(owners, [cost(entry.size, balance) for entry in taken], workers)
     return [
         [entry for entry, owner in zip(taken, owners, strict=True) if owner == worker]
         for worker in range(workers)
@@ -342,16 +345,41 @@ def even_counts(owners: list[int], workers: int) -> list[int]:
     return [next(heirs) if owner is None else owner for owner in evened]
 
 
-def even_samples(owners: list[int], sizes: list[int], workers: int) -> list[int]:
+def equal_at(balance: str | int) -> int | None:
+    """A of the page; None where the cost is the samples."""
+    if isinstance(balance, int):
+        return balance
+    return {"samples": None, "attention": 24_576}[balance]
+
+
+def cost(size: int, balance: str | int) -> int:
+    a = equal_at(balance)
+    return size if a is None else size * (a + size)
+
+
+def even_costs(owners: list[int], costs: list[int], workers: int) -> list[int]:
     owners = list(owners)
     while True:
         loads = [0] * workers
-        for owner, size in zip(owners, sizes, strict=True):
-            loads[owner] += size
+        for owner, one in zip(owners, costs, strict=True):
+            loads[owner] += one
         heavy, light = loads.index(max(loads)), loads.index(min(loads))
         gap = max(loads) - min(loads)
-        movable = [j for j, owner in enumerate(owners) if owner == heavy and sizes[j] < gap]
-        if gap * workers * 64 <= sum(sizes) or not movable:
+        movable = [j for j, owner in enumerate(owners) if owner == heavy and costs[j] < gap]
+        if gap * workers * 64 <= sum(costs) or not movable:
             return owners
-        best = min(abs(2 * sizes[j] - gap) for j in movable)
-        owners[max(j for j in movable if abs(2 * sizes[j] - gap) == best)] = light
+        best = min(abs(2 * costs[j] - gap) for j in movable)
+        owners[max(j for j in movable if abs(2 * costs[j] - gap) == best)] = light
+
+
+def deal_costs(costs: list[int], workers: int) -> list[int]:
+    """The worker of each row, or of each sequence of a bucket."""
+    lacking = [len(costs) // workers + (k < len(costs) % workers) for k in range(workers)]
+    loads = [0] * workers
+    owners = [0] * len(costs)
+    for j in sorted(range(len(costs)), key=lambda j: (-costs[j], j)):
+        k = min((k for k in range(workers) if lacking[k]), key=lambda k: (loads[k], k))
+        owners[j] = k
+        loads[k] += costs[j]
+        lacking[k] -= 1
+    return owners

@@ -7,9 +7,11 @@
 #include "compose/fit.hpp"
 #include "compose/pack.hpp"
 #include "compose/packed.hpp"
+#include "compose/share.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -55,16 +57,35 @@ void bind_kernels(py::module_& room) {
 }
 
 void bind_plan(py::module_& room) {
+  py::class_<Cost>(room, "Cost")
+      .def(py::init<std::uint32_t, bool>(), "per_sample"_a, "is_quadratic"_a);
   py::class_<Request>(room, "Request")
-      .def(py::init<std::uint64_t, std::uint32_t, std::uint32_t, std::uint32_t, bool, bool>(),
+      .def(py::init<std::uint64_t, std::uint32_t, std::uint32_t, std::uint32_t, bool,
+                    std::optional<Cost>>(),
            "num_samples"_a, "num_workers"_a, "rank"_a, "num_skipped"_a, "crosses_sweeps"_a,
-           "balances_samples"_a);
+           "balance"_a);
   py::class_<Position>(room, "Position")
       .def(py::init<std::uint64_t, std::vector<std::uint64_t>>(), "time"_a, "progress"_a)
       .def_readonly("time", &Position::time)
       .def_readonly("progress", &Position::progress);
   py::class_<Plan> plan(room, "Plan");
   def_plan(plan).def_property_readonly("share_samples", &count_samples);
+}
+
+void bind_share(py::module_& room) {
+  py::enum_<Sharing>(room, "Sharing")
+      .value("DEAL", Sharing::kDeal)
+      .value("LANES", Sharing::kLanes)
+      .value("EVEN_COUNTS", Sharing::kEvenCounts)
+      .value("EVEN_COSTS", Sharing::kEvenCosts)
+      .value("DEAL_COSTS", Sharing::kDealCosts);
+  room.def(
+      "owners",
+      [](const Plan& whole, std::uint32_t num_workers, Sharing sharing, Cost cost) {
+        return to_numpy_without_gil(
+            [&] { return owners(whole.share, num_workers, sharing, cost); });
+      },
+      "whole"_a, "num_workers"_a, "sharing"_a, "cost"_a);
 }
 
 using PlannerClass = py::class_<Planner, py::smart_holder>;
@@ -118,6 +139,7 @@ void bind_layouts(py::module_& room, PlannerClass planner) {
 void bind_compose(py::module_& room) {
   bind_kernels(room);
   bind_plan(room);
+  bind_share(room);
   bind_layouts(room, bind_planner(room));
 }
 

@@ -174,6 +174,11 @@ void BucketedPlanner::go_to_sought(std::uint64_t num_samples) {
   while (!open_->done() && open_->time() < sought_) open_->draw(num_samples);
 }
 
+Sharing BucketedPlanner::sharing_of(const Request& request) const {
+  if (request.balance) return Sharing::kDealCosts;
+  return timeline_->settings().randomize ? Sharing::kEvenCounts : Sharing::kDeal;
+}
+
 Plan BucketedPlanner::next(const Request& request) {
   check(request);
   if (!open_) go_to_sought(request.num_samples);
@@ -194,9 +199,8 @@ Plan BucketedPlanner::next(const Request& request) {
   } else {
     plan.next.progress.assign(open_->delivered().begin(), open_->delivered().end());
   }
-  plan.share =
-      share_of(minibatch, request.num_workers, request.rank,
-               timeline_->settings().randomize ? Sharing::kEvenCounts : Sharing::kDeal);
+  plan.share = share_of(minibatch, request.num_workers, request.rank, sharing_of(request),
+                        request.balance.value_or(Cost{}));
   plan.num_rows = static_cast<std::uint32_t>(plan.share.size());
   return plan;
 }

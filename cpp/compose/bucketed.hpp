@@ -3,6 +3,7 @@
 
 #include "compose/part.hpp"
 #include "compose/planner.hpp"
+#include "compose/share.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -77,6 +78,7 @@ class BucketedPlanner final : public Planner {
  private:
   void open(Part part);
   void go_to_sought(std::uint64_t num_samples);
+  Sharing sharing_of(const Request& request) const;
 
   std::shared_ptr<const Timeline> timeline_;
   Bucketing bucketing_;

@@ -13,7 +13,7 @@ namespace {
 Sharing sharing_of(const Timeline& timeline, const Request& request) {
   if (!timeline.settings().randomize) return Sharing::kDeal;
   if (timeline.corpus().sizes->common() == 1) return Sharing::kEvenCounts;
-  return request.balances_samples ? Sharing::kEvenSamples : Sharing::kLanes;
+  return request.balance ? Sharing::kEvenCosts : Sharing::kLanes;
 }
 
 void check_lanes(const Request& request, const Timeline& timeline) {
@@ -87,7 +87,7 @@ Plan FitPlanner::next(const Request& request) {
   plan.num_sequences = num_sequences_;
   plan.end_of_data = minibatch.empty();
   plan.share = share_of(std::move(minibatch), request.num_workers, request.rank,
-                        sharing_of(*timeline_, request));
+                        sharing_of(*timeline_, request), request.balance.value_or(Cost{}));
   return plan;
 }
 

@@ -1,8 +1,12 @@
 #include "compose/packed.hpp"
 
+#include "compose/share.hpp"
+
 #include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace sweephand {
 namespace {
@@ -13,6 +17,47 @@ constexpr std::uint64_t kMaxCells = (std::uint64_t{1} << 31) - 1;  // boundaries
 std::uint64_t share_rows(std::uint64_t global_rows, const Request& request) {
   return global_rows / request.num_workers + (global_rows % request.num_workers != 0 ? 1 : 0);
 }
+
+// The rows of a global minibatch that may be the worker's: where nothing is balanced, its own.
+class KeptRows {
+ public:
+  explicit KeptRows(const Request& request) : request_(request) {}
+
+  void add(std::uint64_t number, std::span<const Piece> row) {
+    if (!request_.balance && number % request_.num_workers != request_.rank) return;
+    pieces_.insert(pieces_.end(), row.begin(), row.end());
+    ends_.push_back(pieces_.size());
+  }
+
+  // The rows that are the worker's.
+  std::vector<std::span<const Piece>> share() const {
+    std::vector<std::span<const Piece>> rows;
+    for (std::size_t begin = 0; const std::size_t end : ends_) {
+      rows.push_back(std::span(pieces_).subspan(begin, end - begin));
+      begin = end;
+    }
+    if (!request_.balance || request_.num_workers == 1) return rows;
+    const std::vector<std::uint32_t> owner = deal_costs(costs(rows), request_.num_workers);
+    std::vector<std::span<const Piece>> mine;
+    for (std::size_t j = 0; j < rows.size(); ++j) {
+      if (owner[j] == request_.rank) mine.push_back(rows[j]);
+    }
+    return mine;
+  }
+
+ private:
+  std::vector<uint128> costs(std::span<const std::span<const Piece>> rows) const {
+    std::vector<uint128> costs(rows.size());
+    for (std::size_t j = 0; j < rows.size(); ++j) {
+      for (const Piece& piece : rows[j]) costs[j] += (*request_.balance)(piece.size);
+    }
+    return costs;
+  }
+
+  const Request& request_;
+  std::vector<Piece> pieces_;
+  std::vector<std::size_t> ends_;  // of each row in pieces_
+};
 
 }  // namespace
 
@@ -35,20 +80,15 @@ std::uint32_t PackedPlanner::whole_size(const Piece& piece) const {
   return size;
 }
 
-void PackedPlanner::add_row(const Request& request, Plan& plan) const {
-  const std::span<const Piece> pieces = cursor_->front();
-  plan.num_sequences += pieces.size();
-  if (plan.global_rows % request.num_workers == request.rank) {
-    const auto row = static_cast<std::uint32_t>(plan.global_rows / request.num_workers);
-    std::uint32_t column = 0;
-    for (const Piece& piece : pieces) {
-      plan.share.push_back({.sequence = piece.sequence, .size = piece.size, .lane = 0});
-      plan.cells.push_back(
-          {.row = row, .column = column, .first = piece.first, .whole = whole_size(piece)});
-      column += piece.size;
-    }
+void PackedPlanner::add_row(std::uint32_t row, std::span<const Piece> pieces,
+                            Plan& plan) const {
+  std::uint32_t column = 0;
+  for (const Piece& piece : pieces) {
+    plan.share.push_back({.sequence = piece.sequence, .size = piece.size, .lane = 0});
+    plan.cells.push_back(
+        {.row = row, .column = column, .first = piece.first, .whole = whole_size(piece)});
+    column += piece.size;
   }
-  ++plan.global_rows;
 }
 
 Plan PackedPlanner::next(const Request& request) {
@@ -59,6 +99,7 @@ Plan PackedPlanner::next(const Request& request) {
   plan.nominal_time = time();
   plan.row_length = packing_.row_length;
   cursor_->open_blocks(plan.blocks);
+  KeptRows rows(request);
   while (plan.global_rows < wanted && !at_end()) {
     if (share_rows(plan.global_rows + 1, request) > kMaxCells / plan.row_length) {
       seek(plan.nominal_time);
@@ -68,7 +109,8 @@ Plan PackedPlanner::next(const Request& request) {
     }
     if (cursor_->sweep_done()) cursor_->enter_next_sweep();
     cursor_->opened_blocks(plan.blocks);
-    add_row(request, plan);
+    rows.add(plan.global_rows++, cursor_->front());
+    plan.num_sequences += cursor_->front().size();
     cursor_->pop();
     if (!cursor_->sweep_done()) continue;
     ++plan.sweeps_ended;
@@ -79,6 +121,9 @@ Plan PackedPlanner::next(const Request& request) {
   plan.num_samples = plan.next.time - plan.nominal_time;
   plan.end_of_data = plan.global_rows == 0;
   plan.num_rows = static_cast<std::uint32_t>(share_rows(plan.global_rows, request));
+  for (std::uint32_t row = 0; const std::span<const Piece> pieces : rows.share()) {
+    add_row(row++, pieces, plan);
+  }
   return plan;
 }
 

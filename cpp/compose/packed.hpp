@@ -6,12 +6,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace sweephand {
 
 // A minibatch of m samples is the next max(1, m div row_length) rows, fewer at the end of data;
-// row j goes to worker j mod K. Every worker has the same number of rows: where K does not
-// divide it, the last rows of some shares are empty.
+// row j goes to worker j mod K, or with a balance they are dealt by cost. Every worker has the
+// same number of rows: where K does not divide it, the last rows of some shares are empty.
 class PackedPlanner final : public Planner {
  public:
   // Rows that start at or after `limit` are left out. Throws std::invalid_argument for a row
@@ -33,7 +34,7 @@ class PackedPlanner final : public Planner {
   bool at_end() const { return time() >= limit_; }
   std::uint64_t num_rows(const Request& request) const;
   std::uint32_t whole_size(const Piece& piece) const;
-  void add_row(const Request& request, Plan& plan) const;
+  void add_row(std::uint32_t row, std::span<const Piece> pieces, Plan& plan) const;
 
   std::shared_ptr<const Timeline> timeline_;
   Packing packing_;

@@ -1,11 +1,13 @@
 // What a minibatch will hold, and what of it one worker gets: numbers only, nothing read.
 #pragma once
 
+#include "compose/cost.hpp"
 #include "order/block.hpp"
 
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace sweephand {
@@ -20,7 +22,7 @@ struct Request {
   std::uint32_t rank = 0;
   std::uint32_t num_skipped = 0;  // minibatches that are left out after the one that is wanted
   bool crosses_sweeps = true;     // else none reaches over the end of a sweep
-  bool balances_samples = false;  // shares of whole sequences are evened by samples
+  std::optional<Cost> balance;    // shares are evened by it
   bool tells_blocks = true;       // the plan is carried out: else its blocks may be left out
 
   bool operator==(const Request&) const = default;

@@ -1,8 +1,9 @@
 #include "compose/share.hpp"
 
-#include "base/mix.hpp"
-
 #include <algorithm>
+#include <functional>
+#include <numeric>
+#include <queue>
 #include <set>
 #include <utility>
 
@@ -32,12 +33,12 @@ void even_counts(std::vector<std::uint32_t>& owner, std::uint32_t num_workers) {
 class Loads {
  public:
   Loads(std::span<const PlannedSequence> minibatch, std::vector<std::uint32_t>& owner,
-        std::uint32_t num_workers)
-      : minibatch_(minibatch), owner_(owner), loads_(num_workers) {
+        std::uint32_t num_workers, Cost cost)
+      : minibatch_(minibatch), cost_(cost), owner_(owner), loads_(num_workers) {
     for (std::size_t j = 0; j < minibatch.size(); ++j) {
-      loads_[owner[j]] += minibatch[j].size;
-      total_ += minibatch[j].size;
+      loads_[owner[j]] += cost_of(j);
     }
+    for (const uint128 load : loads_) total_ += load;
     for (std::uint32_t k = 0; k < num_workers; ++k) by_load_.emplace(loads_[k], k);
   }
 
@@ -45,18 +46,18 @@ class Loads {
   // Returns whether there was need, and one that fits.
   bool even() {
     const auto [least, emptiest] = *by_load_.begin();
-    const std::uint64_t most = by_load_.rbegin()->first;
+    const uint128 most = by_load_.rbegin()->first;
     const std::uint32_t fullest = by_load_.lower_bound({most, 0})->second;
-    const std::uint64_t gap = most - least;
-    if (static_cast<uint128>(gap) * loads_.size() * 64 <= total_) return false;
+    const uint128 gap = most - least;
+    if (gap * loads_.size() * 64 <= total_) return false;
     if (first_.empty()) list_members();
     std::uint32_t* const best = best_to_move(first_[fullest], gap);
     if (best == nullptr) return false;
     const std::uint32_t j = std::exchange(*best, next_[*best]);
     next_[j] = std::exchange(first_[emptiest], j);
     owner_[j] = emptiest;
-    change(fullest, most - minibatch_[j].size);
-    change(emptiest, least + minibatch_[j].size);
+    change(fullest, most - cost_of(j));
+    change(emptiest, least + cost_of(j));
     return true;
   }
 
@@ -72,15 +73,17 @@ class Loads {
     }
   }
 
-  // The link to the one smaller than `gap` whose size is nearest to half of it; of equals the
+  uint128 cost_of(std::size_t j) const { return cost_(minibatch_[j].size); }
+
+  // The link to the one that costs less than `gap` and nearest to half of it; of equals the
   // last in the minibatch. Null if there is none.
-  std::uint32_t* best_to_move(std::uint32_t& first, std::uint64_t gap) {
+  std::uint32_t* best_to_move(std::uint32_t& first, uint128 gap) {
     std::uint32_t* best = nullptr;
-    std::uint64_t nearest = gap;  // |2 size - gap| of a size in (0, gap) is below gap
+    uint128 nearest = gap;  // |2 cost - gap| of a cost in (0, gap) is below gap
     for (std::uint32_t* link = &first; *link != kEnd; link = &next_[*link]) {
-      const std::uint64_t size = minibatch_[*link].size;
-      const std::uint64_t distance = 2 * size > gap ? 2 * size - gap : gap - 2 * size;
-      if (size >= gap || distance > nearest) continue;
+      const uint128 cost = cost_of(*link);
+      const uint128 distance = 2 * cost > gap ? 2 * cost - gap : gap - 2 * cost;
+      if (cost >= gap || distance > nearest) continue;
       if (distance == nearest && best != nullptr && *best > *link) continue;
       best = link;
       nearest = distance;
@@ -88,24 +91,25 @@ class Loads {
     return best;
   }
 
-  void change(std::uint32_t worker, std::uint64_t load) {
+  void change(std::uint32_t worker, uint128 load) {
     by_load_.erase({loads_[worker], worker});
     loads_[worker] = load;
     by_load_.emplace(load, worker);
   }
 
   std::span<const PlannedSequence> minibatch_;
+  Cost cost_;
   std::vector<std::uint32_t>& owner_;
-  std::vector<std::uint64_t> loads_;  // in samples
+  std::vector<uint128> loads_;
   std::vector<std::uint32_t> first_;  // of what each worker has, in no order; kEnd for nothing
   std::vector<std::uint32_t> next_;   // the one behind each
-  std::set<std::pair<std::uint64_t, std::uint32_t>> by_load_;
-  std::uint64_t total_ = 0;
+  std::set<std::pair<uint128, std::uint32_t>> by_load_;
+  uint128 total_ = 0;
 };
 
-void even_samples(std::span<const PlannedSequence> minibatch, std::vector<std::uint32_t>& owner,
-                  std::uint32_t num_workers) {
-  Loads loads(minibatch, owner, num_workers);
+void even_costs(std::span<const PlannedSequence> minibatch, std::vector<std::uint32_t>& owner,
+                std::uint32_t num_workers, Cost cost) {
+  Loads loads(minibatch, owner, num_workers, cost);
   while (loads.even()) {
   }
 }
@@ -133,19 +137,53 @@ class FirstOwner {
 
 }  // namespace
 
+std::vector<std::uint32_t> deal_costs(std::span<const uint128> costs,
+                                      std::uint32_t num_workers) {
+  std::vector<std::uint32_t> costliest_first(costs.size());
+  std::iota(costliest_first.begin(), costliest_first.end(), 0U);
+  std::ranges::stable_sort(costliest_first, std::greater<>{},
+                           [&](std::uint32_t j) { return costs[j]; });
+  struct Worker {
+    uint128 load;
+    std::uint32_t rank;
+    std::uint64_t wanted;
+    bool operator>(const Worker& other) const {
+      return load != other.load ? load > other.load : rank > other.rank;
+    }
+  };
+  std::priority_queue<Worker, std::vector<Worker>, std::greater<>> workers;
+  for (std::uint32_t k = 0; k < num_workers && k < costs.size(); ++k) {
+    workers.push({0, k, costs.size() / num_workers + (k < costs.size() % num_workers)});
+  }
+  std::vector<std::uint32_t> owner(costs.size());
+  for (const std::uint32_t j : costliest_first) {
+    Worker least = workers.top();
+    workers.pop();
+    owner[j] = least.rank;
+    least.load += costs[j];
+    if (--least.wanted != 0) workers.push(least);
+  }
+  return owner;
+}
+
 std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
-                                  std::uint32_t num_workers, Sharing sharing) {
+                                  std::uint32_t num_workers, Sharing sharing, Cost cost) {
+  if (sharing == Sharing::kDealCosts) {
+    std::vector<uint128> costs(minibatch.size());
+    std::ranges::transform(minibatch, costs.begin(), cost, &PlannedSequence::size);
+    return deal_costs(costs, num_workers);
+  }
   std::vector<std::uint32_t> owner(minibatch.size());
   const FirstOwner first_owner(minibatch, num_workers, sharing);
   for (std::size_t j = 0; j < owner.size(); ++j) owner[j] = first_owner[j];
   if (sharing == Sharing::kEvenCounts) even_counts(owner, num_workers);
-  if (sharing == Sharing::kEvenSamples) even_samples(minibatch, owner, num_workers);
+  if (sharing == Sharing::kEvenCosts) even_costs(minibatch, owner, num_workers, cost);
   return owner;
 }
 
 std::vector<PlannedSequence> share_of(std::vector<PlannedSequence> minibatch,
                                       std::uint32_t num_workers, std::uint32_t rank,
-                                      Sharing sharing) {
+                                      Sharing sharing, Cost cost) {
   if (num_workers == 1) return minibatch;
   std::vector<PlannedSequence> share;
   const auto pick = [&](const auto& owner) {
@@ -156,7 +194,7 @@ std::vector<PlannedSequence> share_of(std::vector<PlannedSequence> minibatch,
   if (sharing == Sharing::kDeal || sharing == Sharing::kLanes) {
     pick(FirstOwner(minibatch, num_workers, sharing));
   } else {
-    pick(owners(minibatch, num_workers, sharing));
+    pick(owners(minibatch, num_workers, sharing, cost));
   }
   return share;
 }

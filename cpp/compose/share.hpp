@@ -1,6 +1,7 @@
 // Who gets what of a minibatch: docs/order.md, section 7.
 #pragma once
 
+#include "compose/cost.hpp"
 #include "order/block.hpp"
 
 #include <cstdint>
@@ -10,21 +11,27 @@
 namespace sweephand {
 
 enum class Sharing : std::uint8_t {
-  kDeal,         // sequence j to worker j mod K
-  kLanes,        // every worker takes its lanes
-  kEvenCounts,   // lanes, then evened by count: for one sample per sequence
-  kEvenSamples,  // lanes, then evened by samples, moving few sequences
+  kDeal,        // sequence j to worker j mod K
+  kLanes,       // every worker takes its lanes
+  kEvenCounts,  // lanes, then evened by count: for one sample per sequence
+  kEvenCosts,   // lanes, then evened by cost, moving few sequences
+  kDealCosts,   // the costliest first, each to who has least, in equal numbers
 };
 
-// The worker of each sequence of one global minibatch. Linear, but for kEvenSamples, which goes
-// over the share of the fullest worker for every sequence that it moves. REQUIRES: num_workers
-// >= 1
+// The worker of each sequence of one global minibatch. Linear, but for kEvenCosts, which goes
+// over the share of the fullest worker for every sequence that it moves, and kDealCosts, which
+// sorts. Only these two ask for a cost. REQUIRES: num_workers >= 1
 std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
-                                  std::uint32_t num_workers, Sharing sharing);
+                                  std::uint32_t num_workers, Sharing sharing, Cost cost = {});
 
 // The sequences of one of them, in the order of the minibatch. REQUIRES: rank < num_workers
 std::vector<PlannedSequence> share_of(std::vector<PlannedSequence> minibatch,
                                       std::uint32_t num_workers, std::uint32_t rank,
-                                      Sharing sharing);
+                                      Sharing sharing, Cost cost = {});
+
+// The worker of each of some things that cost so much, as kDealCosts deals them. REQUIRES:
+// num_workers >= 1
+std::vector<std::uint32_t> deal_costs(std::span<const uint128> costs,
+                                      std::uint32_t num_workers);
 
 }  // namespace sweephand

@@ -26,6 +26,7 @@ from .layouts.plain import Frames, Padded, Ragged
 from .minibatch.minibatch import Minibatch
 from .minibatch.minibatch_data import MinibatchData
 from .open_path import open
+from .source.balance import Attention
 from .source.from_data import MinibatchSourceFromData
 from .source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from .source.schedules.minibatch_sizes import minibatch_size_schedule
@@ -69,6 +70,7 @@ __all__ = [
     "PREEMPTED_EXIT_CODE",
     "ArrayDeserializer",
     "ArrowDeserializer",
+    "Attention",
     "Bucketed",
     "CSVProgressWriter",
     "CTFDeserializer",

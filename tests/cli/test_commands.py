@@ -83,6 +83,8 @@ def test_plan_shows_that_balance_evens_the_shares(tokens: Path, call: Call) -> N
     lanes = call("plan", tokens, *options).facts["share_imbalance"]["mean"]
     evened = call("plan", tokens, *options, "--balance", "samples").facts["share_imbalance"]
     assert evened["mean"] < lanes / 3
+    by_cost = call("plan", tokens, *options, "--balance", "attention").facts
+    assert by_cost["share_cost_imbalance"]["mean"] < lanes / 3
 
 
 def test_plan_rounds_padded_widths_up(tokens: Path, call: Call) -> None:

@@ -126,8 +126,10 @@ int use(Planner& planner) {
   });
   attempt([&] { planner.seek(77); });
   attempt([&] {
-    for (int i = 0; i < 50; ++i)
-      planner.next({.num_samples = 40, .num_workers = 2, .balances_samples = i % 2 == 0});
+    for (int i = 0; i < 50; ++i) {
+      const Cost cost{.is_quadratic = i % 2 == 0};
+      planner.next({.num_samples = 40, .num_workers = 2, .balance = cost});
+    }
   });
   for (const std::uint64_t sequence : {std::uint64_t{0}, kSequences / 2, kSequences - 1}) {
     attempt([&] { planner.find(sequence, 1, 13); });

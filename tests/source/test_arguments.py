@@ -144,11 +144,11 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     *[({"max_errors": value}, "max_errors must be") for value in (-1, 1.0, True, None)],
     *[({"memory_limit": value}, "memory_limit must be") for value in (0, -1, 1.0, True)],
     *[
-        ({"balance": value}, "balance must be None or 'samples'")
-        for value in ("", "size", True)
+        ({"balance": value}, "balance must be None, 'samples', 'attention' or an")
+        for value in ("", "size", True, 24_576)
     ],
     ({"balance": "samples", "randomize": False}, "balance needs randomize=True"),
-    ({"balance": "samples", "layout": sh.Packed(8)}, "Packed deals rows"),
+    ({"balance": "attention", "truncation_length": 8}, "rows of TruncatedBPTT go on"),
     *[({"missing": value}, "missing must be 'error' or 'drop'") for value in ("", None, True)],
 ]
 

@@ -15,7 +15,9 @@ from tests.sources import (
 )
 from tests.strategies import limits, requests, timelines, times, workers
 
-balances = st.sampled_from([None, "samples"])
+import sweephand as sh
+
+balances = st.sampled_from([None, "samples", "attention", 30])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -27,7 +29,8 @@ def test_any_walk_along_the_timeline_is_the_one_of_the_model(
     limit = data.draw(limits(corpus))
     balance = data.draw(balances) if settings.randomize else None
     time = model.round_up(corpus, settings, data.draw(times(corpus)))
-    options = data.draw(engines()) | {"max_samples": limit_of(limit), "balance": balance}
+    options = data.draw(engines()) | {"max_samples": limit_of(limit)}
+    options["balance"] = sh.Attention(balance) if isinstance(balance, int) else balance
     with serving(kind, corpus, settings, **options) as source:
         source.current_position = time
         for _ in range(data.draw(st.integers(1, 6))):

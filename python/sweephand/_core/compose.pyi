@@ -5,7 +5,7 @@ import numpy.typing
 import sweephand._core.index
 import sweephand._core.order
 import typing
-__all__: list[str] = ['Bucketing', 'Fitting', 'Packing', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'SizeCount', 'Truncation', 'best_boundaries', 'count_sizes', 'pack_in_order', 'pack_longest_first', 'padded_cells']
+__all__: list[str] = ['Bucketing', 'Cost', 'Fitting', 'Packing', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'Sharing', 'SizeCount', 'Truncation', 'best_boundaries', 'count_sizes', 'owners', 'pack_in_order', 'pack_longest_first', 'padded_cells']
 class Rows:
     @property
     def ends(self) -> numpy.typing.NDArray[numpy.uint32]:
@@ -22,8 +22,11 @@ class SizeCount:
     @property
     def size(self) -> int:
         ...
+class Cost:
+    def __init__(self, per_sample: typing.SupportsInt | typing.SupportsIndex, is_quadratic: bool) -> None:
+        ...
 class Request:
-    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex, num_skipped: typing.SupportsInt | typing.SupportsIndex, crosses_sweeps: bool, balances_samples: bool) -> None:
+    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex, num_skipped: typing.SupportsInt | typing.SupportsIndex, crosses_sweeps: bool, balance: Cost | None) -> None:
         ...
 class Position:
     def __init__(self, time: typing.SupportsInt | typing.SupportsIndex, progress: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None:
@@ -74,6 +77,60 @@ class Plan:
     @property
     def sweeps_ended(self) -> int:
         ...
+class Sharing:
+    """
+    Members:
+    
+      DEAL
+    
+      LANES
+    
+      EVEN_COUNTS
+    
+      EVEN_COSTS
+    
+      DEAL_COSTS
+    """
+    DEAL: typing.ClassVar[Sharing]
+    DEAL_COSTS: typing.ClassVar[Sharing]
+    EVEN_COSTS: typing.ClassVar[Sharing]
+    EVEN_COUNTS: typing.ClassVar[Sharing]
+    LANES: typing.ClassVar[Sharing]
+    __members__: typing.ClassVar[dict[str, Sharing]]
+    @typing.overload
+    def __eq__(self, other: Sharing) -> bool:
+        ...
+    @typing.overload
+    def __eq__(self, other: typing.Any) -> bool:
+        ...
+    def __getstate__(self) -> int:
+        ...
+    def __hash__(self) -> int:
+        ...
+    def __index__(self) -> int:
+        ...
+    def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __int__(self) -> int:
+        ...
+    @typing.overload
+    def __ne__(self, other: Sharing) -> bool:
+        ...
+    @typing.overload
+    def __ne__(self, other: typing.Any) -> bool:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def __setstate__(self, state: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __str__(self) -> str:
+        ...
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def value(self) -> int:
+        ...
 class Planner:
     @typing.overload
     def __init__(self, timeline: sweephand._core.order.Timeline, choices: Fitting, limit: typing.SupportsInt | typing.SupportsIndex) -> None:
@@ -115,6 +172,8 @@ class Truncation:
 def best_boundaries(sizes: collections.abc.Sequence[SizeCount], num_buckets: typing.SupportsInt | typing.SupportsIndex) -> list[int]:
     ...
 def count_sizes(corpus: sweephand._core.index.Corpus) -> list[SizeCount]:
+    ...
+def owners(whole: Plan, num_workers: typing.SupportsInt | typing.SupportsIndex, sharing: Sharing, cost: Cost) -> numpy.typing.NDArray[numpy.uint32]:
     ...
 def pack_in_order(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex) -> Rows:
     ...

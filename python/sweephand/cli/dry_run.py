@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
+from sweephand.source.balance import Attention
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal.screen import Screen
 
@@ -32,6 +33,8 @@ class DryRun:
         sequence, as wide as the worker's longest one.
     shares : ndarray of int64, shape (steps, workers)
         Samples that each worker gets.
+    costs : ndarray of float64, shape (steps, workers)
+        What the sequences of each cost by attention, in samples of short ones.
     has_equal_sequences : bool
         All sequences have the same size.
     """
@@ -40,6 +43,7 @@ class DryRun:
     sequences: NDArray[np.int64]
     grids: NDArray[np.int64]
     shares: NDArray[np.int64]
+    costs: NDArray[np.float64]
     has_equal_sequences: bool
 
     @property
@@ -69,6 +73,7 @@ class DryRun:
         if self.shares.shape[1] > 1:
             facts["share_samples"] = _spread(self.shares)
             facts["share_imbalance"] = _spread(self.imbalance)
+            facts["share_cost_imbalance"] = _spread(over_mean(self.costs))
             facts["empty_shares"] = int((self.shares == 0).sum())
         return facts
 
@@ -84,12 +89,14 @@ def plan_shares(source: MinibatchSource, size: int, workers: int) -> Iterator[Sh
 
 def dry_run(steps: Iterator[Shares], multiple_of: int) -> DryRun:
     """Count what planned steps hold; padded widths are rounded up to `multiple_of`."""
-    samples, sequences, grids, shares = [], [], [], []
+    samples, sequences, grids, shares, costs = [], [], [], [], []
+    cost = Attention().cost
     extremes: set[int] = set()
     for step in steps:
         samples.append(step[0].global_num_samples)
         sequences.append(sum(share.num_sequences for share in step))
         shares.append([share.num_samples for share in step])
+        costs.append([cost(share.sizes.astype(np.float64)).sum() for share in step])
         held = [share.sizes for share in step if share.num_sequences]
         grids.append([share.shape or _padded(share.sizes, multiple_of) for share in step])
         extremes.update(int(size) for sizes in held for size in (sizes.min(), sizes.max()))
@@ -98,6 +105,7 @@ def dry_run(steps: Iterator[Shares], multiple_of: int) -> DryRun:
         sequences=np.array(sequences),
         grids=np.array(grids, np.int64),
         shares=np.array(shares),
+        costs=np.array(costs),
         has_equal_sequences=len(extremes) == 1,
     )
 
@@ -120,7 +128,7 @@ def plan_sweep(
         return dry_run(watched(), arguments.multiple_of)
 
 
-def over_mean(of_workers: NDArray[np.int64]) -> NDArray[np.float64]:
+def over_mean(of_workers: NDArray[Any]) -> NDArray[np.float64]:
     """Return of every step by how much the largest number of a worker exceeds the mean."""
     over: NDArray[np.float64] = of_workers.max(axis=1) / of_workers.mean(axis=1) - 1
     return over

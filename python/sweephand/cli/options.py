@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Literal
 
 from sweephand import open_path
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.files.index_places import Keep
 from sweephand.layouts import Layout
+from sweephand.source.balance import Balance
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.source import MinibatchSource
 from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
@@ -152,7 +152,7 @@ def make_source(
     *,
     max_sweeps: int = 1,
     layout: Layout | None = None,
-    balance: Literal["samples"] | None = None,
+    balance: Balance = None,
     num_threads: int | None = None,
     prefetch: int = 2,
 ) -> MinibatchSource:

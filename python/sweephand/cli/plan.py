@@ -50,8 +50,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--balance",
-        choices=["samples"],
-        help="even the shares by moving few sequences",
+        choices=["samples", "attention"],
+        help="even the shares by moving few sequences: by samples, or by what attention costs",
     )
     parser.add_argument(
         "--multiple-of",
@@ -180,6 +180,8 @@ def _show(facts: dict[str, Any], screen: Screen) -> None:
         )
         imbalance = map(in_percent, facts["share_imbalance"].values())
         rows.append(("fullest worker over the mean", *imbalance))
+        by_cost = map(in_percent, facts["share_cost_imbalance"].values())
+        rows.append(("fullest worker by attention", *by_cost))
     screen.table(["", "min", "mean", "max"], rows)
     screen.heading("Layouts, in a step")
     header = ["", "padding", "cells", "rows", "shapes", "fullest worker"]

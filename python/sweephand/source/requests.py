@@ -11,6 +11,7 @@ import numpy as np
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.layouts import Layout
+from sweephand.source.balance import cost_of
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.memory import MemoryNeed
 from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
@@ -106,7 +107,7 @@ class Requests:
             rank,
             num_skipped,
             crosses_sweeps=crosses_sweeps and self._settings.crosses_sweeps,
-            balances_samples=self._settings.balance == "samples",
+            balance=cost_of(self._settings.balance),
         )
 
     def last_size(self) -> int:

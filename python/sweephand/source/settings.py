@@ -9,6 +9,7 @@ from typing import Literal
 from sweephand.checks import check_int
 from sweephand.layouts import Frames, Layout, Ragged
 from sweephand.printable import shown
+from sweephand.source.balance import Balance, cost_of
 from sweephand.source.limits import Limits
 from sweephand.source.window import Window
 
@@ -35,7 +36,7 @@ class Settings:
     layout: Layout | None
     frame_mode: bool
     truncation_length: int
-    balance: Literal["samples"] | None
+    balance: Balance
     missing: Literal["error", "drop"]
     max_errors: int
     num_threads: int | None
@@ -48,15 +49,7 @@ class Settings:
         check_int("randomization_seed", self.randomization_seed, 0, 2**64)
         check_int("max_errors", self.max_errors, 0, 2**63)
         check_int("prefetch", self.prefetch, 0, 2**16)
-        if self.balance not in (None, "samples"):
-            raise ValueError(f"balance must be None or 'samples', got {shown(self.balance)}")
-        if self.balance and not self.randomize:
-            raise ValueError(
-                "balance needs randomize=True: unshuffled sequences are dealt in turn"
-            )
-        if self.balance and not self.chosen_layout.shares_by_lanes:
-            kind = type(self.chosen_layout).__name__
-            raise ValueError(f"balance is for whole sequences: {kind} deals rows, all equal")
+        self._check_balance()
         if self.missing not in ("error", "drop"):
             raise ValueError(f"missing must be 'error' or 'drop', got {shown(self.missing)}")
         if self.memory_limit is not None:
@@ -64,6 +57,18 @@ class Settings:
         check_int("num_lanes", self.lanes, 1, 2**16)
         if self.num_threads is not None:
             check_int("num_threads", self.num_threads, 0, 2**10)
+
+    def _check_balance(self) -> None:
+        if cost_of(self.balance) is None:
+            return
+        layout = self.chosen_layout
+        if layout.rows_go_on:
+            kind = type(layout).__name__
+            raise ValueError(f"balance is for shares that may change: rows of {kind} go on")
+        if layout.shares_by_lanes and not self.randomize:
+            raise ValueError(
+                "balance needs randomize=True: unshuffled sequences are dealt in turn"
+            )
 
     @property
     def limits(self) -> Limits:

@@ -18,6 +18,7 @@ from sweephand.layouts import Layout
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.at_exit import close_at_exit
+from sweephand.source.balance import Balance
 from sweephand.source.delivery import Delivery, make_engine
 from sweephand.source.foreign_names import NEXT, SOURCE, names_ours
 from sweephand.source.hints import Hints
@@ -68,9 +69,11 @@ class MinibatchSource(Loops):
         CNTK's spelling of ``layout=Frames()``.
     truncation_length : int
         CNTK's spelling of ``layout=TruncatedBPTT(length)``.
-    balance : {None, "samples"}
-        None: every worker takes its lanes. "samples": few sequences move so that shares have
-        nearly equal numbers of samples.
+    balance : {None, "samples", "attention"} or Attention
+        None: every worker takes its lanes, or rows in turn. "samples": few sequences move so
+        that shares have nearly equal numbers of samples; packed rows and sequences of a bucket
+        are dealt so, in equal numbers. "attention", which is ``Attention()``: the same by a
+        cost that grows with the square of the length. The global minibatch never changes.
     missing : {"error", "drop"}
         What a join does with a sequence that another deserializer lacks.
     max_errors : int
@@ -121,7 +124,7 @@ class MinibatchSource(Loops):
         layout: Layout | None = None,
         frame_mode: bool = False,
         truncation_length: int = 0,
-        balance: Literal["samples"] | None = None,
+        balance: Balance = None,
         missing: Literal["error", "drop"] = "error",
         max_errors: int = 0,
         num_threads: int | None = None,
