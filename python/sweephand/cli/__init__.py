@@ -19,8 +19,8 @@ from sweephand.errors import DataError
 from sweephand.printable import printable
 
 COMMANDS = (
-    "demo", "info", "index", "plan", "bench", "verify", "trace", "find", "split", "plot",
-    "completion",
+    "demo", "info", "index", "plan", "bench", "verify", "trace", "find", "split", "simulate",
+    "plot", "completion",
 )  # fmt: skip
 
 # What a user or the data can cause; anything else is a bug and shows its traceback.

@@ -61,12 +61,12 @@ def seconds(text: str) -> float:
     return number
 
 
-def add_corpus(parser: argparse.ArgumentParser) -> None:
+def add_corpus(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
     """Add PATH and what its files do not say."""
     parser.add_argument(
         "paths",
         metavar="PATH",
-        nargs="+",
+        nargs="*" if is_optional else "+",
         help="a file of any format that is read here, a folder of such files, the prefix of "
         "Megatron's pairs, or a TFDS or Hugging Face folder, or the URL of one; several are "
         "one corpus; each .npy file is a stream, and NAME_offsets says where the sequences of "

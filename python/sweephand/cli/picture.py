@@ -43,8 +43,8 @@ def check_picture(arguments: argparse.Namespace, command: ModuleType) -> None:
     name = arguments.command
     if not hasattr(command, "PICTURE"):
         raise WrongUsage(
-            f"--{next(iter(asked))}: {name} has no picture; demo, info, plan, bench and plot "
-            "have one",
+            f"--{next(iter(asked))}: {name} has no picture; demo, info, plan, bench, "
+            "simulate and plot have one",
             f"sweephand {name}",
             "",
         )

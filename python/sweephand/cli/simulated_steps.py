@@ -1,0 +1,169 @@
+"""Some steps of a cluster, planned for real."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand._core.compose import Cost, Fitting, Plan, Planner, Request, Sharing
+from sweephand.cli.cluster import Cluster
+from sweephand.cli.simulated_corpus import SimulatedCorpus
+from sweephand.source.balance import Attention
+
+MOST_OPEN = 1 << 24  # sequences whose lengths are looked at, of all lanes
+MOST_PLANNED = 1 << 25  # of all steps
+
+_NO_LIMIT = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class BalancedSteps:
+    """What a way to share makes of the steps, one entry each.
+
+    Attributes
+    ----------
+    samples, cost : ndarray of float64
+        By how much the fullest worker exceeds the mean.
+    moved : ndarray of float64
+        Share of the samples that a worker gets from lanes of others.
+    moved_sequences : float
+        Of a worker in a step, in the mean.
+    seconds : float
+        Of one step, at best.
+    """
+
+    samples: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    moved: NDArray[np.float64]
+    moved_sequences: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SimulatedSteps:
+    """Steps that were planned.
+
+    Attributes
+    ----------
+    scale : int
+        The planner had 1 / scale of the workers, lanes and minibatch.
+    placing_seconds : float
+        From the chunk table to the first minibatch.
+    planning_seconds : float
+        Of a global minibatch, in the mean.
+    sequences : float
+        Of a global minibatch, in the mean.
+    longest_samples, longest_cost : float
+        By how much the longest sequence alone exceeds the mean of the workers.
+    by_balance : dict of str to BalancedSteps
+    """
+
+    scale: int
+    num_steps: int
+    placing_seconds: float
+    planning_seconds: float
+    sequences: float
+    longest_samples: float
+    longest_cost: float
+    by_balance: dict[str, BalancedSteps]
+
+
+def plan_steps(
+    corpus: SimulatedCorpus, cluster: Cluster, num_steps: int, attention: Attention, seed: int
+) -> SimulatedSteps:
+    """Place a planner in the middle of a sweep, and plan steps from there.
+
+    Raises
+    ------
+    ValueError
+        If so many samples are too many to be planned here, even at a smaller scale.
+    """
+    planned = cluster.size / float(corpus.tile.mean()) * num_steps
+    is_open = cluster.lanes * cluster.block_chunks * corpus.chunk_sequences
+    scale = 1
+    while scale < cluster.workers and (
+        is_open > MOST_OPEN * scale or planned > MOST_PLANNED * scale
+    ):
+        scale *= 2
+    scale = min(scale, cluster.workers)
+    if max(is_open / MOST_OPEN, planned / MOST_PLANNED) > scale:
+        raise ValueError(
+            f"steps of {cluster.size} samples for {cluster.workers} workers are too many to "
+            "plan here; give fewer --steps, a smaller --size or more --chunks"
+        )
+    workers, lanes = cluster.workers // scale, max(1, cluster.lanes // scale)
+    size = max(1, cluster.size // scale)
+    core = corpus.core()
+    order = _core.order.OrderSettings(
+        seed=seed,
+        num_lanes=lanes,
+        window_chunks=cluster.block_chunks * lanes,
+        window_samples=0,
+        randomize=True,
+    )
+    clock = time.process_time()
+    planner = Planner(_core.order.Timeline(core, order), Fitting(), _NO_LIMIT)
+    planner.seek(core.num_samples // 3)
+    planner.next(Request(1, 1, 0, 0, crosses_sweeps=True, balance=None))
+    placing = time.process_time() - clock
+    request = Request(size, 1, 0, 0, crosses_sweeps=True, balance=None)
+    clock = time.process_time()
+    plans = [planner.next(request) for _ in range(num_steps)]
+    planning = (time.process_time() - clock) / num_steps
+    cost = Cost(attention.equal_at, is_quadratic=True)
+    samples = Cost(1, is_quadratic=False)
+    sizes = [plan.sizes().astype(np.float64) for plan in plans]
+    costs = [attention.cost(of_step) for of_step in sizes]
+    return SimulatedSteps(
+        scale=scale,
+        num_steps=num_steps,
+        placing_seconds=placing,
+        planning_seconds=planning,
+        sequences=float(np.mean([plan.num_sequences for plan in plans])),
+        longest_samples=_longest(sizes, workers),
+        longest_cost=_longest(costs, workers),
+        by_balance={
+            name: _share(plans, workers, how, by, attention)
+            for name, how, by in [
+                ("lanes", Sharing.LANES, samples),
+                ("samples", Sharing.EVEN_COSTS, samples),
+                ("attention", Sharing.EVEN_COSTS, cost),
+            ]
+        },
+    )
+
+
+def _share(
+    plans: list[Plan], workers: int, how: Sharing, by: Cost, attention: Attention
+) -> BalancedSteps:
+    in_samples, in_cost, moved, sequences, seconds = [], [], [], [], []
+    for plan in plans:
+        clock = time.process_time()
+        owners = _core.compose.owners(plan, workers, how, by)
+        seconds.append(time.process_time() - clock)
+        of_lanes = _core.compose.owners(plan, workers, Sharing.LANES, by)
+        sizes = plan.sizes().astype(np.float64)
+        in_samples.append(_over_mean(owners, sizes, workers))
+        in_cost.append(_over_mean(owners, attention.cost(sizes), workers))
+        moved.append(float(sizes[owners != of_lanes].sum() / sizes.sum()))
+        sequences.append(np.count_nonzero(owners != of_lanes) / workers)
+    return BalancedSteps(
+        np.array(in_samples),
+        np.array(in_cost),
+        np.array(moved),
+        float(np.mean(sequences)),
+        min(seconds),
+    )
+
+
+def _longest(amounts: list[NDArray[np.float64]], workers: int) -> float:
+    return float(np.mean([one.max() * workers / one.sum() - 1 for one in amounts]))
+
+
+def _over_mean(owners: NDArray[np.uint32], amounts: NDArray[np.float64], workers: int) -> float:
+    loads = np.bincount(owners, amounts, workers)
+    return float(loads.max() / loads.mean() - 1)

@@ -1,0 +1,148 @@
+"""What a simulated cluster does, as tables and a picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.terminal import pictures
+from sweephand.terminal.numbers import in_bytes, in_count, in_percent, in_rate, in_seconds
+from sweephand.terminal.screen import Screen
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def show(facts: dict[str, Any], screen: Screen) -> None:
+    """Write the tables."""
+    cluster, planned, told = facts["cluster"], facts["planned"], facts["arithmetic"]
+    memory, start, steady = told["memory"], told["start"], told["steady"]
+    screen.facts(
+        {
+            "corpus": f"{in_count(facts['num_samples'])} samples in "
+            f"{in_count(facts['num_chunks'])} chunks of {in_bytes(told['chunk_bytes'])}",
+            "lengths": f"{facts['lengths']}: {in_count(round(facts['mean_length']))} in the "
+            f"mean, up to {in_count(facts['longest'])}",
+            "workers": f"{in_count(cluster['workers'])}, and {in_count(cluster['lanes'])} "
+            f"lanes; open in each, in chunks: {in_count(cluster['block_chunks'])}",
+            "minibatch": f"{in_count(cluster['size'])} samples",
+        }
+    )
+    part = f", at 1/{planned['scale']} of the size" if planned["scale"] > 1 else ""
+    screen.heading(f"Balance: {planned['steps']} steps, planned for real{part}")
+    screen.table(
+        ["balance", "fullest, samples", "fullest, cost", "moved"],
+        [
+            (
+                {"lanes": "none"}.get(name, name),
+                in_percent(shared["fullest_over_mean_in_samples"]),
+                in_percent(shared["fullest_over_mean_in_cost"]),
+                in_percent(shared["samples_moved"]),
+            )
+            for name, shared in planned["balance"].items()
+        ],
+    )
+    if (longest := planned["longest_over_mean_in_cost"]) > 0:
+        screen.text(
+            f"\nNo rule cuts a sequence: the longest one costs {in_percent(longest)} more than "
+            "a worker has in the mean."
+        )
+    screen.heading("A worker")
+    reads = told["chunk_reads"]
+    sharing = max(shared["sharing_seconds"] for shared in planned["balance"].values())
+    screen.facts(
+        {
+            "place": f"{in_seconds(planned['placing_seconds'])}, run here{part}",
+            "plan a step": f"{in_seconds(planned['planning_seconds'])}, and to share it "
+            f"{in_seconds(sharing)}, run here{part}",
+            "chunk reads": f"{in_count(reads['mean'])} in a sweep, at most "
+            f"{in_count(reads['max'])}; 1/K of the chunks are {in_count(reads['fair'])}",
+            "memory": f"{in_bytes(memory['planner_bytes'])} to plan, "
+            f"{in_bytes(memory['window_bytes'])} of data",
+        }
+    )
+    screen.heading("The store, by arithmetic")
+    screen.facts(
+        {
+            "first step": f"{in_count(start['first_requests'])} requests, "
+            f"{in_seconds(start['first_seconds'])}",
+            "whole window": f"{in_count(start['window_requests'])} requests, "
+            f"{in_seconds(start['window_seconds'])}",
+            "then": f"{in_bytes(steady['bytes_per_second'])}/s, "
+            f"{in_rate(steady['requests_per_second'])} requests/s, "
+            f"{in_percent(steady['share_of_requests'])} of what it answers",
+        }
+    )
+    _show_changes(told, screen)
+
+
+def _show_changes(told: dict[str, Any], screen: Screen) -> None:
+    if told["resharing"]:
+        screen.heading("Other numbers of workers, by arithmetic")
+        screen.table(
+            ["workers", "fullest", "lanes move", "chunks each opens"],
+            [
+                (
+                    in_count(other["workers"]),
+                    in_percent(other["fullest_over_mean"]),
+                    in_percent(other["lanes_that_move"]),
+                    in_count(other["chunks_opened"]),
+                )
+                for other in told["resharing"]
+            ],
+        )
+    cache = told["cache"]
+    screen.heading(f"Cache of each of {cache['nodes']} nodes: hits, run at a small size")
+    screen.table(
+        ["of the corpus", "known future", "LRU"],
+        [
+            (in_percent(one["room"]), in_percent(one["known_future"]), in_percent(one["lru"]))
+            for one in cache["by_room"]
+        ],
+    )
+    screen.heading(f"{told['failures_per_day']:.2g} failures a day, by arithmetic")
+    screen.table(
+        ["the loader takes", "of the time is lost"],
+        [
+            (in_seconds(one["loader_seconds"]), in_percent(one["time_lost"]))
+            for one in told["restarts"]
+        ],
+    )
+
+
+def draw(facts: dict[str, Any], reads: NDArray[np.int64]) -> Figure:
+    """Draw balance, chunks that each worker reads, cache and restarts."""
+    told, shared = facts["arithmetic"], facts["planned"]["balance"]
+    figure, panels = pictures.new_figure(
+        f"{in_count(facts['cluster']['workers'])} workers, {facts['lengths']} lengths",
+        4,
+        columns=2,
+    )
+    names = ["none" if name == "lanes" else name for name in shared]
+    places = np.arange(len(names))
+    for shift, unit in ((-0.2, "samples"), (0.2, "cost")):
+        heights = [100 * one[f"fullest_over_mean_in_{unit}"] for one in shared.values()]
+        panels[0].bar(places + shift, heights, 0.4, label=unit)
+    panels[0].set_xticks(places, names)
+    panels[0].set_xlabel("balance")
+    panels[0].set_ylabel("fullest worker over the mean, per cent")
+    panels[0].legend()
+    pictures.draw_counts(panels[1], reads)
+    panels[1].set_xlabel("chunks that a worker opens in a sweep")
+    panels[1].set_ylabel("workers")
+    rooms = [100 * one["room"] for one in told["cache"]["by_room"]]
+    for key, label in (("known_future", "known future"), ("lru", "LRU")):
+        hits = [100 * one[key] for one in told["cache"]["by_room"]]
+        panels[2].plot(rooms, hits, marker="o", label=label)
+    panels[2].set_xlabel("cache of a node, per cent of the corpus")
+    panels[2].set_ylabel("hits, per cent")
+    panels[2].legend()
+    lost = {
+        in_seconds(one["loader_seconds"]): 100 * one["time_lost"] for one in told["restarts"]
+    }
+    pictures.draw_bars(panels[3], lost, [f"{share:.1f} %" for share in lost.values()])
+    panels[3].set_xlabel("time lost to failures, per cent")
+    panels[3].set_ylabel("the loader takes")
+    return figure
