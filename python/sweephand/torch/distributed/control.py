@@ -44,7 +44,8 @@ class Control(Workers):
     Parameters
     ----------
     limit : float
-        Seconds that a rank waits for the others in an exchange, before it raises `WorkerError`.
+        Seconds that a rank waits for the others in an exchange, before it raises `WorkerError`;
+        half an hour where states are gathered, as others wait while one rank saves.
         Choose more than any rank may be late by, and less than the time-out of the group.
     group_or_mesh, dims
         Who shares the data, as for `coordinate`. The exchange is among all processes of

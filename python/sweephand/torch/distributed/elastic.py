@@ -26,7 +26,9 @@ class ElasticSteps:
     source : MinibatchSource
         It is the steps' own from now on.
     size : int, str, list or schedule
-        Samples in a minibatch over all workers, as for `MinibatchSource.minibatches`.
+        Samples in a minibatch over all workers, as for `MinibatchSource.minibatches`. A
+        schedule is asked for the time that is committed, so a step that comes again has its
+        size again.
     alive : callable
         Returns how many workers there are now, and which of them this is: `sh.torchft.alive`,
         or any other.

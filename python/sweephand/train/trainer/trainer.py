@@ -39,7 +39,8 @@ class Trainer(Checkpoints):
     trainer knows their number for the whole step, over all workers and sub-minibatches, before
     the first backward: of one worker it is counted in the minibatch, of several in one
     exchange of an integer. So the learners get the mean gradient of the whole step, however it
-    is shared out.
+    is shared out. A worker that fails ends the step of all by the same error; one that is not
+    heard of for nine minutes by a `sweephand.torch.distributed.WorkerError`.
 
     Parameters
     ----------
