@@ -47,9 +47,10 @@ class KeptRows {
 
  private:
   std::vector<uint128> costs(std::span<const std::span<const Piece>> rows) const {
+    const Cost cost = request_.balance.value_or(Cost{});
     std::vector<uint128> costs(rows.size());
     for (std::size_t j = 0; j < rows.size(); ++j) {
-      for (const Piece& piece : rows[j]) costs[j] += (*request_.balance)(piece.size);
+      for (const Piece& piece : rows[j]) costs[j] += cost(piece.size);
     }
     return costs;
   }

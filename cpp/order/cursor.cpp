@@ -18,7 +18,7 @@ constexpr std::uint32_t kAtFirst = 8;
 // Of two offsets that are merged at a time.
 constexpr std::uint64_t kFarthest = std::uint64_t{1} << 31;
 
-constexpr std::uint32_t kEnters = std::uint32_t{1} << 31;  // beside the number of a lane
+constexpr std::uint32_t kIsLast = std::uint32_t{1} << 31;  // beside the number of a lane
 constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
@@ -65,6 +65,7 @@ void Cursor::place_lane(std::uint32_t number, std::uint64_t offset) {
   if (place.start - begin >= length) return;
   open_[number].block = sweep_.block(place.block);
   lane.block = open_[number].block.get();
+  lane.num_places = lane.block->num_sequences();
   lane.block_index = place.block;
   lane.place = place.place;
   lane.length = length;
@@ -80,7 +81,7 @@ void Cursor::top_up(std::uint32_t number) {
   lane.count -= lane.head;
   lane.head = 0;
   while (!lane.all_read() && lane.count < filled_) {
-    const bool is_done = lane.place == lane.block->num_sequences();
+    const bool is_done = lane.place == lane.num_places;
     if (is_done && open_[number].later) return;
     if (is_done) {
       try {
@@ -90,7 +91,7 @@ void Cursor::top_up(std::uint32_t number) {
         return;
       }
     }
-    read_some(number, is_done);
+    read_some(number);
   }
 }
 
@@ -105,24 +106,25 @@ void Cursor::enter_block(std::uint32_t number) {
     block = sweep_.block(index);
   } while (block->num_sequences() == 0);
   lane.block = block.get();
+  lane.num_places = block->num_sequences();
   lane.block_index = index;
   lane.place = 0;
-  open_[number].later = std::move(block);
+  Open& open = open_[number];
+  (open.block ? open.later : open.block) = std::move(block);
 }
 
-// What the block has, up to the end of the lane; the first one of a block is marked.
-void Cursor::read_some(std::uint32_t number, bool is_first) {
+// What the block has, up to the end of the lane; the last one of either is marked.
+void Cursor::read_some(std::uint32_t number) {
   Lane& lane = lanes_[number];
   const std::uint64_t count =
-      std::min<std::uint64_t>(filled_ - lane.count, lane.block->num_sequences() - lane.place);
+      std::min<std::uint64_t>(filled_ - lane.count, lane.num_places - lane.place);
   const std::span part(buffer_of(number) + lane.count, count);
   lane.block->fill(lane.place, number, part);
-  if (is_first) part.front().lane |= kEnters;
   lane.place += count;
-  for (const PlannedSequence& planned : part) {
-    if (lane.all_read()) return;
-    lane.read += planned.size;
-    ++lane.count;
+  for (std::size_t i = 0; i < part.size() && !lane.all_read(); ++i, ++lane.count) {
+    lane.read += part[i].size;
+    const bool is_last = lane.place == lane.num_places && i + 1 == part.size();
+    if (is_last || lane.all_read()) part[i].lane |= kIsLast;
   }
 }
 
@@ -135,10 +137,7 @@ void Cursor::merge() {
   for (std::uint32_t l = 0; l < lanes_.size(); ++l) {
     const Lane& lane = lanes_[l];
     if (!lane.all_read() && 2 * lane.num_buffered() < filled_) top_up(l);
-    if (lane.num_buffered() == 0) {
-      open_[l].block = nullptr;  // the lane has ended: its chunks may be closed
-      continue;
-    }
+    if (lane.num_buffered() == 0) continue;
     begin = std::min(begin, lane.next);
     if (!lane.all_read()) end = std::min(end, lane.read);
   }
@@ -157,25 +156,23 @@ void Cursor::merge() {
 void Cursor::find_borders() {
   borders_.assign(1, merged_.size());
   for (std::size_t i = merged_.size(); i-- > 0;) {
-    if ((merged_[i].lane & kEnters) == 0) continue;
-    merged_[i].lane &= ~kEnters;
-    borders_.push_back(i);
+    if ((merged_[i].lane & kIsLast) == 0) continue;
+    merged_[i].lane &= ~kIsLast;
+    borders_.push_back(i + 1);
   }
   border_ = borders_.back();
-  if (border_ == 0 && !merged_.empty()) pass_border();
 }
 
+// Lets go of the block that a lane has come to the end of: its chunks may be closed.
 void Cursor::pass_border() {
-  if (border_ == merged_.size()) {
-    merge();
-    return;
+  if (borders_.size() > 1) {
+    Open& open = open_[merged_[border_ - 1].lane];
+    open.block = std::exchange(open.later, nullptr);
+    open.taker = 0;
+    borders_.pop_back();
+    border_ = borders_.back();
   }
-  Open& open = open_[front().lane];
-  open.block = std::move(open.later);
-  open.later = nullptr;
-  open.taker = 0;
-  borders_.pop_back();
-  border_ = borders_.back();
+  if (front_ == merged_.size()) merge();
 }
 
 void Cursor::enter_next_sweep() {

@@ -78,7 +78,8 @@ class Cursor {
     std::uint64_t next = 0;  // offset of the first sequence in the buffer
     std::uint64_t read = 0;  // and of the first one behind the buffer
     std::uint64_t length = 0;
-    const Block* block = nullptr;  // that is read from
+    const Block* block = nullptr;  // that is read from; it may be gone once all of it is
+    std::uint64_t num_places = 0;  // of the block
     std::uint64_t block_index = 0;
     std::uint64_t place = 0;  // in the block, of the first sequence behind the buffer
     std::uint32_t head = 0;   // of the buffer
@@ -87,9 +88,9 @@ class Cursor {
     bool all_read() const noexcept { return read >= length; }
   };
 
-  // The block that the front stands in, and the one that comes next.
+  // The block that the lane's next sequence comes from, and the one behind it.
   struct Open {
-    std::shared_ptr<const Block> block;
+    std::shared_ptr<const Block> block;  // null if the lane has ended
     std::shared_ptr<const Block> later;  // null unless it has been read from
     std::uint32_t taker = 0;             // that knows `block`
   };
@@ -104,7 +105,7 @@ class Cursor {
   void place_lane(std::uint32_t number, std::uint64_t offset);
   void top_up(std::uint32_t number);
   void enter_block(std::uint32_t number);
-  void read_some(std::uint32_t number, bool is_first);
+  void read_some(std::uint32_t number);
   void merge();
   void find_borders();
   void pass_border();
@@ -121,8 +122,8 @@ class Cursor {
   // All that begin at offsets below some bound, in key order. Of a lane no more than its buffer
   // holds, and no more than one border.
   std::vector<PlannedSequence> merged_;
-  std::size_t front_ = 0;             // of those
-  std::size_t border_ = 0;            // where a lane goes on to its next block, or the end
+  std::size_t front_ = 0;   // of those
+  std::size_t border_ = 0;  // behind the last one that a lane has of a block, or the end
   std::vector<std::size_t> borders_;  // those behind, the last one first
   Merge merge_;
 };

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -244,30 +245,48 @@ void a_sequence_of_too_many_pieces_is_refused_before_they_are_made() {
   CHECK_THROWS(std::invalid_argument, planner.next({.num_samples = 10}));
 }
 
+struct Begin {
+  std::uint64_t offset;
+  std::uint32_t lane;
+  auto operator<=>(const Begin&) const = default;
+};
+
+// Sequences of a lane whose numbers are where they begin.
+std::vector<PlannedSequence> a_lane(std::uint32_t lane, std::uint64_t first,
+                                    std::uint64_t largest) {
+  std::vector<PlannedSequence> sequences;
+  for (std::uint32_t i = 0; i < 50; ++i) {
+    const auto size = static_cast<std::uint32_t>(1 + mix64(lane * 50 + i) % largest);
+    sequences.push_back({.sequence = first, .size = size, .lane = lane});
+    first += size;
+  }
+  return sequences;
+}
+
+// Sizes of one, of all kinds, and far apart: a counting sort meets crowds and gaps.
 void lanes_are_merged_in_the_order_of_offset_and_lane() {
-  // Sizes of one, of all kinds, and far apart: a counting sort meets crowds and gaps.
   for (const std::uint64_t largest : {1U, 5U, 100'000U}) {
+    const std::uint64_t end = 1'000 + 40 * largest;
     Merge merge;
-    std::vector<std::pair<std::uint64_t, std::uint32_t>> keys;
+    std::vector<Begin> begins;
     for (std::uint32_t lane = 0; lane < 37; ++lane) {
-      std::vector<PlannedSequence> sequences;
       std::uint64_t offset = 1'000 + lane % 3;
-      std::uint64_t at = offset;
-      for (std::uint32_t i = 0; i < 50; ++i) {
-        const auto size = static_cast<std::uint32_t>(1 + mix64(lane * 50 + i) % largest);
-        sequences.push_back({.sequence = at, .size = size, .lane = lane});
-        if (at < 1'000 + 40 * largest) keys.emplace_back(at, lane);
-        at += size;
-      }
-      const std::size_t taken = merge.add(sequences, offset, 1'000, 1'000 + 40 * largest);
-      CHECK(taken == sequences.size() || offset == sequences[taken].sequence);
+      const std::vector<PlannedSequence> sequences = a_lane(lane, offset, largest);
+      const std::size_t taken = merge.add(sequences, offset, 1'000, end);
+      const std::span first = std::span(sequences).first(taken);
+      for (const PlannedSequence& one : first) begins.push_back({one.sequence, lane});
+      CHECK(std::ranges::all_of(first, [&](const auto& one) { return one.sequence < end; }));
+      if (taken == sequences.size()) continue;
+      CHECK(offset == sequences[taken].sequence);
+      CHECK(offset >= end);
     }
+    std::ranges::sort(begins);
     std::vector<PlannedSequence> sorted;
     merge.sort(sorted);
-    std::ranges::sort(keys);
-    CHECK(sorted.size() == keys.size() && merge.size() == 0);
-    for (std::size_t i = 0; i < keys.size(); ++i)
-      CHECK(std::pair(sorted[i].sequence, sorted[i].lane) == keys[i]);
+    CHECK(merge.size() == 0);
+    CHECK(std::ranges::equal(sorted, begins, {}, [](const PlannedSequence& one) {
+      return Begin{one.sequence, one.lane};
+    }));
   }
 }
 

@@ -71,6 +71,19 @@ def test_chunks_and_minibatches_need_what_is_stated(num_threads: int) -> None:
     assert 0.5 * bound < peak - before < 1.1 * bound + 4 * 2**21
 
 
+@unmeasured
+def test_chunks_are_let_go_where_their_blocks_end() -> None:
+    held = told("""
+    source = sh.MinibatchSource(
+        Large(), randomization_window_in_chunks=16, num_lanes=4, num_threads=0
+    )
+    for _ in range(12):  # the blocks of all lanes end with every fourth minibatch
+        source.next_minibatch(256)
+        print(source.stats()["bytes_held"] / 2**21)
+    """)
+    assert held == [16, 16, 16, 0] * 3
+
+
 STORE = """
 import tempfile
 import threading
