@@ -72,8 +72,8 @@ void Cursor::place_lane(std::uint32_t number, std::uint64_t offset) {
   lane.next = lane.read = place.start - begin;
 }
 
-// Fills the buffer of a lane again, with no more than one border in it. Where the data of its
-// next block are wrong, what is there comes first.
+// Fills the buffer of a lane again, with no more than one border in it. Where that fails, what
+// is there comes first: who wants more tries again.
 void Cursor::top_up(std::uint32_t number) {
   Lane& lane = lanes_[number];
   PlannedSequence* const buffer = buffer_of(number);
@@ -83,15 +83,15 @@ void Cursor::top_up(std::uint32_t number) {
   while (!lane.all_read() && lane.count < filled_) {
     const bool is_done = lane.place == lane.num_places;
     if (is_done && open_[number].later) return;
-    if (is_done) {
-      try {
-        enter_block(number);
-      } catch (const DataError&) {
-        if (lane.count == 0) throw;
-        return;
-      }
+    try {
+      if (is_done) enter_block(number);
+      read_some(number);
+    } catch (const Interruption&) {
+      throw;
+    } catch (...) {
+      if (lane.count == 0) throw;
+      return;
     }
-    read_some(number);
   }
 }
 
