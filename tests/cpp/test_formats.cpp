@@ -102,6 +102,15 @@ auto bits_of(T value) {
   return std::bit_cast<std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>(value);
 }
 
+// The index before a value, and what is behind its colon.
+const char* check_index(const char* text, std::int32_t expected) {
+  const Digits index = read_digits(text);
+  CHECK(*index.end == ':');
+  CHECK(index.value == static_cast<std::uint64_t>(expected));
+  CHECK(index.value < 5000);
+  return index.end + 1;
+}
+
 // What was read of a text, number after number, is what read_number says of each.
 template <class T>
 void check_run(const char* text, const NumberRun& run, const NumberRoom<T>& room) {
@@ -109,12 +118,7 @@ void check_run(const char* text, const NumberRun& run, const NumberRoom<T>& room
   for (std::size_t i = 0; i < run.count; ++i) {
     CHECK(*text == ' ');
     ++text;
-    if (room.indices != nullptr) {
-      const Digits index = read_digits(text);
-      CHECK(*index.end == ':');
-      CHECK(index.value == static_cast<std::uint64_t>(room.indices[i]) && index.value < 5000);
-      text = index.end + 1;
-    }
+    if (room.indices != nullptr) text = check_index(text, room.indices[i]);
     const Decimal<T> number = read_number<T>(text);
     CHECK(number.fault == DecimalFault::kNone);
     CHECK(bits_of(number.value) == bits_of(room.values[i]));
@@ -158,10 +162,14 @@ void ordinary_numbers_are_one_run() {
   const NumberRoom<float> room{.values = values.data(), .indices = indices.data(), .count = 8};
   const std::string padding(kNumberPadding, '\n');
   CHECK(read_numbers((text + padding).c_str(), room).count == 6);
-  CHECK(values[1] == -2 && values[2] == 1e-6F && values[5] == 0.25F);
+  CHECK(values[1] == -2);
+  CHECK(values[2] == 1e-6F);
+  CHECK(values[5] == 0.25F);
   CHECK(bits_of(values[4]) == bits_of(-0.0F));
   CHECK(read_pairs((pairs + padding).c_str(), 5000, room).count == 4);
-  CHECK(indices[2] == 4999 && values[2] == 0.5F && values[3] == 1);
+  CHECK(indices[2] == 4999);
+  CHECK(values[2] == 0.5F);
+  CHECK(values[3] == 1);
   CHECK(read_pairs((pairs + padding).c_str(), 4999, room).count == 2);
 }
 
