@@ -40,10 +40,7 @@ void Merge::sort(std::vector<PlannedSequence>& sorted) {
   if (std::ranges::is_sorted(keys)) {  // of one lane
     std::copy_n(added_.begin(), count_, sorted.begin());
   } else {
-    const std::uint64_t most = *std::ranges::max_element(keys) >> kPlaceBits;
-    const auto wide = static_cast<unsigned>(std::bit_width(most));
-    const auto enough = static_cast<unsigned>(std::bit_width(std::uint64_t{count_}));
-    deal(wide - std::min(wide, enough));
+    deal();
     for (std::size_t i = 0; i < count_; ++i) {
       sorted[i] = added_[static_cast<std::uint32_t>(sorted_[i])];
     }
@@ -51,12 +48,16 @@ void Merge::sort(std::vector<PlannedSequence>& sorted) {
   count_ = 0;
 }
 
-// Sorts by offsets without their `shift` lowest bits, and then those which these tell apart.
-void Merge::deal(unsigned shift) {
-  shift += kPlaceBits;
+// Sorts by the highest bits of offsets, as many as tell the keys apart if they lie evenly, and
+// then those which the others tell apart.
+void Merge::deal() {
   const std::span keys(keys_.data(), count_);
+  const std::uint64_t most = std::ranges::max(keys);
+  const auto wide = static_cast<unsigned>(std::bit_width(most >> kPlaceBits));
+  const auto enough = static_cast<unsigned>(std::bit_width(std::uint64_t{count_}));
+  const unsigned shift = kPlaceBits + wide - std::min(wide, enough);
   sorted_.resize(std::max(sorted_.size(), count_));
-  ends_.assign((std::ranges::max(keys) >> shift) + 2, 0);
+  ends_.assign((most >> shift) + 2, 0);
   std::uint32_t* const ends = ends_.data();
   for (const std::uint64_t key : keys) ++ends[(key >> shift) + 1];
   std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());

@@ -27,7 +27,7 @@ class Merge {
 
  private:
   void reserve(std::size_t count);
-  void deal(unsigned shift);
+  void deal();
 
   // Offset in the high half, place among those that were added in the low one: of equal offsets
   // the earlier lane comes first.
