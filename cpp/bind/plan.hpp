@@ -27,6 +27,7 @@ Class& def_plan(Class& bound) {
                              [](const Planned& plan) { return plan.share.size(); })
       .def("cells", [](const Planned& plan) { return to_numpy(cell_table(plan)); })
       .def("sequences", [](const Planned& plan) { return to_numpy(sequence_numbers(plan)); })
+      .def("sweeps", [](const Planned& plan) { return to_numpy(sweeps(plan)); })
       .def("sizes", [](const Planned& plan) { return to_numpy(sequence_sizes(plan)); });
 }
 

@@ -190,7 +190,10 @@ Plan BpttPlanner::next(const Request& request) {
     open_->seek(sought_);
   }
   if (open_->done() && time() < limit_) open(reader_.next(), wanted);
-  Plan plan{.nominal_time = time(), .next = {.time = time()}, .end_of_data = open_->done()};
+  Plan plan{.nominal_time = time(),
+            .sweep = open_->part().sweep,
+            .next = {.time = time()},
+            .end_of_data = open_->done()};
   if (plan.end_of_data) return plan;
   plan.row_length = length_;
   plan.global_rows = open_->num_rows();

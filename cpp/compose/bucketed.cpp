@@ -183,7 +183,10 @@ Plan BucketedPlanner::next(const Request& request) {
   check(request);
   if (!open_) go_to_sought(request.num_samples);
   if (open_->done() && time() < limit_) open(reader_.next());
-  Plan plan{.nominal_time = time(), .next = {.time = time()}, .end_of_data = open_->done()};
+  Plan plan{.nominal_time = time(),
+            .sweep = open_->part().sweep,
+            .next = {.time = time()},
+            .end_of_data = open_->done()};
   if (plan.end_of_data) return plan;
   const BucketedPart::Draw draw = open_->draw(request.num_samples);
   const Part& part = open_->part();

@@ -59,7 +59,12 @@ std::vector<PlannedSequence> FitPlanner::take(const Request& request, Plan& plan
       for (const PlannedSequence& one : taken) cursor_->add_block(one, number_, plan.blocks);
     }
     const bool is_full = count < ahead.size() || samples >= room;
+    if (minibatch.empty()) plan.sweep = cursor_->sweep();
     minibatch.insert(minibatch.end(), taken.begin(), taken.end());
+    if (cursor_->sweep() != plan.sweep) {
+      const std::uint16_t sweep = sweeps_behind(cursor_->sweep(), plan);
+      for (PlannedSequence& one : std::span(minibatch).last(count)) one.sweep = sweep;
+    }
     room -= std::min(room, samples);
     cursor_->pop(count, samples);
     if (count != 0 && cursor_->sweep_done()) {

@@ -18,27 +18,32 @@ std::uint64_t share_rows(std::uint64_t global_rows, const Request& request) {
   return global_rows / request.num_workers + (global_rows % request.num_workers != 0 ? 1 : 0);
 }
 
+struct KeptRow {
+  std::span<const Piece> pieces;
+  std::uint16_t sweep;  // behind that of the plan
+};
+
 // The rows of a global minibatch that may be the worker's: where nothing is balanced, its own.
 class KeptRows {
  public:
   explicit KeptRows(const Request& request) : request_(request) {}
 
-  void add(std::uint64_t number, std::span<const Piece> row) {
+  void add(std::uint64_t number, std::span<const Piece> row, std::uint16_t sweep) {
     if (!request_.balance && number % request_.num_workers != request_.rank) return;
     pieces_.insert(pieces_.end(), row.begin(), row.end());
     ends_.push_back(pieces_.size());
+    sweeps_.push_back(sweep);
   }
 
   // The rows that are the worker's.
-  std::vector<std::span<const Piece>> share() const {
-    std::vector<std::span<const Piece>> rows;
-    for (std::size_t begin = 0; const std::size_t end : ends_) {
-      rows.push_back(std::span(pieces_).subspan(begin, end - begin));
-      begin = end;
+  std::vector<KeptRow> share() const {
+    std::vector<KeptRow> rows;
+    for (std::size_t begin = 0, j = 0; j < ends_.size(); begin = ends_[j++]) {
+      rows.push_back({std::span(pieces_).subspan(begin, ends_[j] - begin), sweeps_[j]});
     }
     if (!request_.balance || request_.num_workers == 1) return rows;
     const std::vector<std::uint32_t> owner = deal_costs(costs(rows), request_.num_workers);
-    std::vector<std::span<const Piece>> mine;
+    std::vector<KeptRow> mine;
     for (std::size_t j = 0; j < rows.size(); ++j) {
       if (owner[j] == request_.rank) mine.push_back(rows[j]);
     }
@@ -46,18 +51,19 @@ class KeptRows {
   }
 
  private:
-  std::vector<uint128> costs(std::span<const std::span<const Piece>> rows) const {
+  std::vector<uint128> costs(std::span<const KeptRow> rows) const {
     const Cost cost = request_.balance.value_or(Cost{});
     std::vector<uint128> costs(rows.size());
     for (std::size_t j = 0; j < rows.size(); ++j) {
-      for (const Piece& piece : rows[j]) costs[j] += cost(piece.size);
+      for (const Piece& piece : rows[j].pieces) costs[j] += cost(piece.size);
     }
     return costs;
   }
 
   const Request& request_;
   std::vector<Piece> pieces_;
-  std::vector<std::size_t> ends_;  // of each row in pieces_
+  std::vector<std::size_t> ends_;      // of each row in pieces_
+  std::vector<std::uint16_t> sweeps_;  // of each row, behind that of the plan
 };
 
 }  // namespace
@@ -81,11 +87,13 @@ std::uint32_t PackedPlanner::whole_size(const Piece& piece) const {
   return size;
 }
 
-void PackedPlanner::add_row(std::uint32_t row, std::span<const Piece> pieces,
+void PackedPlanner::add_row(std::span<const Piece> pieces, std::uint16_t sweep,
                             Plan& plan) const {
+  const std::uint32_t row = plan.num_rows++;
   std::uint32_t column = 0;
   for (const Piece& piece : pieces) {
-    plan.share.push_back({.sequence = piece.sequence, .size = piece.size, .lane = 0});
+    plan.share.push_back(
+        {.sequence = piece.sequence, .size = piece.size, .lane = 0, .sweep = sweep});
     plan.cells.push_back(
         {.row = row, .column = column, .first = piece.first, .whole = whole_size(piece)});
     column += piece.size;
@@ -110,7 +118,9 @@ Plan PackedPlanner::next(const Request& request) {
     }
     if (cursor_->sweep_done()) cursor_->enter_next_sweep();
     cursor_->opened_blocks(plan.blocks);
-    rows.add(plan.global_rows++, cursor_->front());
+    const std::uint64_t sweep = time() / timeline_->num_samples();
+    if (plan.global_rows == 0) plan.sweep = sweep;
+    rows.add(plan.global_rows++, cursor_->front(), sweeps_behind(sweep, plan));
     plan.num_sequences += cursor_->front().size();
     cursor_->pop();
     if (!cursor_->sweep_done()) continue;
@@ -121,10 +131,8 @@ Plan PackedPlanner::next(const Request& request) {
   plan.next.time = time();
   plan.num_samples = plan.next.time - plan.nominal_time;
   plan.end_of_data = plan.global_rows == 0;
+  for (const auto& [pieces, sweep] : rows.share()) add_row(pieces, sweep, plan);
   plan.num_rows = static_cast<std::uint32_t>(share_rows(plan.global_rows, request));
-  for (std::uint32_t row = 0; const std::span<const Piece> pieces : rows.share()) {
-    add_row(row++, pieces, plan);
-  }
   return plan;
 }
 

@@ -34,7 +34,7 @@ class PackedPlanner final : public Planner {
   bool at_end() const { return time() >= limit_; }
   std::uint64_t num_rows(const Request& request) const;
   std::uint32_t whole_size(const Piece& piece) const;
-  void add_row(std::uint32_t row, std::span<const Piece> pieces, Plan& plan) const;
+  void add_row(std::span<const Piece> pieces, std::uint16_t sweep, Plan& plan) const;
 
   std::shared_ptr<const Timeline> timeline_;
   Packing packing_;

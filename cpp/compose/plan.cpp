@@ -1,12 +1,39 @@
 #include "compose/plan.hpp"
 
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
 namespace sweephand {
+namespace {
+
+constexpr std::uint64_t kMostSweeps = std::numeric_limits<std::uint16_t>::max();
+
+}  // namespace
 
 std::vector<std::uint64_t> sequence_numbers(const Plan& plan) {
   std::vector<std::uint64_t> numbers;
   numbers.reserve(plan.share.size());
   for (const PlannedSequence& planned : plan.share) numbers.push_back(planned.sequence);
   return numbers;
+}
+
+std::uint16_t sweeps_behind(std::uint64_t sweep, const Plan& plan) noexcept {
+  return static_cast<std::uint16_t>(std::min(sweep - plan.sweep, kMostSweeps));
+}
+
+std::vector<std::uint64_t> sweeps(const Plan& plan) {
+  std::vector<std::uint64_t> found;
+  found.reserve(plan.share.size());
+  for (const PlannedSequence& planned : plan.share) {
+    if (planned.sweep == kMostSweeps)
+      throw std::invalid_argument("the minibatch takes from " + std::to_string(kMostSweeps) +
+                                  " sweeps or more, and maps want to know each; ask for a "
+                                  "smaller one");
+    found.push_back(plan.sweep + planned.sweep);
+  }
+  return found;
 }
 
 std::vector<std::uint32_t> sequence_sizes(const Plan& plan) {

@@ -44,6 +44,7 @@ struct Position {
 
 struct Plan {
   std::uint64_t nominal_time = 0;  // where the global minibatch begins
+  std::uint64_t sweep = 0;         // that it begins in; entries of `share` count from it
   Position next;                   // where the next one will
   std::uint64_t num_samples = 0;   // of the global minibatch, in the size-defining stream
   std::uint64_t num_sequences = 0;
@@ -65,6 +66,14 @@ struct Plan {
 
 // Of each sequence of the share: its number in the corpus.
 std::vector<std::uint64_t> sequence_numbers(const Plan& plan);
+
+// Of each sequence of the share: the sweep that it comes from. Throws std::invalid_argument
+// where a minibatch takes from more sweeps than it can tell.
+std::vector<std::uint64_t> sweeps(const Plan& plan);
+
+// The sweep of a planned sequence, as it counts from that of its plan: the last one that it can
+// tell stands for all behind.
+std::uint16_t sweeps_behind(std::uint64_t sweep, const Plan& plan) noexcept;
 
 // Of each sequence of the share: its size in samples.
 std::vector<std::uint32_t> sequence_sizes(const Plan& plan);

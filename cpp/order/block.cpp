@@ -156,7 +156,7 @@ void Block::sizes_at(std::uint64_t first, std::span<std::uint32_t> out) const {
   }
 }
 
-void Block::fill(std::uint64_t first, std::uint32_t lane,
+void Block::fill(std::uint64_t first, std::uint16_t lane,
                  std::span<PlannedSequence> out) const {
   std::array<std::uint64_t, kStride> sequences{};
   std::array<std::uint32_t, kStride> sizes{};
@@ -174,7 +174,7 @@ void Block::fill(std::uint64_t first, std::uint32_t lane,
       corpus_->sizes->gather(numbers, part);
     }
     for (std::size_t i = 0; i < count; ++i) {
-      out[done + i] = {.sequence = numbers[i], .size = part[i], .lane = lane};
+      out[done + i] = {.sequence = numbers[i], .size = part[i], .lane = lane, .sweep = 0};
     }
   }
 }

@@ -17,7 +17,8 @@ namespace sweephand {
 struct PlannedSequence {
   std::uint64_t sequence;  // number in the corpus
   std::uint32_t size;      // in samples
-  std::uint32_t lane;
+  std::uint16_t lane;
+  std::uint16_t sweep;  // behind that of the plan: see Plan
 };
 
 // A place in the list of a block, and the samples of the block before it.
@@ -46,7 +47,7 @@ class Block {
 
   // Writes the sequences at places [first, first + out.size()), as those of a lane. REQUIRES:
   // first + out.size() <= num_sequences()
-  void fill(std::uint64_t first, std::uint32_t lane, std::span<PlannedSequence> out) const;
+  void fill(std::uint64_t first, std::uint16_t lane, std::span<PlannedSequence> out) const;
 
   // The first place that starts at or after `sample`; {num_sequences, num_samples} if there is
   // none. Logarithmic.

@@ -18,7 +18,7 @@ constexpr std::uint32_t kAtFirst = 8;
 // Of two offsets that are merged at a time.
 constexpr std::uint64_t kFarthest = std::uint64_t{1} << 31;
 
-constexpr std::uint32_t kIsLast = std::uint32_t{1} << 31;  // beside the number of a lane
+constexpr std::uint16_t kIsLast = 1;  // in place of a sweep, until a sequence is ahead
 constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
@@ -119,12 +119,12 @@ void Cursor::read_some(std::uint32_t number) {
   const std::uint64_t count =
       std::min<std::uint64_t>(filled_ - lane.count, lane.num_places - lane.place);
   const std::span part(buffer_of(number) + lane.count, count);
-  lane.block->fill(lane.place, number, part);
+  lane.block->fill(lane.place, static_cast<std::uint16_t>(number), part);
   lane.place += count;
   for (std::size_t i = 0; i < part.size() && !lane.all_read(); ++i, ++lane.count) {
     lane.read += part[i].size;
     const bool is_last = lane.place == lane.num_places && i + 1 == part.size();
-    if (is_last || lane.all_read()) part[i].lane |= kIsLast;
+    if (is_last || lane.all_read()) part[i].sweep = kIsLast;
   }
 }
 
@@ -156,8 +156,8 @@ void Cursor::merge() {
 void Cursor::find_borders() {
   borders_.assign(1, merged_.size());
   for (std::size_t i = merged_.size(); i-- > 0;) {
-    if ((merged_[i].lane & kIsLast) == 0) continue;
-    merged_[i].lane &= ~kIsLast;
+    if (merged_[i].sweep != kIsLast) continue;
+    merged_[i].sweep = 0;
     borders_.push_back(i + 1);
   }
   border_ = borders_.back();

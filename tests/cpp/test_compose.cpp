@@ -252,12 +252,12 @@ struct Begin {
 };
 
 // Sequences of a lane whose numbers are where they begin.
-std::vector<PlannedSequence> a_lane(std::uint32_t lane, std::uint64_t first,
+std::vector<PlannedSequence> a_lane(std::uint16_t lane, std::uint64_t first,
                                     std::uint64_t largest) {
   std::vector<PlannedSequence> sequences;
   for (std::uint32_t i = 0; i < 50; ++i) {
     const auto size = static_cast<std::uint32_t>(1 + mix64(lane * 50 + i) % largest);
-    sequences.push_back({.sequence = first, .size = size, .lane = lane});
+    sequences.push_back({.sequence = first, .size = size, .lane = lane, .sweep = 0});
     first += size;
   }
   return sequences;
@@ -269,7 +269,7 @@ void lanes_are_merged_in_the_order_of_offset_and_lane() {
     const std::uint64_t end = 1'000 + 40 * largest;
     Merge merge;
     std::vector<Begin> begins;
-    for (std::uint32_t lane = 0; lane < 37; ++lane) {
+    for (std::uint16_t lane = 0; lane < 37; ++lane) {
       std::uint64_t offset = 1'000 + lane % 3;
       const std::vector<PlannedSequence> sequences = a_lane(lane, offset, largest);
       const std::size_t taken = merge.add(sequences, offset, 1'000, end);
