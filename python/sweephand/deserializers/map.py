@@ -18,11 +18,12 @@ from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
+from sweephand.corpus.sample_form import Samples
 from sweephand.corpus.sizes import Sizing, chunk_starts
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.given import is_map_style, wrong_data
-from sweephand.deserializers.map_items import MapDataset, MapItems, Samples
+from sweephand.deserializers.map_items import MapDataset, MapItems
 from sweephand.errors import DataError, StaleError
 from sweephand.files.local import open_regular
 from sweephand.files.source_file import spec_of

@@ -1,0 +1,209 @@
+"""The form of samples that Python code hands over: items of a dataset, what a map returns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.casts import as_array, cast
+from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.given_data import make_column
+from sweephand.corpus.streams import StreamDefs
+
+_LIKE_PICTURE = 3  # axes of an array that is rarely a sequence
+
+# Per stream the samples of one sequence: an array (samples, *shape), a CSR matrix, a list of
+# bytes.
+Samples = dict[str, Any]
+
+
+class WrongSamples(ValueError):
+    """Values that are no samples of a stream.
+
+    Attributes
+    ----------
+    stream : str or None
+    """
+
+    def __init__(self, reason: str, stream: str | None = None) -> None:
+        super().__init__(reason)
+        self.stream = stream
+
+
+class SampleForm:
+    """What the samples of all sequences have in common.
+
+    What is not declared the first sequence tells.
+
+    Parameters
+    ----------
+    streams : StreamDefs
+        ``field`` is the key of a value. A value of the ``shape`` that is declared is one
+        sample, one with a first axis more a sequence of them; without a shape a number is one
+        sample and an array a sequence along its first axis.
+    what : str
+        What sequences are called, such as "item".
+    whose : str
+        What they belong to, for warnings.
+    warns : bool
+        Whether the first sequence is warned of that looks like one picture.
+
+    Attributes
+    ----------
+    sequence_streams : set of str
+        Streams that were seen not to be one sample without a first axis.
+    size_stream : str or None
+        The stream that defines the size of a sequence; None: the longest.
+    """
+
+    def __init__(
+        self, streams: StreamDefs, what: str, whose: str, *, warns: bool = True
+    ) -> None:
+        self._warns = warns
+        self._streams = streams
+        self._what = what
+        self._whose = whose
+        self._fields = {name: one.field or name for name, one in streams.items()}
+        self._shapes = {name: one.sample_shape for name, one in streams.items()}
+        self.like: Samples = {}  # what the others must be like
+        self.size_stream = next(
+            (name for name, one in streams.items() if one.defines_mb_size), None
+        )
+        self.sequence_streams: set[str] = set()
+
+    @property
+    def fields(self) -> list[str]:
+        """The keys of the values, in the order of the streams."""
+        return list(self._fields.values())
+
+    def convert(self, members: Mapping[Any, Any], *, may_be_empty: bool = False) -> Samples:
+        """Return the samples of one sequence.
+
+        Raises
+        ------
+        WrongSamples
+            If a value is missing, is of another kind than those of the first sequence, or is no
+            sample at all; or if nothing defines the size.
+        """
+        samples = {}
+        for stream, field in self._fields.items():
+            try:
+                if field not in members:
+                    told = ", ".join(map(str, members))
+                    raise ValueError(f"there is no field {field!r}, there are: {told:.200}")
+                samples[stream] = self._samples(stream, members[field])
+            except (TypeError, ValueError) as error:
+                raise WrongSamples(str(error), stream) from error
+        if not may_be_empty and not self.size(samples):
+            where = f"stream {self.size_stream!r}" if self.size_stream else "any stream"
+            raise WrongSamples(f"the {self._what} has no sample in {where}")
+        return samples
+
+    def size(self, samples: Samples) -> int:
+        """Return the size of a sequence, in samples."""
+        if self.size_stream is not None:
+            return count(samples[self.size_stream])
+        return max(count(one) for one in samples.values())
+
+    def to_columns(self, sequences: Sequence[Samples]) -> dict[str, ColumnData]:
+        """Return the samples of some sequences as columns."""
+        return {
+            stream: _to_column(stream, [one[stream] for one in sequences])
+            for stream in self._fields
+        }
+
+    def _samples(self, stream: str, value: Any) -> Any:
+        """Return the samples of a value, of the dtype and shape that the first one has."""
+        like = self.like.get(stream)
+        if isinstance(value, np.ndarray) and value.dtype.hasobject:
+            value = value.tolist()
+        is_list = isinstance(value, list | tuple)
+        first = value[0] if is_list and value else value
+        if isinstance(first, bytes | str):
+            if like is not None and not isinstance(like, list):
+                raise ValueError(f"it is text or bytes, {self._what} 0 has numbers")
+            self._see(stream, is_list)
+            return _to_bytes(value if is_list else [value])
+        if isinstance(like, list):
+            if is_list and not value:
+                return []
+            raise ValueError(f"it is no text or bytes, as {self._what} 0 has them")
+        if getattr(value, "format", None) == "csr":
+            self._see(stream, True)
+            return self._matrix(stream, like, value)
+        if like is not None and not isinstance(like, np.ndarray):
+            raise ValueError(f"it is no CSR matrix, as {self._what} 0 has one")
+        return self._array(stream, like, value)
+
+    def _see(self, stream: str, is_sequence: bool) -> None:
+        if is_sequence:
+            self.sequence_streams.add(stream)
+
+    def _matrix(self, stream: str, like: Any, matrix: Any) -> Any:
+        if isinstance(like, np.ndarray):
+            raise ValueError(f"it is a CSR matrix, {self._what} 0 has an array")
+        column = make_column(stream, matrix)  # checks it
+        if like is None:
+            like = matrix
+        if matrix.shape[1] != like.shape[1]:
+            raise ValueError(
+                f"it has {matrix.shape[1]} columns, {self._what} 0 has {like.shape[1]}"
+            )
+        values = self._cast(stream, column.values, np.dtype(like.dtype).newbyteorder("="))
+        return type(matrix)((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+    def _array(self, stream: str, like: Any, value: Any) -> NDArray[Any]:
+        array = as_array("the value", value)
+        shape = self._shapes[stream] if like is None else like.shape[1:]
+        if shape is None:
+            shape = array.shape[1:]
+        is_sample = array.shape == shape
+        is_like_picture = self._shapes[stream] is None and array.ndim >= _LIKE_PICTURE
+        if like is None and is_like_picture and self._warns:
+            self._warn_of_picture(stream, array.shape)
+        if not is_sample and (array.ndim == 0 or array.shape[1:] != shape):
+            raise ValueError(f"samples of shape {shape} are wanted, got {array.shape}")
+        self._see(stream, not is_sample)
+        array = self._cast(stream, array, array.dtype if like is None else like.dtype)
+        return array[None] if is_sample else array
+
+    def _warn_of_picture(self, stream: str, shape: tuple[int, ...]) -> None:
+        warnings.warn(
+            f"{self._whose}: stream {stream!r} of {self._what} 0 has shape {shape} and is a "
+            f"sequence of {shape[0]} samples; if it is one sample, declare "
+            f"{stream}=StreamDef(shape={shape})",
+            stacklevel=2,
+        )
+
+    def _cast(self, stream: str, array: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return an array in the dtype that is asked for, by default in that of the first."""
+        declared = self._streams[stream].dtype
+        if declared is None:
+            return cast(array, dtype, rounds=False)
+        return cast(array, np.dtype(declared))
+
+
+def count(samples: Any) -> int:
+    """Return how many samples there are of a stream."""
+    return len(samples) if isinstance(samples, list) else int(samples.shape[0])
+
+
+def _to_bytes(samples: Iterable[Any]) -> list[bytes]:
+    for number, sample in enumerate(samples):
+        if not isinstance(sample, bytes | str):
+            raise ValueError(
+                f"sample {number} is {type(sample).__name__}, where the first is bytes or str"
+            )
+    return [one.encode() if isinstance(one, str) else one for one in samples]
+
+
+def _to_column(stream: str, items: list[Any]) -> ColumnData:
+    if not isinstance(items[0], np.ndarray):
+        return make_column(stream, items)
+    values = np.ascontiguousarray(np.concatenate(items))
+    offsets = offsets_of([len(one) for one in items])
+    return ColumnData(values, values.dtype, values.shape[1:], len(values), offsets)
