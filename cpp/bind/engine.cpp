@@ -3,10 +3,12 @@
 
 #include "bind/bind.hpp"
 #include "engine/convert.hpp"
+#include "engine/mapped_sequences.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
@@ -46,35 +48,73 @@ void check_signals() {
   throw Interruption(std::make_exception_ptr(py::error_already_set()));
 }
 
+// A map that is Python code.
+class CallbackMap final : public SequenceMap {
+ public:
+  explicit CallbackMap(py::function make) : make_(hold(std::move(make))) {}
+
+  std::vector<std::shared_ptr<const Chunk>> make(WantedSequences wanted,
+                                                 std::vector<std::uint64_t> places,
+                                                 std::shared_ptr<const Batch> stored) override {
+    const py::gil_scoped_acquire gil;
+    const auto chunks =
+        call(*make_, to_numpy(std::move(wanted.numbers)), to_numpy(std::move(wanted.sweeps)),
+             to_numpy(std::move(wanted.sizes)), to_numpy(std::move(places)),
+             std::const_pointer_cast<Batch>(stored))
+            .cast<std::vector<std::shared_ptr<Chunk>>>();
+    return {chunks.begin(), chunks.end()};
+  }
+
+ private:
+  std::shared_ptr<const py::function> make_;
+};
+
+void bind_mapping(py::module_& room) {
+  py::class_<MappedSequences, std::shared_ptr<MappedSequences>>(room, "MappedSequences")
+      .def(py::init([](std::shared_ptr<Assembler> stored, std::shared_ptr<Sizes> sizes,
+                       std::uint64_t num_stored, const Array<std::uint64_t>& origins,
+                       py::function make) {
+             return std::make_shared<MappedSequences>(
+                 std::move(stored), std::move(sizes), num_stored, to_vector(origins),
+                 std::make_shared<CallbackMap>(std::move(make)));
+           }),
+           "stored"_a, "sizes"_a, "num_stored"_a, "origins"_a, "make"_a);
+}
+
 void bind_assembler(py::module_& room) {
+  py::class_<Assembler, std::shared_ptr<Assembler>> assembler(room, "Assembler");
+  bind_mapping(room);
   py::class_<Member>(room, "Member")
-      .def(py::init([](std::shared_ptr<Deserializer> deserializer,
+      .def(py::init([](std::optional<std::shared_ptr<Deserializer>> deserializer,
+                       std::optional<std::shared_ptr<MappedSequences>> mapping,
                        const Array<std::uint64_t>& chunk_sequences,
                        const Array<std::uint64_t>& joined,
                        const Array<std::uint64_t>& part_starts, std::uint32_t load_threads,
                        std::uint64_t open_chunks) {
              const auto counts = view(chunk_sequences);
-             return Member{.deserializer = std::move(deserializer),
+             return Member{.deserializer = deserializer.value_or(nullptr),
+                           .mapping = mapping.value_or(nullptr),
                            .chunks = std::make_shared<const ChunkTable>(counts, counts),
                            .joined = to_vector(joined),
                            .parts = {to_vector(part_starts)},
                            .load_threads = load_threads,
                            .open_chunks = open_chunks};
            }),
-           "deserializer"_a, "chunk_sequences"_a, "joined"_a, "part_starts"_a, "load_threads"_a,
-           "open_chunks"_a);
+           "deserializer"_a, "mapping"_a, "chunk_sequences"_a, "joined"_a, "part_starts"_a,
+           "load_threads"_a, "open_chunks"_a);
   py::class_<StreamSpec>(room, "StreamSpec")
       .def(py::init<std::string, std::uint32_t, std::uint32_t, ElementType, std::uint32_t, bool,
                     std::uint64_t, bool, bool, bool, py::bytes>(),
            "name"_a, "member"_a, "column"_a, "type"_a, "element_bytes"_a, "variable"_a,
            "sample_elements"_a, "broadcast"_a, "single"_a, "counts"_a, "pad_value"_a);
-  py::class_<Assembler, std::shared_ptr<Assembler>>(room, "Assembler")
-      .def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams,
-                       const AssembleOptions& options, bool load_ahead, py::function report) {
-             return std::make_shared<Assembler>(std::move(members), std::move(streams), options,
-                                                load_ahead, report_to(std::move(report)));
-           }),
-           "members"_a, "streams"_a, "options"_a, "load_ahead"_a, "report"_a);
+  assembler.def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams,
+                            const AssembleOptions& options, bool load_ahead,
+                            std::uint64_t led_by, py::function report) {
+                  return std::make_shared<Assembler>(std::move(members), std::move(streams),
+                                                     options, load_ahead, led_by,
+                                                     report_to(std::move(report)));
+                }),
+                "members"_a, "streams"_a, "options"_a, "load_ahead"_a, "led_by"_a, "report"_a);
 }
 
 template <auto Field>

@@ -42,8 +42,9 @@ bool is_as_planned(const Batch& batch, const Plan& plan, std::span<const StreamS
 }  // namespace
 
 Assembler::Assembler(std::vector<Member> members, std::vector<StreamSpec> streams,
-                     const AssembleOptions& options, bool load_ahead, Report report)
-    : members_(std::move(members), streams, load_ahead, report),
+                     const AssembleOptions& options, bool load_ahead, std::uint64_t led_by,
+                     Report report)
+    : members_(std::move(members), streams, load_ahead, led_by, report),
       streams_(std::move(streams)),
       options_(options),
       report_(std::move(report)) {

@@ -25,7 +25,8 @@ class Assembler {
  public:
   // See Members. `report` is also told of sequences that cannot be delivered.
   Assembler(std::vector<Member> members, std::vector<StreamSpec> streams,
-            const AssembleOptions& options, bool load_ahead, Report report);
+            const AssembleOptions& options, bool load_ahead, std::uint64_t led_by,
+            Report report);
 
   // Safe for several threads. Throws DataError with its place when the data are wrong: whatever
   // a deserializer says, nothing is copied that the plan does not know. Sequences that a

@@ -1,5 +1,7 @@
 #include "engine/members.hpp"
 
+#include "engine/mapped_sequences.hpp"
+
 #include <algorithm>
 #include <map>
 #include <stdexcept>
@@ -17,22 +19,33 @@ std::uint64_t num_chunks(const Member& member) {
 
 }  // namespace
 
+LoadStats& LoadStats::operator+=(const LoadStats& other) noexcept {
+  chunks_loaded += other.chunks_loaded;
+  chunk_hits += other.chunk_hits;
+  bytes_loaded += other.bytes_loaded;
+  bytes_held += other.bytes_held;
+  load += other.load;
+  return *this;
+}
+
 Members::Making::Making(Members& members, const Plan& plan) : members_(members) {
   ++members_.num_making_;
   if (members_.any_cached_) members_.open_blocks(plan);
 }
 
 Members::Members(std::vector<Member> members, std::span<const StreamSpec> streams,
-                 bool load_ahead, Report report)
+                 bool load_ahead, std::uint64_t led_by, Report report)
     : members_(std::move(members)),
       streams_(streams.begin(), streams.end()),
       report_(std::move(report)) {
-  for (std::size_t number = 0; number < members_.size(); ++number) open(number, load_ahead);
+  for (std::size_t number = 0; number < members_.size(); ++number)
+    open(number, load_ahead, led_by);
 }
 
-void Members::open(std::size_t number, bool load_ahead) {
+void Members::open(std::size_t number, bool load_ahead, std::uint64_t led_by) {
   const Member& member = members_[number];
-  const std::uint64_t num_sequences = member.chunks->num_sequences();
+  const std::uint64_t num_sequences =
+      member.mapping ? member.mapping->num_sequences() : member.chunks->num_sequences();
   if (std::ranges::any_of(member.joined,
                           [&](auto sequence) { return sequence >= num_sequences; }))
     throw std::invalid_argument("a joined sequence must be below " +
@@ -40,6 +53,12 @@ void Members::open(std::size_t number, bool load_ahead) {
   const auto& starts = member.parts.starts;
   if (!starts.empty() && starts.back() != member.chunks->num_chunks())
     throw std::invalid_argument("the parts of chunks end at another number than they are");
+  if (member.mapping) {
+    resident_.push_back(nullptr);
+    caches_.push_back(nullptr);
+    if (number == 0) loads_ahead_ = member.mapping->members().loads_ahead();
+    return;
+  }
   const Access access = member.deserializer->access();
   resident_.push_back(access == Access::kResident ? member.deserializer->load(0) : nullptr);
   const Chunk* corpus = resident_.back().get();
@@ -49,10 +68,10 @@ void Members::open(std::size_t number, bool load_ahead) {
   caches_.push_back(nullptr);
   if (access != Access::kChunks) return;
   any_cached_ = true;
-  Retention retention{.is_first = number == 0,
+  Retention retention{.is_first = number == 0 && led_by == 0,
                       .open_chunks = member.open_chunks,
                       .num_chunks = member.chunks->num_chunks(),
-                      .first_chunks = num_chunks(members_[0]),
+                      .first_chunks = led_by == 0 ? num_chunks(members_[0]) : led_by,
                       .parts = member.parts};
   const std::uint32_t num_threads = load_ahead ? member.load_threads : 0;
   if (number == 0) loads_ahead_ = num_threads > 0;
@@ -90,7 +109,18 @@ Located Members::locate(std::size_t number, const Plan& plan, const Poll& poll) 
   sequences.reserve(plan.share.size());
   for (const PlannedSequence& planned : plan.share)
     sequences.push_back(member.number_of(planned));
+  if (member.mapping) return make(number, plan, sequences, poll);
   return caches_[number] ? locate_in_chunks(number, sequences, poll) : fetch(number, sequences);
+}
+
+Located Members::make(std::size_t number, const Plan& plan,
+                      std::span<const std::uint64_t> sequences, const Poll& poll) const {
+  Located located = members_[number].mapping->locate(plan, sequences, poll);
+  for (const auto& chunk : located.chunks) {
+    if (usable(number, chunk, chunk->num_sequences, {})) continue;
+    for (auto& sequence : located.sequences) sequence.chunk = nullptr;
+  }
+  return located;
 }
 
 Located Members::locate_in_memory(std::size_t number, const Plan& plan) const {
@@ -155,6 +185,10 @@ Located Members::locate_in_chunks(std::size_t number, std::span<const std::uint6
 
 void Members::load_ahead(std::span<const std::uint64_t> chunks) {
   if (!loads_ahead_) return;
+  if (members_[0].mapping) {
+    members_[0].mapping->members().load_ahead(chunks);
+    return;
+  }
   {
     const std::scoped_lock lock(mutex_);
     // A block that is entered now may be in no plan yet.
@@ -195,11 +229,18 @@ bool Members::close(std::chrono::duration<double> limit) {
   for (const auto& cache : caches_) {
     if (cache) ended = cache->close(limit) && ended;
   }
+  for (const Member& member : members_) {
+    if (member.mapping) ended = member.mapping->members().close(limit) && ended;
+  }
   return ended;
 }
 
 bool Members::runs_here() const {
-  return std::ranges::any_of(caches_,
+  const auto in_mapping = [](const Member& member) {
+    return member.mapping && member.mapping->members().runs_here();
+  };
+  return std::ranges::any_of(members_, in_mapping) ||
+         std::ranges::any_of(caches_,
                              [](const auto& cache) { return cache && cache->runs_here(); });
 }
 
@@ -208,11 +249,14 @@ LoadStats Members::stats() const {
   for (const auto& cache : caches_) {
     if (!cache) continue;
     const ChunkCacheStats part = cache->stats();
-    stats.chunks_loaded += part.chunks_loaded;
-    stats.chunk_hits += part.hits;
-    stats.bytes_loaded += part.bytes_loaded;
-    stats.bytes_held += part.bytes_held;
-    stats.load += part.load;
+    stats += {.chunks_loaded = part.chunks_loaded,
+              .chunk_hits = part.hits,
+              .bytes_loaded = part.bytes_loaded,
+              .bytes_held = part.bytes_held,
+              .load = part.load};
+  }
+  for (const Member& member : members_) {
+    if (member.mapping) stats += member.mapping->stats();
   }
   const std::scoped_lock lock(mutex_);
   stats.load += fetch_;

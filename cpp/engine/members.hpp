@@ -22,10 +22,13 @@
 
 namespace sweephand {
 
+class MappedSequences;
+
 // One of the deserializers that a source joins.
 struct Member {
-  std::shared_ptr<Deserializer> deserializer;
-  std::shared_ptr<const ChunkTable> chunks;  // of this member
+  std::shared_ptr<Deserializer> deserializer;  // null if there is a mapping
+  std::shared_ptr<MappedSequences> mapping;    // makes the sequences of what is stored; or null
+  std::shared_ptr<const ChunkTable> chunks;    // of this member, as they are stored
   // Its number of the sequence that the first member calls s; empty: the same number.
   std::vector<std::uint64_t> joined;
   ChunkParts parts;                // what `chunks` are of those of the corpus
@@ -43,6 +46,8 @@ struct LoadStats {
   std::uint64_t bytes_loaded = 0;
   std::uint64_t bytes_held = 0;  // by chunks that are kept for later minibatches
   WorkTime load;                 // of chunks, or of the sequences of a minibatch
+
+  LoadStats& operator+=(const LoadStats& other) noexcept;
 };
 
 // Loads chunks, and keeps those that are wanted again. Safe for several threads.
@@ -61,10 +66,11 @@ class Members {
   };
 
   // `load_ahead`: chunks are loaded before they are needed, by as many threads as each member
-  // says. `report` is told of chunks that hold other sequences than planned. Throws
+  // says. `led_by`: the chunks of a corpus that these are joined to; 0: the first of them
+  // leads. `report` is told of chunks that hold other sequences than planned. Throws
   // std::invalid_argument when members and streams do not fit.
   Members(std::vector<Member> members, std::span<const StreamSpec> streams, bool load_ahead,
-          Report report);
+          std::uint64_t led_by, Report report);
 
   std::size_t size() const noexcept { return members_.size(); }
 
@@ -106,8 +112,10 @@ class Members {
   LoadStats stats() const;
 
  private:
-  void open(std::size_t number, bool load_ahead);
+  void open(std::size_t number, bool load_ahead, std::uint64_t led_by);
   void open_blocks(const Plan& plan);
+  Located make(std::size_t number, const Plan& plan, std::span<const std::uint64_t> sequences,
+               const Poll& poll) const;
   Located locate_in_memory(std::size_t number, const Plan& plan) const;
   Located fetch(std::size_t number, std::span<const std::uint64_t> sequences);
   Located locate_in_chunks(std::size_t number, std::span<const std::uint64_t> sequences,

@@ -23,6 +23,7 @@ from .layouts.bptt import TruncatedBPTT
 from .layouts.bucketed import Bucketed
 from .layouts.packed import Packed
 from .layouts.plain import Frames, Padded, Ragged
+from .maps.key import Key
 from .minibatch.minibatch import Minibatch
 from .minibatch.minibatch_data import MinibatchData
 from .open_path import open
@@ -81,6 +82,7 @@ __all__ = [
     "Frames",
     "JSONLDeserializer",
     "JSONLProgressWriter",
+    "Key",
     "Layout",
     "LearningRateControl",
     "LossScaleError",

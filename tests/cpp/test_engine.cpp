@@ -100,6 +100,7 @@ std::unique_ptr<Engine> make_engine(const Options& options,
   const auto timeline = std::make_shared<const Timeline>(
       corpus, OrderSettings{.seed = 7, .num_lanes = 4, .window_chunks = 8});
   Member member{.deserializer = std::move(deserializer),
+                .mapping = nullptr,
                 .chunks = std::make_shared<const ChunkTable>(corpus->chunks),
                 .load_threads = options.load_threads};
   StreamSpec stream{.name = "x",
@@ -112,7 +113,8 @@ std::unique_ptr<Engine> make_engine(const Options& options,
   return std::make_unique<Engine>(
       std::make_unique<FitPlanner>(timeline, Fitting{}, options.limit),
       std::make_shared<Assembler>(std::move(members), std::move(streams), AssembleOptions{},
-                                  true, [](const DataError& error) { throw DataError(error); }),
+                                  true, 0,
+                                  [](const DataError& error) { throw DataError(error); }),
       EngineOptions{.num_threads = options.num_threads, .prefetch = options.prefetch});
 }
 

@@ -4,10 +4,11 @@ import numpy
 import numpy.typing
 import sweephand._core.base
 import sweephand._core.compose
+import sweephand._core.index
 import sweephand._core.order
 import sweephand._core.read
 import typing
-__all__: list[str] = ['ArrayKinds', 'AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'LookAhead', 'Member', 'StreamBatch', 'StreamSpec', 'WorkTime', 'convert']
+__all__: list[str] = ['ArrayKinds', 'AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'LookAhead', 'MappedSequences', 'Member', 'StreamBatch', 'StreamSpec', 'WorkTime', 'convert']
 class Form:
     """
     Members:
@@ -122,6 +123,8 @@ class Batch:
         ...
     def stream(self, stream: typing.SupportsInt | typing.SupportsIndex) -> StreamBatch:
         ...
+    def sweeps(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
     def with_streams(self, numbers: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> Batch:
         ...
     @property
@@ -163,14 +166,17 @@ class Batch:
     @property
     def sweeps_ended(self) -> int:
         ...
+class Assembler:
+    def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], options: AssembleOptions, load_ahead: bool, led_by: typing.SupportsInt | typing.SupportsIndex, report: collections.abc.Callable) -> None:
+        ...
+class MappedSequences:
+    def __init__(self, stored: Assembler, sizes: sweephand._core.index.Sizes, num_stored: typing.SupportsInt | typing.SupportsIndex, origins: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], make: collections.abc.Callable) -> None:
+        ...
 class Member:
-    def __init__(self, deserializer: sweephand._core.read.Deserializer, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], part_starts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex, open_chunks: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, deserializer: sweephand._core.read.Deserializer | None, mapping: MappedSequences | None, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], part_starts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex, open_chunks: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class StreamSpec:
     def __init__(self, name: str, member: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, type: sweephand._core.base.ElementType, element_bytes: typing.SupportsInt | typing.SupportsIndex, variable: bool, sample_elements: typing.SupportsInt | typing.SupportsIndex, broadcast: bool, single: bool, counts: bool, pad_value: bytes) -> None:
-        ...
-class Assembler:
-    def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], options: AssembleOptions, load_ahead: bool, report: collections.abc.Callable) -> None:
         ...
 class WorkTime:
     @property

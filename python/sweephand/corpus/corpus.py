@@ -21,6 +21,8 @@ from sweephand.corpus.streams import StreamInfo, size_stream
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sweephand.files.source_file import SourceFile
+
 Keys = Callable[[], NDArray[np.int64] | list[str]]
 """Returns the join keys of all sequences."""
 
@@ -48,6 +50,8 @@ class Corpus:
         What ``randomize=False`` delivers; None: the sequences by their numbers.
     index : Path or None
         Where the index of the files is kept.
+    files : sequence of SourceFile
+        All that it is read from; none if that is no file, or cannot be told from another.
     num_dropped : int
         Sequences that a join has left out.
     earlier_chunks : dict of (str, ndarray of int64)
@@ -62,6 +66,7 @@ class Corpus:
     keys: Keys | None = None
     order: SweepOrder | None = None
     index: Path | None = None
+    files: Sequence[SourceFile] = ()
     num_dropped: int = 0
     earlier_chunks: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
@@ -122,6 +127,11 @@ class Corpus:
         sizes = self.core.sizes(0, self.num_sequences)
         counts = np.diff(starts).astype(np.uint64)
         return _core.index.Corpus(counts, sum_chunks(sizes, starts), self.sizing.sizes)
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether some sequences are made when a minibatch wants them."""
+        return any(reader.core is None for reader in self.readers)
 
     @property
     def resident(self) -> bool:

@@ -64,6 +64,11 @@ def _of_equal_lengths(sequences: Corpus, ledger: Ledger) -> Corpus:
 
 
 def _frames_of(reader: Reader, ledger: Ledger) -> Reader:
+    if reader.core is None:
+        raise ValueError(
+            "frames are cut of what is stored, and these sequences are mapped when they are "
+            "delivered; map the frames: they are sequences of one sample"
+        )
     corpus, sizing = reader.core_corpus(), reader.sizing
     loaded, parts = corpus, None
     if reader.parts is not None:

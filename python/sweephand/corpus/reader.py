@@ -23,8 +23,8 @@ class Reader:
 
     Attributes
     ----------
-    core : core object
-        Loads chunks.
+    core : core object or None
+        Loads chunks; None: it has none, as with `MappedReader`.
     streams : sequence of StreamInfo
         In the order of the columns of a chunk.
     chunk_sequences : ndarray of uint64, shape (chunks,)
@@ -54,7 +54,7 @@ class Reader:
         Of the user's objects that are called to read it.
     """
 
-    core: _core.read.Deserializer
+    core: _core.read.Deserializer | None
     streams: Sequence[StreamInfo]
     chunk_sequences: NDArray[np.uint64]
     measure: Callable[[], Sizing]
@@ -114,18 +114,36 @@ class Reader:
         """Sequences in all that `core` loads at a time: uint64, shape (loads,)."""
         return self.chunk_sequences if self.parts is None else self.parts
 
-    def member(self, open_chunks: int) -> _core.engine.Member:
-        """Return what the engine loads; `open_chunks` are those of an unshuffled sweep."""
+    def member(
+        self, open_chunks: int, *, load_ahead: bool, led_by: int = 0
+    ) -> _core.engine.Member:
+        """Return what the engine loads.
+
+        Parameters
+        ----------
+        open_chunks : int
+            Those of an unshuffled sweep.
+        load_ahead : bool
+            Whether chunks are loaded before they are wanted.
+        led_by : int
+            Chunks of the corpus that this one is joined to; 0: it is the first.
+        """
         return _core.engine.Member(
             deserializer=self.core,
+            mapping=self._mapping(load_ahead, led_by),
             chunk_sequences=self.loads,
-            part_starts=self._part_starts(),
+            part_starts=self.part_starts,
             joined=np.empty(0, np.uint64) if self.numbers is None else self.numbers,
             load_threads=self.load_threads,
             open_chunks=open_chunks,
         )
 
-    def _part_starts(self) -> NDArray[np.uint64]:
+    def _mapping(self, load_ahead: bool, led_by: int) -> _core.engine.MappedSequences | None:
+        """Return what makes the sequences, if they are not read as they are."""
+        return None
+
+    @property
+    def part_starts(self) -> NDArray[np.uint64]:
         """Return the first part of every chunk, and the end."""
         if self.parts is None:
             return np.empty(0, np.uint64)

@@ -208,6 +208,7 @@ class CTFDeserializer(SelfDescribed):
             names=names,
             keys=None if all(ignored) else partial(index.arrays.__getitem__, "keys"),
             index=index.path,
+            files=listed,
         )
 
     def _load_index(self, files: Sequence[SourceFile], max_errors: int) -> Index:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
 
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.streams import StreamInfo
+from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.printable import printable
+
+if TYPE_CHECKING:
+    from sweephand.maps.opening import Opening
+    from sweephand.maps.sequence_map import SizeOf
 
 
 class Deserializer(ABC):
@@ -42,6 +48,135 @@ class Deserializer(ABC):
         ValueError
             If the streams cannot be served as they are defined.
         """
+
+    def open_for(self, opening: Opening) -> Corpus:
+        """Return the corpus as a source asks for it, whose maps draw from the source's seed."""
+        return self.open(opening.ledger)
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        version: int = 1,
+        random: bool = False,
+        batched: bool = False,
+        streams: StreamsLike | None = None,
+        size: Literal["same", "measured"] | SizeOf = "same",
+    ) -> Deserializer:
+        """Return the corpus with every sequence mapped when it is delivered.
+
+        What a sequence becomes depends on nothing but the sequence and its `Key`: minibatch
+        size, workers, threads, window and other maps change no value, and neither do they
+        change the order.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(sequence)`` takes a dict of arrays (samples, *sample shape), CSR matrices
+            of sparse streams, and returns such a dict. Streams that do not come back are gone.
+            A value of a declared shape may be one sample without the first axis.
+        name : str, optional
+            By default the function's. Keys and states depend on it, so that two maps of a
+            corpus have two names.
+        version : int
+            What tells a changed function from the one that it was, in states and in what is
+            kept of it.
+        random : bool
+            ``function(sequence, key)`` also takes a `Key` to draw from.
+        batched : bool
+            The function takes a dict of lists, and a list of keys, and returns a dict of lists.
+            What it returns for a sequence must not depend on the others.
+        streams : StreamDefs, dict of StreamDef or list of str, optional
+            What comes back; by default what the function returns for the first sequence.
+        size : {"same", "measured"} or callable
+            "same": a sequence keeps its size in samples. A function of a dict of the sizes of
+            the streams that are known without reading, and of the key that is the same in
+            every sweep, returns the new one. "measured": every sequence is mapped once to know
+            its size, which is kept beside the index; what is empty is left out, and a list
+            of dicts is several sequences, with the ids ``<id>#0``, ``<id>#1``, ...
+
+        Returns
+        -------
+        Deserializer
+
+        Raises
+        ------
+        ValueError
+            If the function has no name, or a value is wrong; when it is opened, if another map
+            has the name.
+        TypeError
+            If an argument is of a wrong type.
+
+        Examples
+        --------
+        >>> import numpy as np, sweephand as sh
+        >>> def crop(sequence, key):
+        ...     begin = key.integer(len(sequence["x"]) - 1)
+        ...     return {"x": sequence["x"][begin:begin + 2]}
+        >>> corpus = sh.ArrayDeserializer({"x": [np.arange(5), np.arange(9)]})
+        >>> pairs = corpus.map(crop, random=True, size=lambda sizes, key: 2)
+        >>> sh.MinibatchSource(pairs, max_sweeps=1).next_minibatch(4)["x"].shape
+        (2, 2)
+        """
+        from sweephand.deserializers.mapped import MappedDeserializer
+        from sweephand.maps.sequence_map import make_map
+
+        wanted = make_map(
+            function,
+            name,
+            version,
+            random=random,
+            batched=batched,
+            streams=streams,
+            size=size,
+        )
+        return MappedDeserializer(self, wanted)
+
+    def filter(
+        self,
+        predicate: Callable[..., Any],
+        *,
+        name: str | None = None,
+        version: int = 1,
+    ) -> Deserializer:
+        """Return the corpus with only those sequences of which a function is true.
+
+        It is asked once for every sequence, and what it said is kept beside the index: the
+        others are left out before anything is planned, and ids stay as they are.
+
+        Parameters
+        ----------
+        predicate : callable
+            ``predicate(sequence)`` takes a dict of arrays (samples, *sample shape), and
+            returns True or False.
+        name : str, optional
+            By default the function's.
+        version : int
+            What tells a changed function from the one that it was.
+
+        Returns
+        -------
+        Deserializer
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `map`.
+
+        Examples
+        --------
+        >>> import numpy as np, sweephand as sh
+        >>> def is_long(sequence):
+        ...     return len(sequence["x"]) > 2
+        >>> corpus = sh.ArrayDeserializer({"x": [np.arange(n) for n in (2, 3, 1, 4)]})
+        >>> sh.MinibatchSource(corpus.filter(is_long)).num_sequences_per_sweep
+        2
+        """
+        from sweephand.deserializers.mapped import FilteredDeserializer
+        from sweephand.maps.sequence_map import make_filter
+
+        return FilteredDeserializer(self, make_filter(predicate, name, version))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._told()})"

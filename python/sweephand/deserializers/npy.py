@@ -157,7 +157,8 @@ class NpyDeserializer(Deserializer):
         if self._chunk_size is None and not is_local:
             before = sequences_per_chunk(num_sequences, num_bytes)
             earlier[f"chunk_size={before}"] = chunk_starts(num_sequences, before)
-        return Corpus([reader], ids, names, earlier_chunks=earlier)
+        files = list(self._files.values())
+        return Corpus([reader], ids, names, earlier_chunks=earlier, files=files)
 
     def _told(self) -> str:
         return brief(

@@ -16,6 +16,7 @@ from sweephand.corpus.id_words import digests_of_names, id_words
 from sweephand.corpus.keep import keep
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.maps.opening import Opening
 
 GroupOf = Callable[[str], str]
 
@@ -116,7 +117,13 @@ class _Part(Deserializer):
 
     def open(self, ledger: Ledger) -> Corpus:
         """Open the corpus, and keep what is of this part."""
-        corpus = self.whole.open(ledger)
+        return self._part_of(self.whole.open(ledger))
+
+    def open_for(self, opening: Opening) -> Corpus:
+        """Do the same as a source asks for it."""
+        return self._part_of(self.whole.open_for(opening))
+
+    def _part_of(self, corpus: Corpus) -> Corpus:
         words = id_words(_digests(corpus, self.by), self.seed)
         first, last = self._bounds()
         kept = (words >= np.uint64(first)) & (words <= np.uint64(last))

@@ -133,8 +133,8 @@ def load_index(
     """
     meaning = json.loads(json.dumps(meaning))
     places = index_places(files, meaning, keep)
-    owners = _trusted_owners(files[0])
-    wanted = _describe(files)
+    owners = trusted_owners(files[0])
+    wanted = describe_files(files)
     known: dict[Described, Scan] = {}
     found: Path | None = None
     for path in places:
@@ -161,7 +161,7 @@ def load_index(
         described = [*wanted, *others]
         whole = join_scans([], [*scans, *others.values()]) if others else index
         content = IndexContent(described, whole.facts, whole.arrays, whole.starts)
-        found = _keep(content, meaning, places_to_write(places, owners))
+        found = keep_index(content, meaning, places_to_write(places, owners))
     return replace(index, path=found)
 
 
@@ -193,7 +193,7 @@ def _layout_of(scan: Scan) -> tuple[object, ...]:
     return tuple((name, array.dtype.str, array.shape[1:]) for name, array in arrays)
 
 
-def _trusted_owners(file: SourceFile) -> set[int]:
+def trusted_owners(file: SourceFile) -> set[int]:
     """Return who may say what is in a file: this user, root, and who may write it anyway."""
     owners = {os.geteuid(), 0}
     if isinstance(file, LocalFile):
@@ -205,7 +205,7 @@ def _still_there(
     files: Sequence[SourceFile], known: Mapping[Described, Scan]
 ) -> dict[Described, Scan]:
     """Return what is known of other files, and of no file that was replaced or removed."""
-    names = {name for name, _, _ in _describe(files)}
+    names = {name for name, _, _ in describe_files(files)}
     folder = folder_of(files[0])
     return {
         one: scan
@@ -214,7 +214,7 @@ def _still_there(
     }
 
 
-def _describe(files: Sequence[SourceFile]) -> list[Described]:
+def describe_files(files: Sequence[SourceFile]) -> list[Described]:
     """Return what identifies files; those that lie elsewhere than the first by their path."""
     begin = begin_of(files[0])
     return [
@@ -276,9 +276,10 @@ def show_progress(what: str, total: int) -> Iterator[Advance]:
         yield lambda num_bytes: bar.advance(task, num_bytes)
 
 
-def _keep(
+def keep_index(
     content: IndexContent, meaning: Mapping[str, Any], places: Sequence[Path]
 ) -> Path | None:
+    """Write an index to the first place that can be written; warn if there is none."""
     failures = []
     for path in places:
         try:

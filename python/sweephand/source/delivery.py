@@ -10,13 +10,13 @@ from typing import Protocol
 import numpy as np
 
 from sweephand import _core
-from sweephand.casts import element_type
+from sweephand.corpus.assembler import make_assembler
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.reader import Reader
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.turns import Turn
 from sweephand.layouts import Layout, pad_element
+from sweephand.maps.workers import MapWorkers
 from sweephand.source.settings import Settings
 from sweephand.source.timeline import Timeline
 
@@ -51,6 +51,8 @@ class Delivery:
         Returns an engine that stands at the start.
     turns : sequence of Turn
         Of the user's objects that the engine calls.
+    workers : MapWorkers
+        What maps run on.
 
     Attributes
     ----------
@@ -59,9 +61,13 @@ class Delivery:
     """
 
     def __init__(
-        self, make_engine: Callable[[], _core.engine.Engine], turns: Sequence[Turn]
+        self,
+        make_engine: Callable[[], _core.engine.Engine],
+        turns: Sequence[Turn],
+        workers: MapWorkers,
     ) -> None:
         self._make_engine = make_engine
+        self._workers = workers
         self._turns = turns
         self._closed = False
         self.elsewhere: Elsewhere | None = None
@@ -122,6 +128,7 @@ class Delivery:
     def close_within(self, seconds: float) -> bool:
         """Close, wait so long for the threads, and return whether they have ended."""
         self._closed = True
+        self._workers.close()
         return self._engine.forked or self._engine.close(seconds)
 
     def _own(self) -> _core.engine.Engine:
@@ -141,47 +148,24 @@ def make_engine(
     corpus: Corpus, layout: Layout, timeline: Timeline, settings: Settings, ledger: Ledger
 ) -> _core.engine.Engine:
     """Return what makes minibatches ahead, standing at the start of the timeline."""
-    has_size_stream = corpus.size_stream is not None
-    assembler = _core.engine.Assembler(
-        [reader.member(corpus.open_chunks) for reader in corpus.readers],
-        [
-            _stream_spec(info, member, column, reader, layout, has_size_stream)
-            for member, reader in enumerate(corpus.readers)
-            for column, info in enumerate(reader.streams)
-        ],
+
+    def padding_of(info: StreamInfo) -> bytes:
+        dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
+        pad_value = 0 if info.is_bytes else layout.pad_value_of(info.name)
+        return pad_element(info.name, dtype, pad_value).tobytes()
+
+    assembler = make_assembler(
+        corpus,
         layout.assemble_options,
-        settings.threads > 0,
-        ledger.report_by(corpus.ids),
+        padding_of,
+        load_ahead=settings.threads > 0,
+        report=ledger.report_by(corpus.ids),
     )
     return _core.engine.Engine(
         timeline.make_planner(),
         assembler,
-        settings.threads,
+        # Who waits for maps needs no core: the next minibatches are begun meanwhile.
+        settings.prefetch if corpus.is_mapped and settings.threads else settings.threads,
         settings.prefetch,
         timeline.make_look_ahead(),
-    )
-
-
-def _stream_spec(
-    info: StreamInfo,
-    member: int,
-    column: int,
-    reader: Reader,
-    layout: Layout,
-    has_size_stream: bool,
-) -> _core.engine.StreamSpec:
-    dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
-    pad_value = 0 if info.is_bytes else layout.pad_value_of(info.name)
-    return _core.engine.StreamSpec(
-        name=info.name,
-        member=member,
-        column=column,
-        type=element_type(dtype),
-        element_bytes=dtype.itemsize,
-        variable=info.is_variable,
-        sample_elements=int(np.prod(info.shape, dtype=np.int64)),
-        broadcast=info.broadcast,
-        single=info.is_single,
-        counts=info.defines_mb_size if has_size_stream else reader.sized_by_streams,
-        pad_value=pad_element(info.name, dtype, pad_value).tobytes(),
     )

@@ -15,11 +15,16 @@ from sweephand.corpus.keep import keep
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.layouts import Frames, Layout
+from sweephand.maps.opening import Opening
+from sweephand.maps.workers import MapWorkers
 from sweephand.source.settings import Settings
 
 
 def open_corpus(
-    deserializers: Sequence[Deserializer], settings: Settings, ledger: Ledger
+    deserializers: Sequence[Deserializer],
+    settings: Settings,
+    ledger: Ledger,
+    workers: MapWorkers,
 ) -> Corpus:
     """Open deserializers and join them.
 
@@ -28,7 +33,12 @@ def open_corpus(
     ValueError
         If they cannot be joined.
     """
-    opened = [deserializer.open(ledger) for deserializer in deserializers]
+    opening = Opening(
+        ledger=ledger,
+        seed=settings.randomization_seed,
+        workers=workers,
+    )
+    opened = [deserializer.open_for(opening) for deserializer in deserializers]
     if settings.window.explicit:
         opened = [corpus.in_window() for corpus in opened]
     corpus = join(opened, settings.missing)

@@ -42,6 +42,8 @@ class Settings:
     num_threads: int | None
     prefetch: int
     memory_limit: int | None
+    num_map_workers: int | None
+    map_executor: Literal["threads", "processes"]
     crosses_sweeps: bool
 
     def __post_init__(self) -> None:
@@ -57,6 +59,11 @@ class Settings:
         check_int("num_lanes", self.lanes, 1, 2**16)
         if self.num_threads is not None:
             check_int("num_threads", self.num_threads, 0, 2**10)
+        if self.num_map_workers is not None:
+            check_int("num_map_workers", self.num_map_workers, 0, 2**10)
+        if self.map_executor not in ("threads", "processes"):
+            given = shown(self.map_executor)
+            raise ValueError(f"map_executor must be 'threads' or 'processes', got {given}")
 
     def _check_balance(self) -> None:
         if cost_of(self.balance) is None:
@@ -97,6 +104,13 @@ class Settings:
         if self.num_threads is None:
             return max(1, (os.cpu_count() or 2) // 2)
         return self.num_threads
+
+    @property
+    def map_workers(self) -> int:
+        """Workers that map sequences."""
+        if self.num_map_workers is None:
+            return os.cpu_count() or 1
+        return self.num_map_workers
 
     @property
     def chosen_layout(self) -> Layout:

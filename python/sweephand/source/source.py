@@ -15,6 +15,7 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.deserializers.serve import Servable, deserializers_of
 from sweephand.errors import DataError, StateError
 from sweephand.layouts import Layout
+from sweephand.maps.workers import MapWorkers
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.at_exit import close_at_exit
@@ -85,6 +86,12 @@ class MinibatchSource(Loops):
         Minibatches that are prepared ahead; 0 is the same as no threads.
     memory_limit : int, optional
         In bytes. A minibatch size that would need more is refused; see `memory_bound`.
+    num_map_workers : int, optional
+        What maps of the corpus run on; 0: the threads that prepare minibatches. By default as
+        many as there are cores.
+    map_executor : {"threads", "processes"}
+        Threads are for functions that release the GIL, as decoders do; the functions that
+        processes call must be found by their names, as pickle finds them.
     epoch_size : int, optional
         Old name of `max_samples`; deprecated.
     **old
@@ -130,6 +137,8 @@ class MinibatchSource(Loops):
         num_threads: int | None = None,
         prefetch: int = 2,
         memory_limit: int | None = None,
+        num_map_workers: int | None = None,
+        map_executor: Literal["threads", "processes"] = "threads",
         epoch_size: int | None = None,
         **old: Unpack[OldOptions],
     ) -> None:
@@ -150,6 +159,8 @@ class MinibatchSource(Loops):
             num_threads=threads_of_old_name(num_threads, old),
             prefetch=prefetch,
             memory_limit=memory_limit,
+            num_map_workers=num_map_workers,
+            map_executor=map_executor,
             crosses_sweeps=self._crosses_sweeps,
         )
         self._open(deserializers, settings)
@@ -158,7 +169,8 @@ class MinibatchSource(Loops):
         # What a copy is made of; not the user's own, which may be read only once.
         self._deserializers, self._settings = deserializers_of(deserializers), settings
         self._ledger = ledger = Ledger(settings.max_errors)
-        corpus = open_corpus(self._deserializers, settings, ledger)
+        workers = MapWorkers(settings.map_workers, settings.map_executor)
+        corpus = open_corpus(self._deserializers, settings, ledger, workers)
         self._keys = {info.name: (i, info) for i, info in enumerate(corpus.streams)}
         corpus, self._long = treat_long(settings.chosen_layout, corpus)
         self._window, self._corpus = settings.window.for_corpus(corpus)
@@ -179,7 +191,7 @@ class MinibatchSource(Loops):
         make = partial(
             make_engine, self._corpus, self._layout, self._timeline, settings, ledger
         )
-        self._delivery = Delivery(make, turns)
+        self._delivery = Delivery(make, turns, workers)
         close_at_exit(self)
 
     @names_ours(NEXT)

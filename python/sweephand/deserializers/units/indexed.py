@@ -206,6 +206,7 @@ class IndexedDeserializer(SelfDescribed):
             chunks=rows.chunk_sequences,
             keys=None if names is None else lambda: names,
             index=index.path,
+            files=self.files,
         )
 
     def _told(self) -> str:

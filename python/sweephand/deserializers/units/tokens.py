@@ -69,7 +69,7 @@ def open_tokens(
         advice = f"chunk_size_in_bytes={chunks.CHUNK_BYTES}"
         earlier[advice] = _cut(offsets, chunks.CHUNK_BYTES // dtype.itemsize)
     names = [file.name for file in files]
-    return Corpus([reader], ids, names, earlier_chunks=earlier)
+    return Corpus([reader], ids, names, earlier_chunks=earlier, files=files)
 
 
 def _cut(offsets: NDArray[np.int64], chunk_elements: int) -> NDArray[np.int64]:

@@ -1,0 +1,84 @@
+"""What lays the sequences of a corpus into minibatches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from sweephand import _core
+from sweephand.casts import element_type
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.streams import StreamInfo
+from sweephand.errors import DataError
+
+
+def make_assembler(
+    corpus: Corpus,
+    options: _core.engine.AssembleOptions,
+    padding_of: Callable[[StreamInfo], bytes],
+    *,
+    load_ahead: bool,
+    report: Callable[[DataError], None],
+    led_by: int = 0,
+) -> _core.engine.Assembler:
+    """Return what carries out plans of a corpus.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    options : core object
+        How minibatches are laid out.
+    padding_of : callable
+        Returns the bytes of an element that pads a stream.
+    load_ahead : bool
+        Whether chunks are loaded before they are wanted.
+    report : callable
+        Told of sequences that cannot be delivered, which are numbers in the corpus.
+    led_by : int
+        Chunks of the corpus that this one is joined to; 0: it stands alone, or is the first.
+    """
+    has_size_stream = corpus.size_stream is not None
+    leader = led_by or len(corpus.chunk_sequences)
+    return _core.engine.Assembler(
+        [
+            reader.member(
+                corpus.open_chunks, load_ahead=load_ahead, led_by=leader if number else led_by
+            )
+            for number, reader in enumerate(corpus.readers)
+        ],
+        [
+            _stream_spec(info, member, column, reader, padding_of(info), has_size_stream)
+            for member, reader in enumerate(corpus.readers)
+            for column, info in enumerate(reader.streams)
+        ],
+        options,
+        load_ahead,
+        led_by,
+        report,
+    )
+
+
+def _stream_spec(
+    info: StreamInfo,
+    member: int,
+    column: int,
+    reader: Reader,
+    padding: bytes,
+    has_size_stream: bool,
+) -> _core.engine.StreamSpec:
+    dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
+    return _core.engine.StreamSpec(
+        name=info.name,
+        member=member,
+        column=column,
+        type=element_type(dtype),
+        element_bytes=dtype.itemsize,
+        variable=info.is_variable,
+        sample_elements=int(np.prod(info.shape, dtype=np.int64)),
+        broadcast=info.broadcast,
+        single=info.is_single,
+        counts=info.defines_mb_size if has_size_stream else reader.sized_by_streams,
+        pad_value=padding,
+    )

@@ -1,0 +1,123 @@
+"""A reader of sequences that are made of those of another corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.assembler import make_assembler
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.streams import StreamInfo
+
+Make = Callable[
+    [
+        NDArray[np.uint64],
+        NDArray[np.uint64],
+        NDArray[np.uint32],
+        NDArray[np.uint64],
+        _core.engine.Batch,
+    ],
+    list[_core.read.Chunk],
+]
+"""Makes sequences: ``make(numbers, sweeps, sizes, places, batch)``, as the core asks for them.
+
+Of sequence ``numbers[places[i]]`` entry ``i`` of the ragged batch is the origin.
+"""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What sequences are made of.
+
+    Attributes
+    ----------
+    corpus : Corpus
+    numbers : ndarray of uint64, shape (sequences made,), or None
+        The sequence of it that each is made of; None: that of the same number.
+    make : callable
+        Makes them.
+    ledger : Ledger
+        Where damaged ones are counted.
+    """
+
+    corpus: Corpus
+    numbers: NDArray[np.uint64] | None
+    make: Make
+    ledger: Ledger
+
+    def mapping(self, load_ahead: bool, led_by: int) -> _core.engine.MappedSequences:
+        """Return what makes them in the engine."""
+        return _core.engine.MappedSequences(
+            stored=make_assembler(
+                self.corpus,
+                ragged_options(),
+                no_padding,
+                load_ahead=load_ahead,
+                led_by=led_by,
+                report=self.ledger.report_by(self.corpus.ids),
+            ),
+            sizes=self.corpus.sizing.sizes,
+            num_stored=self.corpus.num_sequences,
+            origins=np.empty(0, np.uint64) if self.numbers is None else self.numbers,
+            make=self.make,
+        )
+
+
+@dataclass(frozen=True)
+class MappedReader(Reader):
+    """Makes sequences when a minibatch wants them.
+
+    Attributes
+    ----------
+    origin : Origin or None
+        What they are made of; there is one.
+    """
+
+    origin: Origin | None = None
+
+    @property
+    def _stored(self) -> Reader:
+        assert self.origin is not None
+        return self.origin.corpus.readers[0]
+
+    @property
+    def loads(self) -> NDArray[np.uint64]:
+        """Sequences in all that is loaded at a time, as they are stored."""
+        return self._stored.loads
+
+    @property
+    def part_starts(self) -> NDArray[np.uint64]:
+        """The first part of every chunk, and the end; empty: each is loaded as a whole."""
+        return self._stored.part_starts
+
+    def in_window(self) -> Reader:
+        """Return what makes the same where the user has given a window."""
+        assert self.origin is not None
+        corpus = self.origin.corpus.in_window()
+        return replace(
+            self,
+            origin=replace(self.origin, corpus=corpus),
+            resident=corpus.resident,
+        )
+
+    def _mapping(self, load_ahead: bool, led_by: int) -> _core.engine.MappedSequences:
+        assert self.origin is not None
+        return self.origin.mapping(load_ahead, led_by)
+
+
+def ragged_options() -> _core.engine.AssembleOptions:
+    """Return how sequences are laid one behind the other."""
+    return _core.engine.AssembleOptions(_core.engine.Form.RAGGED, False, 1, False)
+
+
+def no_padding(info: StreamInfo) -> bytes:
+    """Return an element of zeros, for streams that are never padded."""
+    dtype: np.dtype[Any] = np.dtype(np.uint8) if info.is_bytes else info.dtype
+    return bytes(dtype.itemsize)

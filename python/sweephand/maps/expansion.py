@@ -1,0 +1,116 @@
+"""Sequences that a map makes of others: which of which, and how long they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.columns import offsets_of, ranges
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.ids import SequenceIds
+from sweephand.corpus.own_order import DerivedOrder
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.sizes import Sizing
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """What a map makes of sequences, of every one at least one.
+
+    Attributes
+    ----------
+    counts : ndarray of uint32, shape (stored sequences,)
+        How many it makes of each.
+    sizes : ndarray of uint32, shape (sequences made,)
+        In samples.
+    several : bool
+        Whether it returns lists: of one sequence several may come.
+    """
+
+    counts: NDArray[np.uint32]
+    sizes: NDArray[np.uint32]
+    several: bool
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """The first of those made of each sequence, and the end."""
+        return offsets_of(self.counts)
+
+    @cached_property
+    def origins(self) -> NDArray[np.uint64] | None:
+        """The stored sequence that each is made of; None: that of the same number."""
+        if not self.several:
+            return None
+        return np.repeat(np.arange(len(self.counts), dtype=np.uint64), self.counts)
+
+    def origins_of(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the stored sequences that some are made of."""
+        return numbers if self.origins is None else self.origins[numbers]
+
+    def parts_of(self, numbers: NDArray[np.uint64]) -> Sequence[tuple[int, int]] | None:
+        """Return of some which one each is of how many; None if it is the only one."""
+        if not self.several:
+            return None
+        origins = self.origins_of(numbers)
+        parts = numbers.astype(np.int64) - self.starts[origins]
+        return list(zip(parts.tolist(), self.counts[origins].tolist(), strict=True))
+
+    def sizing(self, stored: Corpus) -> Sizing:
+        """Return the sizes of all, in the chunks of what they are made of."""
+        first = offsets_of(stored.chunk_sequences.astype(np.int64))
+        return Sizing.of(self.sizes, self.starts[first])
+
+    def chunk_sequences(self, stored: Corpus) -> NDArray[np.uint64]:
+        """Return how many there are in every chunk."""
+        first = offsets_of(stored.chunk_sequences.astype(np.int64))
+        return np.diff(self.starts[first]).astype(np.uint64)
+
+    def corpus(self, stored: Corpus, reader: Reader) -> Corpus:
+        """Return the corpus of what a reader makes."""
+        if not self.several:
+            return replace(stored, readers=[reader], chunks=None, earlier_chunks={})
+        order = stored.order
+        if order is not None:
+            order = DerivedOrder(
+                order,
+                stored.num_sequences,
+                lambda numbers: ranges(self.starts, numbers.astype(np.int64)).astype(np.uint64),
+            )
+        ids = PartIds(stored.ids, self)
+        return replace(
+            stored,
+            readers=[reader],
+            ids=ids,
+            chunks=None,
+            keys=lambda: ids.names(np.arange(len(self.sizes), dtype=np.uint64)),
+            order=order,
+            earlier_chunks={},
+        )
+
+
+class PartIds(SequenceIds):
+    """Ids of what is made of sequences: ``<id of the sequence>#<which one>``."""
+
+    def __init__(self, ids: SequenceIds, expansion: Expansion) -> None:
+        self._ids = ids
+        self._expansion = expansion
+
+    def names(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the ids of those with these numbers."""
+        wanted = numbers.astype(np.uint64)
+        parts = self._expansion.parts_of(wanted) or []
+        names = self._ids.names(self._expansion.origins_of(wanted))
+        return [f"{name}#{part}" for name, (part, _) in zip(names, parts, strict=True)]
+
+    def number(self, name: str) -> int:
+        """Return the number of the one with this id; KeyError if there is none."""
+        origin, separator, text = name.rpartition("#")
+        if separator and text.isdecimal() and str(int(text)) == text:
+            at = self._ids.number(origin)
+            if int(text) < self._expansion.counts[at]:
+                return int(self._expansion.starts[at]) + int(text)
+        raise KeyError(f"no sequence has the id {name!r}")

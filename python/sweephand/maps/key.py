@@ -1,0 +1,139 @@
+"""Random keys of sequences: docs/order.md, section 9, defines them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.checks import check_int
+from sweephand.corpus.id_words import digests_of_names
+
+if TYPE_CHECKING:
+    from sweephand.torch.minibatch.generators import Generator
+
+_OF_A_SWEEP, _OF_ALL_SWEEPS = 6, 7  # purposes: docs/order.md
+_INTEGER, _UNIFORM, _NUMPY, _TORCH = range(4)  # what a word is drawn for
+
+
+class Key:
+    """What a map may draw from for one sequence: the same whenever and wherever it is mapped.
+
+    It depends on the seed of the source, the sweep, the id of the sequence, and the name and
+    version of the map. Every method draws from the same start each time it is called.
+
+    Attributes
+    ----------
+    sweep : int
+        In which the sequence is delivered.
+    sequence_id : str
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> def add_noise(sequence, key):
+    ...     return {"x": sequence["x"] + key.numpy().integers(0, 10, len(sequence["x"]))}
+    >>> corpus = sh.ArrayDeserializer({"x": np.zeros(3, np.int64)}).map(add_noise, random=True)
+    >>> whole = sh.MinibatchSource(corpus, max_sweeps=1).next_minibatch(3)["x"].values
+    >>> parts = sh.MinibatchSource(corpus, max_sweeps=1, num_map_workers=0).minibatches(1)
+    >>> bool((np.concatenate([part["x"].values for part in parts]) == whole).all())
+    True
+    """
+
+    __slots__ = ("__dict__", "_context", "sequence_id", "sweep")
+
+    def __init__(self, context: KeyContext, sweep: int, sequence_id: str) -> None:
+        self._context = context
+        self.sweep = sweep
+        self.sequence_id = sequence_id
+
+    def __repr__(self) -> str:
+        return f"Key(sweep={self.sweep}, sequence_id={self.sequence_id!r})"
+
+    @cached_property
+    def _word(self) -> int:
+        return self._context.word(self.sweep, self.sequence_id)
+
+    def _draw(self, purpose: int, number: int = 0) -> int:
+        return _core.base.derive_key([self._word, purpose, number])
+
+    def integer(self, n: int) -> int:
+        """Return a number in ``[0, n)``; `n` is at most 2^64.
+
+        Raises
+        ------
+        ValueError
+            If `n` is outside [1, 2^64].
+        """
+        check_int("n", n, 1, 2**64 + 1)
+        return self._draw(_INTEGER) * n >> 64
+
+    def uniform(self) -> float:
+        """Return a number in ``[0, 1)``, a multiple of 2^-53."""
+        return (self._draw(_UNIFORM) >> 11) * 2.0**-53
+
+    def numpy(self) -> np.random.Generator:
+        """Return a generator of NumPy, which counts with Philox."""
+        words = [self._draw(_NUMPY, number) for number in range(2)]
+        return np.random.Generator(np.random.Philox(key=np.array(words, np.uint64)))
+
+    def torch(self, device: str = "cpu") -> Generator:
+        """Return a generator of PyTorch.
+
+        Raises
+        ------
+        ImportError
+            Without PyTorch.
+        """
+        from sweephand.torch.minibatch.generators import generator_of
+
+        return generator_of(self._draw(_TORCH) >> 1, device)
+
+    @property
+    def every_sweep(self) -> Key:
+        """The key of the sequence that is the same in all sweeps: what ``size=`` is given."""
+        return Key(self._context.of_all_sweeps(), self.sweep, self.sequence_id)
+
+
+class KeyContext:
+    """What the keys of a map have in common.
+
+    Parameters
+    ----------
+    seed : int
+        Of the source.
+    name : str
+        Of the map.
+    version : int
+    """
+
+    def __init__(self, seed: int, name: str, version: int, purpose: int = _OF_A_SWEEP) -> None:
+        self._of = seed, name, version
+        self._purpose = purpose
+        digest = int(digests_of_names([name])[0])
+        self._begin = [1, seed, purpose]
+        self._end = [digest, version]
+
+    def __reduce__(self) -> tuple[type[KeyContext], tuple[int | str, ...]]:
+        return type(self), (*self._of, self._purpose)
+
+    def word(self, sweep: int, sequence_id: str) -> int:
+        """Return the 64 bits that all draws of a key are derived from."""
+        digest = int(digests_of_names([sequence_id])[0])
+        sweeps = [sweep] if self._purpose == _OF_A_SWEEP else []
+        return _core.base.derive_key([*self._begin, *sweeps, digest, *self._end])
+
+    def of_all_sweeps(self) -> KeyContext:
+        """Return the context of keys that are the same in all sweeps."""
+        return KeyContext(*self._of, _OF_ALL_SWEEPS)
+
+    def keys(self, sweeps: NDArray[np.uint64], ids: Sequence[str]) -> list[Key]:
+        """Return the keys of some sequences."""
+        return [
+            Key(self, sweep, sequence_id)
+            for sweep, sequence_id in zip(sweeps.tolist(), ids, strict=True)
+        ]

@@ -1,0 +1,179 @@
+"""A corpus whose sequences are mapped when they are delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.chunks import make_chunk
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.mapped_reader import MappedReader, Origin
+from sweephand.maps.expansion import Expansion
+from sweephand.maps.first_look import FirstLook, look_at_first
+from sweephand.maps.key import KeyContext
+from sweephand.maps.measure import measure
+from sweephand.maps.opening import Opening
+from sweephand.maps.sequence_map import SequenceMap
+from sweephand.maps.stored_streams import StoredStreams
+from sweephand.maps.task import MapTask
+
+
+def map_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
+    """Return a corpus of what a map makes of the sequences of another.
+
+    Raises
+    ------
+    DataError
+        If the map cannot be applied to the first sequences, or to more than the budget holds.
+    ValueError
+        If another map has the name, or what the map returns cannot be streams.
+    """
+    check_name(stored, wanted.name)
+    streams = StoredStreams(stored)
+    look = look_at_first(streams, wanted, opening)
+    expansion: Expansion | None = None
+    if wanted.size != "same":
+        stored, expansion = measure(streams, wanted, look, opening)
+        streams = StoredStreams(stored)
+    reader = _reader(streams, wanted, look, expansion, opening)
+    corpus = (
+        replace(stored, readers=[reader])
+        if expansion is None
+        else expansion.corpus(stored, reader)
+    )
+    return replace(corpus, names=[*stored.names, wanted.fingerprint])
+
+
+def check_name(stored: Corpus, name: str) -> None:
+    """Refuse a second map of one name."""
+    if any(known.startswith((f"map {name} ", f"filter {name} ")) for known in stored.names):
+        raise ValueError(
+            f"there are two maps or filters of the name {name!r}, on which keys depend: give "
+            "one of them another by name="
+        )
+
+
+def _reader(
+    stored: StoredStreams,
+    wanted: SequenceMap,
+    look: FirstLook,
+    expansion: Expansion | None,
+    opening: Opening,
+) -> MappedReader:
+    corpus = stored.corpus
+    first = corpus.readers[0]
+    run = MapRun(stored, wanted, look, expansion, opening)
+    return MappedReader(
+        core=None,
+        streams=look.streams(stored, keeps_size=expansion is None),
+        chunk_sequences=(
+            corpus.chunk_sequences if expansion is None else expansion.chunk_sequences(corpus)
+        ),
+        measure=(
+            (lambda: corpus.sizing) if expansion is None else (lambda: expansion.sizing(corpus))
+        ),
+        resident=corpus.resident,
+        sample_bytes=corpus.sample_bytes + look.sample_bytes,
+        sized_by_streams=all(reader.sized_by_streams for reader in corpus.readers),
+        load_threads=first.load_threads,
+        holds_stored=first.holds_stored,
+        open_chunks=first.open_chunks,
+        turns=[
+            *(turn for reader in corpus.readers for turn in reader.turns),
+            opening.workers.turn,
+        ],
+        origin=Origin(
+            corpus, None if expansion is None else expansion.origins, run.make, opening.ledger
+        ),
+    )
+
+
+class MapRun:
+    """Makes the sequences that minibatches want."""
+
+    def __init__(
+        self,
+        stored: StoredStreams,
+        wanted: SequenceMap,
+        look: FirstLook,
+        expansion: Expansion | None,
+        opening: Opening,
+    ) -> None:
+        self._stored = stored
+        self._map = wanted
+        self._look = look
+        self._expansion = expansion
+        self._opening = opening
+        self._context = KeyContext(opening.seed, wanted.name, wanted.version)
+
+    def make(
+        self,
+        numbers: NDArray[np.uint64],
+        sweeps: NDArray[np.uint64],
+        sizes: NDArray[np.uint32],
+        places: NDArray[np.uint64],
+        batch: _core.engine.Batch,
+    ) -> list[_core.read.Chunk]:
+        """Return the wanted sequences as chunks, one behind the other: see `Origin`."""
+        task = self._task(numbers[places], sweeps[places], sizes[places].tolist(), batch)
+        costs = self._stored.bytes_of(batch) + 1
+        chunks = []
+        for begin, end, is_there in _runs(places, len(numbers)):
+            if not is_there:
+                chunks.append(self._blank(end - begin))
+                continue
+            for made in self._opening.workers.run(
+                task.part(begin, end), costs[begin:end].tolist()
+            ):
+                for wrong in made.wrong.values():
+                    self._opening.ledger.add(wrong)
+                chunks.append(made.to_chunk())
+        return chunks
+
+    def _task(
+        self,
+        numbers: NDArray[np.uint64],
+        sweeps: NDArray[np.uint64],
+        sizes: list[int],
+        batch: _core.engine.Batch,
+    ) -> MapTask:
+        expansion = self._expansion
+        origins = numbers if expansion is None else expansion.origins_of(numbers)
+        ids = self._stored.corpus.ids.names(origins)
+        return MapTask(
+            self._map,
+            self._look.form,
+            self._stored.sequences_of(batch),
+            self._context.keys(sweeps, ids) if self._map.random else None,
+            ids,
+            sizes,
+            None if expansion is None else expansion.parts_of(numbers),
+        )
+
+    def _blank(self, num_sequences: int) -> _core.read.Chunk:
+        """Return sequences that are all skipped, as what they are made of is damaged."""
+        form = self._look.form
+        columns = form.to_columns([form.like] * num_sequences)
+        return make_chunk(list(columns.values()), owned=False, skipped=range(num_sequences))
+
+
+def _runs(places: NDArray[np.uint64], num_wanted: int) -> Iterator[tuple[int, int, bool]]:
+    """Cut what is wanted where what is there begins and ends; of that its numbers are told."""
+    if len(places) == num_wanted:
+        yield 0, num_wanted, True
+        return
+    is_there = np.zeros(num_wanted, np.bool_)
+    is_there[places] = True
+    begin = 0
+    for there, group in groupby(is_there.tolist()):
+        length = len(list(group))
+        if there:
+            yield begin, begin + length, True
+            begin += length
+        else:
+            yield 0, length, False

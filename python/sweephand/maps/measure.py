@@ -1,0 +1,272 @@
+"""One pass that measures what a map makes of every sequence, or which ones a filter keeps."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.keep import keep
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.one_pass import one_pass
+from sweephand.corpus.sample_form import SampleForm, WrongSamples
+from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.turns import Turn
+from sweephand.errors import DataError
+from sweephand.files.index_file import show_progress
+from sweephand.maps.expansion import Expansion
+from sweephand.maps.first_look import FirstLook
+from sweephand.maps.key import KeyContext
+from sweephand.maps.measured_store import MeasuredStore
+from sweephand.maps.opening import Opening
+from sweephand.maps.sequence_map import SequenceMap
+from sweephand.maps.stored_streams import StoredStreams
+from sweephand.maps.task import MapTask, no_dict
+
+_BATCH_BYTES = 1 << 20
+_LEAST_BATCH = 256  # samples
+_BATCHES_AHEAD = 2
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The sizes of what is made of some sequences.
+
+    Attributes
+    ----------
+    sizes : list of list of int
+        Of each sequence those of what is made of it, in samples; none if it is left out.
+    wrong : dict of DataError
+        Of the sequences that cannot be mapped, by their numbers among these.
+    several : bool
+        Whether the map returned a list of sequences.
+    """
+
+    sizes: list[list[int]]
+    wrong: Mapping[int, DataError] = field(default_factory=dict)
+    several: bool = False
+
+
+@dataclass(frozen=True)
+class MeasuringTask(MapTask):
+    """Some sequences of which only the sizes are wanted that a map gives them."""
+
+    def do(self, turn: Turn) -> Measured:  # type: ignore[override]
+        """Map the sequences, and measure what is made."""
+        sizes: list[list[int]] = []
+        wrong: dict[int, DataError] = {}
+        several = False
+        for number, found in enumerate(self.outputs(turn)):
+            several = several or isinstance(found, list)
+            made = found if isinstance(found, list) else [found]
+            try:
+                sizes.append([size for one in made if (size := self._size(number, one))])
+            except DataError as error:
+                wrong[number] = error
+                sizes.append([1])  # its place on the timeline
+        return Measured(sizes, wrong, several)
+
+    def _size(self, number: int, found: Any) -> int:
+        if isinstance(found, DataError):
+            raise found
+        if not isinstance(found, Mapping):
+            raise self.error(number, no_dict(found))
+        try:
+            return self.form.size(self.form.convert(found, may_be_empty=True))
+        except WrongSamples as error:
+            raise self.error(number, str(error), error.stream) from error
+
+
+@dataclass(frozen=True)
+class FilteringTask(MapTask):
+    """Some sequences of which a filter says whether they are kept."""
+
+    def do(self, turn: Turn) -> Measured:  # type: ignore[override]
+        """Ask the filter."""
+        sizes: list[list[int]] = []
+        wrong: dict[int, DataError] = {}
+        for number, found in enumerate(self.outputs(turn)):
+            if isinstance(found, bool | np.bool_):
+                sizes.append([1] if found else [])
+                continue
+            told = found
+            if not isinstance(found, DataError):
+                kind = type(found).__name__
+                told = self.error(number, f"returned {kind}, and neither True nor False")
+            wrong[number] = told
+            sizes.append([1])
+        return Measured(sizes, wrong)
+
+
+def measure(
+    stored: StoredStreams, wanted: SequenceMap, look: FirstLook, opening: Opening
+) -> tuple[Corpus, Expansion]:
+    """Return the sequences that something is made of, and what.
+
+    Raises
+    ------
+    DataError
+        If the map is wrong at a sequence, and the budget does not hold it.
+    ValueError
+        If nothing is left.
+    """
+    context = KeyContext(opening.seed, wanted.name, wanted.version)
+
+    def task(numbers: NDArray[np.uint64], batch: _core.engine.Batch) -> MapTask:
+        ids = stored.corpus.ids.names(numbers)
+        sweeps = np.zeros(len(numbers), np.uint64)
+        keys = context.keys(sweeps, ids) if wanted.random else None
+        sequences = stored.sequences_of(batch)
+        return MeasuringTask(wanted, look.form, sequences, keys, ids, [0] * len(ids))
+
+    if callable(wanted.size):
+        found = _told_sizes(stored, wanted, context)
+    else:
+        found = _measured(stored, wanted, opening, task)
+    kept = found.counts > 0
+    if not kept.any():
+        raise ValueError(f"nothing is left: {wanted} makes no samples of any sequence")
+    expansion = Expansion(found.counts[kept], found.sizes, found.several)
+    return keep(stored.corpus, kept), expansion
+
+
+def filtered(corpus: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
+    """Return the corpus of the sequences that a filter keeps.
+
+    Raises
+    ------
+    DataError
+        If the filter is wrong at a sequence, and the budget does not hold it.
+    ValueError
+        If nothing is left.
+    """
+    stored = StoredStreams(corpus)
+    form = SampleForm(StreamDefs(), "sequence", str(wanted))
+
+    def task(numbers: NDArray[np.uint64], batch: _core.engine.Batch) -> MapTask:
+        ids = corpus.ids.names(numbers)
+        return FilteringTask(
+            wanted, form, stored.sequences_of(batch), None, ids, [0] * len(ids)
+        )
+
+    kept = _measured(stored, wanted, opening, task).counts > 0
+    if not kept.any():
+        raise ValueError(f"nothing is left: {wanted} keeps no sequence")
+    return keep(corpus, kept)
+
+
+@dataclass(frozen=True)
+class _Found:
+    counts: NDArray[np.uint32]
+    sizes: NDArray[np.uint32]
+    several: bool
+
+
+def _told_sizes(stored: StoredStreams, wanted: SequenceMap, context: KeyContext) -> _Found:
+    """Ask the user's function for the size of every sequence."""
+    assert callable(wanted.size)
+    corpus = stored.corpus
+    of_all = context.of_all_sweeps()
+    sizes = corpus.core.sizes(0, corpus.num_sequences)
+    names = stored.names_of_size()
+    found = np.zeros(len(sizes), np.uint32)
+    step = 1 << 16
+    for begin in range(0, len(sizes), step):
+        numbers = np.arange(begin, min(begin + step, len(sizes)), dtype=np.uint64)
+        keys = of_all.keys(np.zeros(len(numbers), np.uint64), corpus.ids.names(numbers))
+        for at, (size, key) in enumerate(
+            zip(sizes[numbers].tolist(), keys, strict=True), begin
+        ):
+            told = wanted.size({name: size if wide else 1 for name, wide in names.items()}, key)
+            if isinstance(told, bool) or not 0 <= (told := int(told)) < 2**32:
+                raise ValueError(
+                    f"size= of {wanted} must return a number of samples in [0, 2^32), got "
+                    f"{told!r:.40} for {key.sequence_id!r}"
+                )
+            found[at] = told
+    return _Found((found > 0).astype(np.uint32), found[found > 0], False)
+
+
+def _measured(
+    stored: StoredStreams,
+    wanted: SequenceMap,
+    opening: Opening,
+    task: Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask],
+) -> _Found:
+    """Return what is kept of an earlier pass, or make one."""
+    store = MeasuredStore.of(stored.corpus, wanted.fingerprint)
+    kept = store.read()
+    if kept is not None:
+        return _Found(*kept)
+    count = stored.corpus.num_sequences
+    with store.begin() as progress, show_progress(f"measuring {wanted}", count) as advance:
+        advance(progress.num_done)
+        rounds = _rounds(stored, opening, task, progress.num_done)
+        for number_of, several, is_clean in rounds:
+            progress.add(number_of, several=several, is_clean=is_clean)
+            advance(len(number_of))
+        return _Found(*progress.finish())
+
+
+def _rounds(
+    stored: StoredStreams,
+    opening: Opening,
+    task: Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask],
+    begin: int,
+) -> Iterator[tuple[list[list[int]], bool, bool]]:
+    """Yield the sizes of sequences, batch after batch, and whether all of them are sound."""
+    ledger = opening.ledger
+
+    def measured(
+        numbers: NDArray[np.uint64], batch: _core.engine.Batch
+    ) -> tuple[NDArray[np.uint64], list[Any]]:
+        costs = (stored.bytes_of(batch) + 1).tolist()
+        return numbers, opening.workers.run(task(numbers, batch), costs)
+
+    samples = max(_LEAST_BATCH, int(_BATCH_BYTES / max(1.0, stored.corpus.sample_bytes)))
+    done = begin
+    with ThreadPoolExecutor(_BATCHES_AHEAD, "sweephand-measure") as ahead:
+        asked: deque[Future[tuple[NDArray[np.uint64], list[Any]]]] = deque()
+        batches = one_pass(stored.corpus, ledger, samples, begin=begin)
+        for numbers, batch in batches:
+            asked.append(ahead.submit(measured, numbers, batch))
+            if len(asked) > _BATCHES_AHEAD:
+                done, told = _in_order(*asked.popleft().result(), done, ledger)
+                yield told
+        while asked:
+            done, told = _in_order(*asked.popleft().result(), done, ledger)
+            yield told
+    missing = stored.corpus.num_sequences - done
+    if missing:
+        yield [[1]] * missing, False, False
+
+
+def _in_order(
+    numbers: NDArray[np.uint64], parts: Iterable[Measured], done: int, ledger: Ledger
+) -> tuple[int, tuple[list[list[int]], bool, bool]]:
+    """Return the sizes of all sequences up to the last one, also of those that are damaged."""
+    sizes: list[list[int]] = []
+    several = False
+    is_clean = True
+    for part in parts:
+        sizes += part.sizes
+        several = several or part.several
+        for wrong in part.wrong.values():
+            ledger.add(wrong)
+            is_clean = False
+    if not len(numbers):
+        return done, ([], several, is_clean)
+    end = int(numbers[-1]) + 1
+    if end - done == len(sizes):
+        return end, (sizes, several, is_clean)
+    found = [[1] for _ in range(end - done)]  # what is damaged keeps its place
+    for number, own in zip(numbers.tolist(), sizes, strict=True):
+        found[number - done] = own
+    return end, (found, several, False)

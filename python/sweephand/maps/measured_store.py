@@ -1,0 +1,241 @@
+"""Where the sizes that were measured are kept, and how a pass that was stopped goes on.
+
+Beside the index of the data lies another one with the sizes. While they are measured, a file
+grows there, in blocks::
+
+    | digest of what is measured: 32 bytes | block | block | ...
+    block:  u32 words | u32 crc32 of the words | word ...      u32, little endian
+    words:  of every sequence how many are made of it, then their sizes
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.corpus import Corpus
+from sweephand.files.index_content import IndexContent, digest_of, read_index, to_json
+from sweephand.files.index_file import describe_files, keep_index, trusted_owners
+from sweephand.files.index_places import index_places, places_to_write
+from sweephand.files.source_file import SourceFile
+
+Sizes = tuple[NDArray[np.uint32], NDArray[np.uint32], bool]
+"""How many are made of each sequence, their sizes, and whether lists of them are."""
+
+
+@dataclass(frozen=True)
+class MeasuredStore:
+    """The place of what one map measured of some files; without files there is none.
+
+    Attributes
+    ----------
+    files : sequence of SourceFile
+    meaning : dict
+        All that decides what is measured, as JSON.
+    """
+
+    files: Sequence[SourceFile]
+    meaning: Mapping[str, Any]
+    num_sequences: int
+
+    @classmethod
+    def of(cls, corpus: Corpus, fingerprint: str) -> MeasuredStore:
+        """Return the place of what a map or filter measures of a corpus."""
+        meaning = {
+            "format": "map",
+            "map": fingerprint,
+            "of": list(corpus.names),
+            "streams": [info.describe() for info in corpus.streams],
+            "index": None if corpus.index is None else corpus.index.name,
+            "size": [corpus.num_sequences, corpus.core.num_samples],
+        }
+        return cls(corpus.files, meaning, corpus.num_sequences)
+
+    def read(self) -> Sizes | None:
+        """Return what is kept, if it is of these files as they are."""
+        for path in self._places:
+            content = read_index(path, self.meaning, trusted_owners(self.files[0]))
+            if content is None or list(content.described) != describe_files(self.files):
+                continue
+            counts, sizes = content.arrays["counts"], content.arrays["sizes"]
+            several = content.facts[0].get("several")
+            if (
+                isinstance(several, bool)
+                and counts.shape == (self.num_sequences,)
+                and sizes.shape == (int(counts.sum(dtype=np.uint64)),)
+                and counts.dtype == sizes.dtype == np.uint32
+                and (sizes > 0).all()
+            ):
+                return np.array(counts), np.array(sizes), several
+        return None
+
+    @contextmanager
+    def begin(self) -> Iterator[Progress]:
+        """Go on where a pass was stopped, or begin one; what is done stays."""
+        path = self._unfinished()
+        if path is None:
+            yield Progress(self, None, [])
+            return
+        try:
+            file = _locked(path)
+        except OSError:  # another process measures, or nobody may write here
+            yield Progress(self, None, [])
+            return
+        with file:
+            digest = digest_of(to_json([self.meaning, describe_files(self.files)])).encode()
+            words = _read_blocks(file, digest)
+            progress = Progress(self, file, words)
+            yield progress
+            if progress.is_finished:
+                path.unlink(missing_ok=True)
+
+    def keep(self, sizes: Sizes) -> None:
+        """Keep what was measured, if there is a place for it."""
+        if not self._places:
+            return
+        counts, own, several = sizes
+        num_files = len(self.files)
+        whole = {"counts": len(counts), "sizes": len(own)}
+        content = IndexContent(
+            described=describe_files(self.files),
+            facts=[{"several": several}] * num_files,
+            arrays={"counts": counts, "sizes": own},
+            starts={
+                name: np.array([0, *([length] * num_files)], np.int64)
+                for name, length in whole.items()
+            },
+        )
+        owners = trusted_owners(self.files[0])
+        keep_index(content, self.meaning, places_to_write(self._places, owners))
+
+    @property
+    def _places(self) -> list[Path]:
+        return index_places(self.files, self.meaning) if self.files else []
+
+    def _unfinished(self) -> Path | None:
+        if not self.files:
+            return None
+        for path in places_to_write(self._places, trusted_owners(self.files[0])):
+            with suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if os.access(path.parent, os.W_OK):
+                    return path.with_name(f"{path.name}.part")
+        return None
+
+
+class Progress:
+    """What was measured so far.
+
+    Attributes
+    ----------
+    num_done : int
+        Sequences.
+    is_finished : bool
+    """
+
+    def __init__(self, store: MeasuredStore, file: BinaryIO | None, words: list[int]) -> None:
+        self._store = store
+        self._file = file
+        self._counts: list[int] = []
+        self._sizes: list[int] = []
+        self._several = False
+        self._is_clean = True
+        self.is_finished = False
+        at = 0
+        while at < len(words):
+            self._counts.append(words[at] & _COUNT)
+            self._several = self._several or bool(words[at] & _LIST)
+            self._sizes += words[at + 1 : at + 1 + self._counts[-1]]
+            at += 1 + self._counts[-1]
+
+    @property
+    def num_done(self) -> int:
+        """Sequences that are measured."""
+        return len(self._counts)
+
+    def add(self, sizes: Sequence[Sequence[int]], *, several: bool, is_clean: bool) -> None:
+        """Add the sizes of what is made of the next sequences.
+
+        Parameters
+        ----------
+        several : bool
+            Whether the map returned lists.
+        is_clean : bool
+            False if some were damaged: what follows is not kept, as they may be mended.
+        """
+        self._several = self._several or several
+        self._is_clean = self._is_clean and is_clean
+        words: list[int] = []
+        mark = _LIST if several else 0
+        for own in sizes:
+            self._counts.append(len(own))
+            self._sizes += own
+            words += [len(own) | mark, *own]
+        if self._file is not None and self._is_clean and words:
+            block = np.array(words, "<u4").tobytes()
+            head = np.array([len(words), zlib.crc32(block)], "<u4").tobytes()
+            try:
+                self._file.write(head + block)
+                self._file.flush()
+            except OSError:  # a full disk: it is measured all the same
+                self._file = None
+
+    def finish(self) -> Sizes:
+        """Return all that was measured, and keep it if nothing was damaged."""
+        found = (
+            np.array(self._counts, np.uint32),
+            np.array(self._sizes, np.uint32),
+            self._several,
+        )
+        if self._is_clean:
+            self._store.keep(found)
+            self.is_finished = True
+        return found
+
+
+_LIST = 1 << 31  # beside a count: the map returned a list
+_COUNT = _LIST - 1
+
+
+def _locked(path: Path) -> BinaryIO:
+    """Open a file for this process alone; OSError if another one has it."""
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    file = os.fdopen(descriptor, "r+b")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def _read_blocks(file: BinaryIO, digest: bytes) -> list[int]:
+    """Return the words of all whole blocks, and stand behind them; else begin anew."""
+    if file.read(len(digest)) != digest:
+        file.seek(0)
+        file.truncate()
+        file.write(digest)
+        file.flush()
+        return []
+    words: list[int] = []
+    end = file.tell()
+    while len(head := file.read(8)) == 8:
+        count, crc = np.frombuffer(head, "<u4").tolist()
+        block = file.read(4 * count)
+        if len(block) < 4 * count or zlib.crc32(block) != crc:
+            break
+        words += np.frombuffer(block, "<u4").tolist()
+        end = file.tell()
+    file.seek(end)
+    file.truncate()
+    return words

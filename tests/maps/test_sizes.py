@@ -1,0 +1,179 @@
+"""Maps that change sizes, and filters: measured or told, then planned as what is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.maps import functions
+from tests.maps.test_values import X, all_of, corpus
+
+import sweephand as sh
+
+
+def test_a_filter_keeps_what_it_is_true_of() -> None:
+    found = all_of(corpus().filter(functions.is_odd), sweeps=1)
+    assert sorted(name for name, _ in found) == sorted(
+        f"array__{n}" for n, x in enumerate(X) if len(x) % 2
+    )
+
+
+def test_a_filter_is_asked_before_a_map_or_behind_it() -> None:
+    doubled = corpus().map(functions.twice, size="measured")
+    with pytest.raises(ValueError, match="keeps no sequence"):
+        sh.MinibatchSource(doubled.filter(functions.is_odd))
+    before = corpus().filter(functions.is_odd).map(functions.twice, size="measured")
+    found = all_of(before, sweeps=1)
+    assert len(found) == sum(len(x) % 2 for x in X)
+    for name, one in found:
+        x = X[int(name.rpartition("__")[2])]
+        assert (np.frombuffer(one["x"], np.int64) == np.repeat(x, 2)).all()
+
+
+def test_a_measured_size_is_planned() -> None:
+    mapped = corpus().map(functions.twice, size="measured")
+    with sh.MinibatchSource(mapped, layout=sh.Packed(64), max_sweeps=1) as source:
+        assert source.num_samples_per_sweep == 2 * sum(map(len, X))
+        assert sum(minibatch.num_samples for minibatch in source.minibatches(640)) == 2 * sum(
+            map(len, X)
+        )
+
+
+def test_what_is_empty_is_left_out() -> None:
+    def no_short_ones(sequence: dict[str, Any]) -> dict[str, Any]:
+        return {"x": sequence["x"][10:]}
+
+    found = all_of(corpus().map(no_short_ones, size="measured"), sweeps=1)
+    assert len(found) == sum(len(x) > 10 for x in X)
+
+
+def test_a_size_may_be_told() -> None:
+    mapped = corpus().map(functions.crop, random=True, size=functions.crop_size)
+    one, other = all_of(mapped, 50), all_of(mapped, 500, num_map_workers=3)
+    assert one == other
+    values = {(name, sequence["x"]) for name, sequence in one}
+    assert len(values) > 60  # another place in every sweep
+
+
+def test_one_sequence_may_become_several() -> None:
+    mapped = corpus().map(functions.halves, size="measured")
+    found = all_of(mapped, sweeps=1)
+    expected = {
+        f"array__{n}#{i}": part["x"].tobytes()
+        for n, x in enumerate(X)
+        for i, part in enumerate(functions.halves({"x": x}))
+    }
+    assert {name: one["x"] for name, one in found} == expected
+    assert all_of(mapped, 7) == all_of(mapped, 999, num_map_workers=0)
+    with sh.MinibatchSource(mapped) as source:
+        time = source.find("array__5#1")
+        source.current_position = time
+        assert source.next_minibatch(1).ids == ["array__5#1"]
+        for unknown in ("array__5#2", "array__5", "array__5#01", "other__5#1"):
+            with pytest.raises(KeyError):
+                source.find(unknown)
+
+
+def test_parts_of_sequences_are_mapped_on() -> None:
+    mapped = corpus().map(functions.halves, size="measured").map(functions.stamp, random=True)
+    one, other = all_of(mapped, 33), all_of(mapped, 999, num_map_workers=0)
+    assert one == other
+    assert len({sequence["word"] for _, sequence in one}) == len(one)
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "a.jsonl"
+    rows = ({"x": list(range(n, n + 1 + n % 5)), "n": n} for n in range(100))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+class Counting:
+    """Counts how often it is called."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, sequence: dict[str, Any]) -> dict[str, Any]:
+        self.calls += 1
+        return {"x": np.repeat(sequence["x"], 2)}
+
+
+def test_what_was_measured_is_kept_beside_the_index(lines: Path) -> None:
+    function = Counting()
+    measured = sh.open(lines).map(function, name="twice", size="measured")
+    first = all_of(measured, sweeps=1)
+    function.calls = 0
+    assert all_of(measured, sweeps=1) == first
+    assert function.calls == 101  # the first sequence, and each that is delivered
+    function.calls = 0
+    again = sh.open(lines).map(function, name="twice", version=2, size="measured")
+    assert all_of(again, sweeps=1) == first
+    assert function.calls == 201
+    lines.write_text(lines.read_text() + '{"x": [1, 2], "n": 100}\n')
+    function.calls = 0
+    measured = sh.open(lines).map(function, name="twice", size="measured")
+    assert len(all_of(measured, sweeps=1)) == 101
+    assert function.calls == 1 + 2 * 101
+
+
+def test_measuring_goes_on_where_it_stopped(
+    lines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sweephand.maps.measure._BATCH_BYTES", 1)
+    monkeypatch.setattr("sweephand.maps.measure._LEAST_BATCH", 16)
+    expected = all_of(sh.open(lines).map(Counting(), name="other", size="measured"), sweeps=1)
+
+    class Stopping(Counting):
+        def __call__(self, sequence: dict[str, Any]) -> dict[str, Any]:
+            if self.calls == 60:
+                raise KeyboardInterrupt
+            return super().__call__(sequence)
+
+    stopping = Stopping()
+    with pytest.raises(KeyboardInterrupt):
+        sh.MinibatchSource(
+            sh.open(lines).map(stopping, name="twice", size="measured"), num_map_workers=0
+        )
+    (part,) = (lines.parent / ".sweephand").glob("*.part")
+    part.write_bytes(part.read_bytes() + b"half a block")
+    counting = Counting()
+    mapped = sh.open(lines).map(counting, name="twice", size="measured")
+    sh.MinibatchSource(mapped).close()
+    assert 1 + 40 <= counting.calls < 1 + 100
+    assert not part.exists()
+    assert all_of(mapped, sweeps=1) == expected
+
+
+def test_another_process_that_measures_is_not_disturbed(lines: Path) -> None:
+    import fcntl
+
+    mapped = sh.open(lines).map(Counting(), name="twice", size="measured")
+    expected = all_of(mapped, sweeps=1)
+    for kept in (lines.parent / ".sweephand").glob(".map.*"):
+        part = kept.with_name(f"{kept.name}.part")
+        kept.unlink()
+        with part.open("wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            assert all_of(mapped, sweeps=1) == expected
+            assert part.stat().st_size == 0
+
+
+def test_a_size_that_differs_later_is_an_error() -> None:
+    calls: Iterator[int] = iter(range(10**6))
+
+    def growing(sequence: dict[str, Any]) -> dict[str, Any]:
+        return {"x": np.arange(1 + next(calls))}
+
+    mapped = corpus().map(growing, size="measured")
+    with (
+        sh.MinibatchSource(mapped, num_map_workers=0) as source,
+        pytest.raises(sh.DataError, match=r"map 'growing' returned .* were measured") as raised,
+    ):
+        source.next_minibatch(100)
+    assert str(raised.value.sequence).startswith("array__")

@@ -1,0 +1,241 @@
+"""What a map gives depends on the sequence and its key alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.maps import functions
+from tests.model import derive_key
+
+import sweephand as sh
+
+LENGTHS = np.random.default_rng(5).integers(1, 30, 60)
+X = [np.arange(begin, begin + n) for begin, n in enumerate(LENGTHS)]
+
+
+def corpus(chunk_size: int = 7) -> sh.Deserializer:
+    return sh.ArrayDeserializer({"x": X, "label": np.arange(60)}, chunk_size=chunk_size)
+
+
+def digest(name: str) -> int:
+    found = 0xCBF29CE484222325
+    for byte in name.encode():
+        found = (found ^ byte) * 0x100000001B3 % 2**64
+    return found
+
+
+def word_of(sequence_id: str, sweep: int, name: str, seed: int, version: int = 1) -> int:
+    """The word of a key, as docs/order.md defines it."""
+    return derive_key(1, seed, 6, sweep, digest(sequence_id), digest(name), version)
+
+
+def delivered(
+    minibatches: Iterator[sh.Minibatch] | list[sh.Minibatch],
+) -> list[tuple[str, dict[str, bytes]]]:
+    """Every sequence by its id, as the bytes of its streams."""
+    found = []
+    for minibatch in minibatches:
+        parts = {name: minibatch[name].as_sequences() for name in minibatch}
+        for i, sequence_id in enumerate(minibatch.ids):
+            found.append((sequence_id, {name: parts[name][i].tobytes() for name in parts}))
+    return found
+
+
+def all_of(mapped: sh.Deserializer, size: int = 100, sweeps: int = 3, **options: Any) -> Any:
+    with sh.MinibatchSource(
+        mapped, max_sweeps=sweeps, randomization_seed=9, **options
+    ) as source:
+        return delivered(source.minibatches(size))
+
+
+def test_a_key_is_what_the_order_says() -> None:
+    mapped = corpus().map(functions.stamp, random=True)
+    with sh.MinibatchSource(mapped, max_sweeps=2, randomization_seed=9) as source:
+        times_seen: Counter[str] = Counter()
+        for minibatch in source.minibatches(100):
+            x, words = minibatch["x"].as_sequences(), minibatch["word"].values
+            for i, sequence_id in enumerate(minibatch.ids):
+                sweep = times_seen[sequence_id]
+                times_seen[sequence_id] += 1
+                assert minibatch["sweep"].values[i] == sweep
+                word = word_of(sequence_id, sweep, "stamp", 9)
+                assert int(words[i]) == derive_key(word, 0, 0)
+                philox = np.random.Philox(
+                    key=np.array([derive_key(word, 2, 0), derive_key(word, 2, 1)], np.uint64)
+                )
+                noise = np.random.Generator(philox).integers(0, 1 << 20, len(x[i]))
+                number = int(sequence_id.rpartition("__")[2])
+                assert (x[i] == X[number] + (noise << 20)).all()
+    assert set(times_seen.values()) == {2}
+
+
+def test_every_method_draws_from_the_same_start() -> None:
+    drawn = []
+
+    def draw(sequence: dict[str, Any], key: sh.Key) -> dict[str, Any]:
+        drawn.append((key.integer(10**6) == key.integer(10**6), key.uniform() == key.uniform()))
+        assert (key.numpy().random(3) == key.numpy().random(3)).all()
+        assert 0 <= key.uniform() < 1
+        assert key.every_sweep.integer(2**64) != key.integer(2**64)
+        with pytest.raises(ValueError, match="n must be"):
+            key.integer(0)
+        return sequence
+
+    all_of(corpus().map(draw, random=True), sweeps=1)
+    assert set(drawn) == {(True, True)}
+
+
+@pytest.mark.parametrize("batched", [False, True])
+@given(
+    size=st.integers(1, 2000),
+    workers=st.sampled_from([0, 1, 8]),
+    num_threads=st.sampled_from([0, 1, 2]),
+    window=st.integers(1, 20),
+    prefetch=st.integers(1, 5),
+)
+def test_neither_size_nor_threads_nor_window_change_a_value(
+    batched: bool, size: int, workers: int, num_threads: int, window: int, prefetch: int
+) -> None:
+    function = functions.stamp_batch if batched else functions.stamp
+    mapped = corpus().map(function, random=True, batched=batched, name="stamp")
+    plain = corpus().map(functions.stamp, random=True)
+    found = all_of(
+        mapped,
+        size,
+        num_map_workers=workers,
+        num_threads=num_threads,
+        prefetch=prefetch,
+        randomization_window_in_chunks=window,
+    )
+    expected = all_of(plain, num_map_workers=0, randomization_window_in_chunks=window)
+    assert found == expected
+
+
+@given(data=st.data(), workers=st.integers(1, 7), size=st.integers(1, 400))
+def test_shares_are_parts_of_the_whole(data: st.DataObject, workers: int, size: int) -> None:
+    mapped = corpus().map(functions.stamp, random=True)
+    whole = all_of(mapped, size, sweeps=2)
+    shares = []
+    for rank in range(workers):
+        with sh.MinibatchSource(mapped, max_sweeps=2, randomization_seed=9) as source:
+            shares += delivered(
+                source.minibatches(size, num_data_partitions=workers, partition_index=rank)
+            )
+    key = repr
+    assert sorted(shares, key=key) == sorted(whole, key=key)
+
+
+@given(stop=st.integers(0, 40), size=st.integers(1, 200))
+def test_a_run_that_is_resumed_gives_the_same(stop: int, size: int) -> None:
+    mapped = corpus().map(functions.stamp, random=True).map(functions.flip, random=True)
+    options: Any = {"max_sweeps": 2, "randomization_seed": 9}
+    with sh.MinibatchSource(mapped, **options) as source:
+        loop = source.minibatches(size)
+        first = delivered(list(islice(loop, stop)))
+        state = source.get_checkpoint_state()
+        rest = delivered(loop)
+    with sh.MinibatchSource(mapped, **options) as source:
+        source.restore_from_checkpoint(state)
+        assert delivered(source.minibatches(size)) == rest
+    assert first + rest == all_of(mapped, size, 2)
+
+
+def test_another_map_changes_no_value() -> None:
+    alone = all_of(corpus().map(functions.stamp, random=True))
+    beside = all_of(
+        corpus().map(functions.negate).map(functions.flip, random=True, name="other")
+        .map(functions.negate, name="back").map(functions.stamp, random=True)
+    )  # fmt: skip
+    assert [one["word"] for _, one in alone] == [one["word"] for _, one in beside]
+    assert [name for name, _ in alone] == [name for name, _ in beside]
+
+
+def test_the_order_is_that_of_the_corpus() -> None:
+    plain = [name for name, _ in all_of(corpus())]
+    mapped = corpus().map(functions.stamp, random=True)
+    assert [name for name, _ in all_of(mapped)] == plain
+    with (
+        sh.MinibatchSource(corpus(), randomization_seed=2) as one,
+        sh.MinibatchSource(mapped, randomization_seed=2) as other,
+    ):
+        assert one.find("array__17", 3) == other.find("array__17", 3)
+        assert one.sequence_ids(50, 300) == other.sequence_ids(50, 300)
+
+
+LAYOUTS = {
+    "padded": sh.Padded(),
+    "packed": sh.Packed(40, split_long="split"),
+    "cut rows": sh.Packed(8, split_long="split"),
+    "bucketed": sh.Bucketed([8, 16, 30]),
+    "bptt": sh.TruncatedBPTT(5),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_in_every_layout_the_samples_are_those_of_the_map(layout: str) -> None:
+    mapped = corpus().map(functions.stamp, random=True)
+    expected: Counter[int] = Counter()
+    for _, one in all_of(mapped, sweeps=2):
+        expected.update(np.frombuffer(one["x"], np.int64).tolist())
+    found: Counter[int] = Counter()
+    with sh.MinibatchSource(
+        mapped, layout=LAYOUTS[layout], max_sweeps=2, randomization_seed=9
+    ) as source:
+        for minibatch in source.minibatches(130):
+            found.update(minibatch["x"].values.tolist())
+    assert found == expected
+
+
+def test_a_minibatch_of_many_sweeps_tells_each() -> None:
+    small = sh.ArrayDeserializer({"x": np.arange(3)}).map(functions.stamp, random=True)
+    with sh.MinibatchSource(small) as source:
+        sweeps = source.next_minibatch(3000)["sweep"].values
+        assert (sweeps == np.repeat(np.arange(1000), 3)).all()
+        with pytest.raises(ValueError, match="65535 sweeps"):
+            source.next_minibatch(300_000)
+        assert source.next_minibatch(3)["sweep"].values.tolist() == [1000] * 3
+
+
+def test_joined_corpora_are_mapped_apart() -> None:
+    other = sh.ArrayDeserializer({"z": np.arange(60) * 10}, name="other")
+    mapped = corpus(3).map(functions.negate)
+    for pair in ([mapped, other], [other, mapped]):
+        with sh.MinibatchSource(pair, max_sweeps=1) as source:
+            for minibatch in source.minibatches(100):
+                firsts = [int(one[0]) for one in minibatch["x"].as_sequences()]
+                numbers = (minibatch["z"].values // 10).tolist()
+                assert firsts == [-int(X[number][0]) for number in numbers]
+
+
+def test_a_part_of_a_mapped_corpus_is_mapped() -> None:
+    mapped = corpus().map(functions.stamp, random=True)
+    whole = dict(all_of(mapped, sweeps=1))
+    train, test = sh.split(mapped, test=0.3)
+    parts = [all_of(part, sweeps=1) for part in (train, test)]
+    assert sum(map(len, parts)) == 60
+    for part in parts:
+        assert all(whole[name] == one for name, one in part)
+
+
+def test_streams_may_go_and_come_and_change_their_type() -> None:
+    def change(sequence: dict[str, Any]) -> dict[str, Any]:
+        return {"half": sequence["x"].astype(np.float16), "picture": np.ones((3, 2, 2)), "n": 7}
+
+    streams = sh.StreamDefs(
+        half=sh.StreamDef(), picture=sh.StreamDef(shape=(3, 2, 2), dtype="float32"),
+        count=sh.StreamDef(field="n"),
+    )  # fmt: skip
+    with sh.MinibatchSource(corpus().map(change, streams=streams), max_sweeps=1) as source:
+        minibatch = source.next_minibatch(60)
+        assert list(minibatch) == ["half", "picture", "count"]
+        assert minibatch["half"].values.dtype == np.float16
+        assert minibatch["picture"].values.shape == (minibatch.num_sequences, 3, 2, 2)
+        assert minibatch["picture"].values.dtype == np.float32
+        assert minibatch["count"].values.tolist() == [7] * minibatch.num_sequences
