@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sweephand.cli.options import add_corpus, open_corpus
 from sweephand.cli.picture import keep_picture
+from sweephand.cli.script_corpus import names_script
 from sweephand.corpus.streams import definitions_of
 from sweephand.corpus.wanted_streams import as_code
 from sweephand.files.paths import as_path, bytes_at
@@ -49,8 +50,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         facts: dict[str, Any] = {
             "ok": True,
             "path": " ".join(str(as_path(path)) for path in arguments.paths),
-            "format": look_at(arguments.paths).format.name,
-            "bytes": _bytes_at(arguments.paths),
+            **_stored(arguments.paths),
             "num_sequences": source.num_sequences_per_sweep,
             "num_samples": source.num_samples_per_sweep,
             "num_chunks": len(source.chunk_sequences),
@@ -73,6 +73,13 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     _show(facts, lengths, screen)
     keep_picture(arguments, screen, facts, lambda: _draw(facts, lengths))
     return facts
+
+
+def _stored(paths: Sequence[str]) -> dict[str, object]:
+    """Return what is told of files."""
+    if names_script(paths):
+        return {"format": "made by a script", "bytes": None}
+    return {"format": look_at(paths).format.name, "bytes": _bytes_at(paths)}
 
 
 def _bytes_at(paths: Sequence[str]) -> int | None:

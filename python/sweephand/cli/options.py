@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sweephand import open_path
+from sweephand.cli.script_corpus import corpus_of_script
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.files.index_places import Keep
 from sweephand.layouts import Layout
@@ -70,7 +71,7 @@ def add_corpus(parser: argparse.ArgumentParser, *, is_optional: bool = False) ->
         help="a file of any format that is read here, a folder of such files, the prefix of "
         "Megatron's pairs, or a TFDS or Hugging Face folder, or the URL of one; several are "
         "one corpus; each .npy file is a stream, and NAME_offsets says where the sequences of "
-        "NAME begin",
+        "NAME begin; SCRIPT.py:NAME is the corpus that a script calls so",
     )
     parser.add_argument(
         "--size-stream",
@@ -136,6 +137,9 @@ def add_size(
 
 def open_corpus(arguments: argparse.Namespace) -> Deserializer:
     """Return the corpus that a command line describes."""
+    by_script = corpus_of_script(arguments.paths)
+    if by_script is not None:
+        return by_script
     return open_path.open(
         arguments.paths,
         size_stream=arguments.size_stream,
@@ -155,6 +159,7 @@ def make_source(
     balance: Balance = None,
     num_threads: int | None = None,
     prefetch: int = 2,
+    num_map_workers: int | None = None,
 ) -> MinibatchSource:
     """Return the source of a corpus that a command line describes."""
     window = arguments.window_chunks or DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
@@ -170,6 +175,7 @@ def make_source(
         balance=balance,
         num_threads=num_threads,
         prefetch=prefetch,
+        num_map_workers=num_map_workers,
     )
 
 

@@ -1,11 +1,13 @@
 """Read everything once and check what the library promises of it.
 
 In a sweep every sequence comes exactly once; a state restored at any place gives identical
-minibatches, with other threads too; the shares of several workers unite to the minibatch.
+minibatches, with other threads too; the shares of several workers unite to the minibatch;
+what maps give depends on the sequence and its key alone.
 
 for example:
   sweephand verify train.npz
   sweephand verify tokens.npz --size 16384 --workers 8 --places 20
+  sweephand verify train.py:corpus
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from sweephand.cli.check_maps import compare, maps_of
 from sweephand.cli.options import (
     add_corpus,
     add_order,
@@ -102,11 +106,12 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     corpus = open_corpus(arguments)
     with make_source(corpus, arguments) as source:
         size = minibatch_size(arguments, source)
+        mapped = _check_maps(corpus, arguments, size)
         once, as_planned, places = _read_sweep(source, size, arguments.places, screen)
     again = _Again(corpus, arguments, size)
     resumed = _check_resume(again, places, screen)
     shared = _check_shares(again, places, arguments.workers, screen)
-    checks = [once, as_planned, resumed, shared]
+    checks = [*mapped, once, as_planned, resumed, shared]
     facts: dict[str, Any] = {
         "ok": not any(check.broken for check in checks),
         "size": size,
@@ -133,6 +138,25 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         ],
     )
     return facts
+
+
+def _on_workers(
+    arguments: argparse.Namespace, corpus: Deserializer, num_map_workers: int
+) -> MinibatchSource:
+    return make_source(corpus, arguments, num_map_workers=num_map_workers)
+
+
+def _check_maps(corpus: Deserializer, arguments: argparse.Namespace, size: int) -> list[_Check]:
+    """Look at every map in turn, up to the first that is wrong: others may follow from it."""
+    checks: list[_Check] = []
+    for mapped in maps_of(corpus):
+        check = _Check(f"{mapped.map_} depends on the sequence and its key alone", "sequences")
+        checks.append(check)
+        for name, is_same in compare(mapped, partial(_on_workers, arguments), size):
+            check.look(is_same, f"two values for the sequence {name!r}")
+        if check.broken:
+            break
+    return checks
 
 
 def _read_sweep(

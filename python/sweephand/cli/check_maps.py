@@ -1,0 +1,56 @@
+"""Whether what maps give depends on nothing but the sequence and its key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.mapped import MappedDeserializer
+from sweephand.minibatch.content_digest import digests_by_id
+from sweephand.source.source import MinibatchSource
+
+_WORKERS = 4
+_MOST_MINIBATCHES = 32
+
+MakeSource = Callable[[Deserializer, int], MinibatchSource]
+"""Returns a source of a corpus whose maps run on so many workers."""
+
+
+def maps_of(corpus: Deserializer) -> list[MappedDeserializer]:
+    """Return the mapped corpora that a corpus is made of, in the order of their maps."""
+    found: list[MappedDeserializer] = []
+    one: object = corpus
+    while isinstance(one, Deserializer):
+        if isinstance(one, MappedDeserializer):
+            found.insert(0, one)
+        one = getattr(one, "whole", None)
+    return found
+
+
+def compare(
+    mapped: MappedDeserializer, make_source: MakeSource, size: int
+) -> Iterator[tuple[str, bool]]:
+    """Map some minibatches twice, on other workers and in minibatches of another size.
+
+    Yields
+    ------
+    str
+        The id of a sequence.
+    bool
+        Whether it came out the same.
+    """
+    once = _digests(mapped, make_source, 0, size)
+    again = _digests(mapped, make_source, _WORKERS, 2 * size)
+    for name in once.keys() & again.keys():
+        yield name, once[name] == again[name]
+
+
+def _digests(
+    mapped: MappedDeserializer, make_source: MakeSource, workers: int, size: int
+) -> dict[str, str]:
+    found: dict[str, str] = {}
+    with make_source(mapped, workers) as source:
+        for minibatch in islice(source.minibatches(size), _MOST_MINIBATCHES):
+            found |= digests_by_id(minibatch)
+    return found

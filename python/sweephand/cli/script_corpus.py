@@ -1,0 +1,49 @@
+"""Corpora that a script makes: `SCRIPT.py:NAME` in place of a path."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from collections.abc import Sequence
+from pathlib import Path
+
+from sweephand.deserializers.deserializer import Deserializer
+
+_IN_SCRIPT = re.compile(r"(?P<script>.+\.py):(?P<name>[A-Za-z_]\w*)")
+
+
+def names_script(paths: Sequence[str]) -> bool:
+    """Whether a script stands in place of paths."""
+    found = _IN_SCRIPT.fullmatch(paths[0]) if len(paths) == 1 else None
+    return found is not None and Path(found["script"]).is_file() and not Path(paths[0]).exists()
+
+
+def corpus_of_script(paths: Sequence[str]) -> Deserializer | None:
+    """Return the corpus that a script makes; None if no script is named.
+
+    The script is run, but not as a program: what stands behind ``if __name__ == "__main__"`` is
+    left out.
+
+    Raises
+    ------
+    ValueError
+        If there is no such name in it, or it is no corpus.
+    """
+    if not names_script(paths):
+        return None
+    found = _IN_SCRIPT.fullmatch(paths[0])
+    assert found is not None
+    names = runpy.run_path(found["script"], run_name="__sweephand__")
+    if found["name"] not in names:
+        known = [name for name, one in names.items() if isinstance(one, Deserializer)]
+        raise ValueError(
+            f"{found['script']} has no {found['name']!r}; its corpora are: "
+            f"{', '.join(known) or 'none'}"
+        )
+    corpus = names[found["name"]]
+    if not isinstance(corpus, Deserializer) and callable(corpus):
+        corpus = corpus()
+    if not isinstance(corpus, Deserializer):
+        kind = type(corpus).__name__
+        raise ValueError(f"{paths[0]} is {kind}, and neither a corpus nor returns one")
+    return corpus
