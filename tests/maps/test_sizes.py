@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -150,18 +152,26 @@ def test_measuring_goes_on_where_it_stopped(
     assert all_of(mapped, sweeps=1) == expected
 
 
-def test_another_process_that_measures_is_not_disturbed(lines: Path) -> None:
+def test_processes_that_measure_at_once_measure_once(lines: Path) -> None:
     import fcntl
 
-    mapped = sh.open(lines).map(Counting(), name="twice", size="measured")
+    counting = Counting()
+    mapped = sh.open(lines).map(counting, name="twice", size="measured")
     expected = all_of(mapped, sweeps=1)
-    for kept in (lines.parent / ".sweephand").glob(".map.*"):
-        part = kept.with_name(f"{kept.name}.part")
-        kept.unlink()
-        with part.open("wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            assert all_of(mapped, sweeps=1) == expected
-            assert part.stat().st_size == 0
+    (kept,) = (lines.parent / ".sweephand").glob("map.*-index")
+    part = kept.with_name(f"{kept.name}.part")
+    aside = kept.rename(lines.parent / "aside")
+    counting.calls = 0
+    with ThreadPoolExecutor(1) as other, part.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        waiting = other.submit(all_of, mapped, sweeps=1)
+        while counting.calls == 0:  # the first look: then it comes to the lock
+            time.sleep(0.01)
+        aside.rename(kept)
+        file.close()
+        assert waiting.result() == expected
+    assert counting.calls == 101
+    assert not part.exists()
 
 
 def test_a_size_that_differs_later_is_an_error() -> None:

@@ -67,7 +67,7 @@ def _frames_of(reader: Reader, ledger: Ledger) -> Reader:
     if reader.core is None:
         raise ValueError(
             "frames are cut of what is stored, and these sequences are mapped when they are "
-            "delivered; map the frames: they are sequences of one sample"
+            "delivered; keep what the map makes by cache=True"
         )
     corpus, sizing = reader.core_corpus(), reader.sizing
     loaded, parts = corpus, None

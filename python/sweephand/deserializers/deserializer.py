@@ -63,6 +63,7 @@ class Deserializer(ABC):
         batched: bool = False,
         streams: StreamsLike | None = None,
         size: Literal["same", "measured"] | SizeOf = "same",
+        cache: bool = False,
     ) -> Deserializer:
         """Return the corpus with every sequence mapped when it is delivered.
 
@@ -95,6 +96,9 @@ class Deserializer(ABC):
             every sweep, returns the new one. "measured": every sequence is mapped once to know
             its size, which is kept beside the index; what is empty is left out, and a list
             of dicts is several sequences, with the ids ``<id>#0``, ``<id>#1``, ...
+        cache : bool
+            Keep what the map makes beside the index, with checksums, and read it from there:
+            of files that are read chunk by chunk, and for maps that draw nothing.
 
         Returns
         -------
@@ -130,6 +134,7 @@ class Deserializer(ABC):
             batched=batched,
             streams=streams,
             size=size,
+            cache=cache,
         )
         return MappedDeserializer(self, wanted)
 

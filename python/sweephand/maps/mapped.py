@@ -13,6 +13,7 @@ from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.mapped_reader import MappedReader, Origin
+from sweephand.maps.cached import cached_corpus
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook, look_at_first
 from sweephand.maps.key import KeyContext
@@ -34,6 +35,10 @@ def map_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
         If another map has the name, or what the map returns cannot be streams.
     """
     check_name(stored, wanted.name)
+    if wanted.cache:
+        kept = cached_corpus(stored, wanted, opening)
+        if kept is not None:
+            return replace(kept, names=[*stored.names, wanted.fingerprint])
     streams = StoredStreams(stored)
     look = look_at_first(streams, wanted, opening)
     expansion: Expansion | None = None

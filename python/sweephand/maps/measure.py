@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.keep import keep
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.one_pass import one_pass
-from sweephand.corpus.sample_form import SampleForm, WrongSamples
+from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.corpus.streams import StreamDefs
 from sweephand.corpus.turns import Turn
 from sweephand.errors import DataError
@@ -47,39 +47,56 @@ class Measured:
         Of the sequences that cannot be mapped, by their numbers among these.
     several : bool
         Whether the map returned a list of sequences.
+    made : list of list of Samples
+        Of each sequence what is made of it; nothing where only sizes are wanted.
     """
 
     sizes: list[list[int]]
-    wrong: Mapping[int, DataError] = field(default_factory=dict)
+    wrong: dict[int, DataError] = field(default_factory=dict)
     several: bool = False
+    made: list[list[Samples]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class MeasuringTask(MapTask):
-    """Some sequences of which only the sizes are wanted that a map gives them."""
+    """Some sequences of which the sizes are wanted that a map gives them.
+
+    Attributes
+    ----------
+    keeps : bool
+        Whether what is made is wanted, too.
+    """
+
+    keeps: bool = False
 
     def do(self, turn: Turn) -> Measured:  # type: ignore[override]
         """Map the sequences, and measure what is made."""
-        sizes: list[list[int]] = []
-        wrong: dict[int, DataError] = {}
+        measured = Measured([])
         several = False
         for number, found in enumerate(self.outputs(turn)):
             several = several or isinstance(found, list)
-            made = found if isinstance(found, list) else [found]
             try:
-                sizes.append([size for one in made if (size := self._size(number, one))])
+                made = [
+                    samples
+                    for one in (found if isinstance(found, list) else [found])
+                    if self.form.size(samples := self._made(number, one))
+                ]
             except DataError as error:
-                wrong[number] = error
-                sizes.append([1])  # its place on the timeline
-        return Measured(sizes, wrong, several)
+                measured.wrong[number] = error
+                measured.sizes.append([1])  # its place on the timeline
+                continue
+            measured.sizes.append([self.form.size(samples) for samples in made])
+            if self.keeps:
+                measured.made.append(made)
+        return replace(measured, several=several)
 
-    def _size(self, number: int, found: Any) -> int:
+    def _made(self, number: int, found: Any) -> Samples:
         if isinstance(found, DataError):
             raise found
         if not isinstance(found, Mapping):
             raise self.error(number, no_dict(found))
         try:
-            return self.form.size(self.form.convert(found, may_be_empty=True))
+            return self.form.convert(found, may_be_empty=True)
         except WrongSamples as error:
             raise self.error(number, str(error), error.stream) from error
 
@@ -198,7 +215,7 @@ def _measured(
     stored: StoredStreams,
     wanted: SequenceMap,
     opening: Opening,
-    task: Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask],
+    task: MakeTask,
 ) -> _Found:
     """Return what is kept of an earlier pass, or make one."""
     store = MeasuredStore.of(stored.corpus, wanted.fingerprint)
@@ -207,22 +224,41 @@ def _measured(
         return _Found(*kept)
     count = stored.corpus.num_sequences
     with store.begin() as progress, show_progress(f"measuring {wanted}", count) as advance:
+        if progress.found is not None:
+            return _Found(*progress.found)
         advance(progress.num_done)
-        rounds = _rounds(stored, opening, task, progress.num_done)
-        for number_of, several, is_clean in rounds:
-            progress.add(number_of, several=several, is_clean=is_clean)
-            advance(len(number_of))
+        for one in rounds(stored, opening, task, progress.num_done):
+            progress.add(one.sizes, several=one.several, is_clean=one.is_clean)
+            advance(len(one.sizes))
         return _Found(*progress.finish())
 
 
-def _rounds(
-    stored: StoredStreams,
-    opening: Opening,
-    task: Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask],
-    begin: int,
-) -> Iterator[tuple[list[list[int]], bool, bool]]:
-    """Yield the sizes of sequences, batch after batch, and whether all of them are sound."""
-    ledger = opening.ledger
+@dataclass
+class Round:
+    """What is known of the sequences that come next in storage order.
+
+    Attributes
+    ----------
+    sizes, several, made
+        See `Measured`.
+    is_clean : bool
+        Whether none of them is damaged.
+    """
+
+    sizes: list[list[int]] = field(default_factory=list)
+    several: bool = False
+    made: list[list[Samples]] = field(default_factory=list)
+    is_clean: bool = True
+
+
+MakeTask = Callable[[NDArray[np.uint64], _core.engine.Batch], MapTask]
+"""Returns the task for the sequences with these numbers, which are those of a ragged batch."""
+
+
+def rounds(
+    stored: StoredStreams, opening: Opening, task: MakeTask, begin: int
+) -> Iterator[Round]:
+    """Measure all sequences from one on, round after round; some are on their way meanwhile."""
 
     def measured(
         numbers: NDArray[np.uint64], batch: _core.engine.Batch
@@ -234,39 +270,37 @@ def _rounds(
     done = begin
     with ThreadPoolExecutor(_BATCHES_AHEAD, "sweephand-measure") as ahead:
         asked: deque[Future[tuple[NDArray[np.uint64], list[Any]]]] = deque()
-        batches = one_pass(stored.corpus, ledger, samples, begin=begin)
-        for numbers, batch in batches:
+        for numbers, batch in one_pass(stored.corpus, opening.ledger, samples, begin=begin):
             asked.append(ahead.submit(measured, numbers, batch))
             if len(asked) > _BATCHES_AHEAD:
-                done, told = _in_order(*asked.popleft().result(), done, ledger)
-                yield told
+                one = _round(*asked.popleft().result(), done, opening.ledger)
+                done += len(one.sizes)
+                yield one
         while asked:
-            done, told = _in_order(*asked.popleft().result(), done, ledger)
-            yield told
+            one = _round(*asked.popleft().result(), done, opening.ledger)
+            done += len(one.sizes)
+            yield one
     missing = stored.corpus.num_sequences - done
     if missing:
-        yield [[1]] * missing, False, False
+        yield Round([[1]] * missing, is_clean=False)
 
 
-def _in_order(
+def _round(
     numbers: NDArray[np.uint64], parts: Iterable[Measured], done: int, ledger: Ledger
-) -> tuple[int, tuple[list[list[int]], bool, bool]]:
-    """Return the sizes of all sequences up to the last one, also of those that are damaged."""
-    sizes: list[list[int]] = []
-    several = False
-    is_clean = True
+) -> Round:
+    """Return what is known of all sequences up to the last one, also of what is damaged."""
+    found = Round()
     for part in parts:
-        sizes += part.sizes
-        several = several or part.several
+        found.sizes += part.sizes
+        found.made += part.made
+        found.several = found.several or part.several
         for wrong in part.wrong.values():
             ledger.add(wrong)
-            is_clean = False
-    if not len(numbers):
-        return done, ([], several, is_clean)
-    end = int(numbers[-1]) + 1
-    if end - done == len(sizes):
-        return end, (sizes, several, is_clean)
-    found = [[1] for _ in range(end - done)]  # what is damaged keeps its place
-    for number, own in zip(numbers.tolist(), sizes, strict=True):
-        found[number - done] = own
-    return end, (found, several, False)
+            found.is_clean = False
+    end = int(numbers[-1]) + 1 if len(numbers) else done
+    if end - done != len(found.sizes):  # what is damaged keeps its place
+        sizes = [[1] for _ in range(end - done)]
+        for number, own in zip(numbers.tolist(), found.sizes, strict=True):
+            sizes[number - done] = own
+        found.sizes, found.is_clean = sizes, False
+    return found

@@ -61,7 +61,12 @@ class MeasuredStore:
 
     def read(self) -> Sizes | None:
         """Return what is kept, if it is of these files as they are."""
-        for path in self._places:
+        found = self.read_index()
+        return None if found is None else found[1]
+
+    def read_index(self) -> tuple[IndexContent, Sizes, Path] | None:
+        """Return what is kept, with all that lies beside it, and where it lies."""
+        for path in self.places:
             content = read_index(path, self.meaning, trusted_owners(self.files[0]))
             if content is None or list(content.described) != describe_files(self.files):
                 continue
@@ -74,60 +79,77 @@ class MeasuredStore:
                 and counts.dtype == sizes.dtype == np.uint32
                 and (sizes > 0).all()
             ):
-                return np.array(counts), np.array(sizes), several
+                return content, (np.array(counts), np.array(sizes), several), path
         return None
 
     @contextmanager
     def begin(self) -> Iterator[Progress]:
         """Go on where a pass was stopped, or begin one; what is done stays."""
-        path = self._unfinished()
-        if path is None:
+        place = self.place_to_write()
+        if place is None:
             yield Progress(self, None, [])
             return
+        path = place.with_name(f"{place.name}.part")
         try:
-            file = _locked(path)
-        except OSError:  # another process measures, or nobody may write here
+            file = locked(path)
+        except OSError:  # nobody may write here
             yield Progress(self, None, [])
             return
         with file:
-            digest = digest_of(to_json([self.meaning, describe_files(self.files)])).encode()
-            words = _read_blocks(file, digest)
+            found = self.read()  # another process may have measured meanwhile
+            if found is not None:
+                yield Progress(self, None, [], found)
+                path.unlink(missing_ok=True)
+                return
+            words = _read_blocks(file, self.digest.encode())
             progress = Progress(self, file, words)
             yield progress
             if progress.is_finished:
                 path.unlink(missing_ok=True)
 
-    def keep(self, sizes: Sizes) -> None:
-        """Keep what was measured, if there is a place for it."""
-        if not self._places:
+    def keep(
+        self,
+        sizes: Sizes,
+        arrays: Mapping[str, NDArray[Any]] | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Keep what was measured, with what else is known of it, if there is a place."""
+        if not self.places:
             return
         counts, own, several = sizes
         num_files = len(self.files)
-        whole = {"counts": len(counts), "sizes": len(own)}
+        whole = {"counts": counts, "sizes": own, **(arrays or {})}
         content = IndexContent(
             described=describe_files(self.files),
-            facts=[{"several": several}] * num_files,
-            arrays={"counts": counts, "sizes": own},
+            facts=[{"several": several, **(facts or {})}, *([{}] * (num_files - 1))],
+            arrays=whole,
             starts={
-                name: np.array([0, *([length] * num_files)], np.int64)
-                for name, length in whole.items()
+                name: np.array([0, *([len(array)] * num_files)], np.int64)
+                for name, array in whole.items()
             },
         )
         owners = trusted_owners(self.files[0])
-        keep_index(content, self.meaning, places_to_write(self._places, owners))
+        keep_index(content, self.meaning, places_to_write(self.places, owners))
 
     @property
-    def _places(self) -> list[Path]:
+    def digest(self) -> str:
+        """What tells what is measured from all else."""
+        return digest_of(to_json([self.meaning, describe_files(self.files)]))
+
+    @property
+    def places(self) -> list[Path]:
+        """Where it may lie, the best place first."""
         return index_places(self.files, self.meaning) if self.files else []
 
-    def _unfinished(self) -> Path | None:
+    def place_to_write(self) -> Path | None:
+        """Return where it is written first; None if there is no such place."""
         if not self.files:
             return None
-        for path in places_to_write(self._places, trusted_owners(self.files[0])):
+        for path in places_to_write(self.places, trusted_owners(self.files[0])):
             with suppress(OSError):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 if os.access(path.parent, os.W_OK):
-                    return path.with_name(f"{path.name}.part")
+                    return path
         return None
 
 
@@ -138,10 +160,19 @@ class Progress:
     ----------
     num_done : int
         Sequences.
+    found : tuple or None
+        All of it, if it is kept.
     is_finished : bool
     """
 
-    def __init__(self, store: MeasuredStore, file: BinaryIO | None, words: list[int]) -> None:
+    def __init__(
+        self,
+        store: MeasuredStore,
+        file: BinaryIO | None,
+        words: list[int],
+        found: Sizes | None = None,
+    ) -> None:
+        self.found = found
         self._store = store
         self._file = file
         self._counts: list[int] = []
@@ -205,18 +236,34 @@ _LIST = 1 << 31  # beside a count: the map returned a list
 _COUNT = _LIST - 1
 
 
-def _locked(path: Path) -> BinaryIO:
-    """Open a file for this process alone; OSError if another one has it."""
+def locked(path: Path) -> BinaryIO:
+    """Open a file for this process alone, and wait for another one that has it.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written, or not be locked there.
+    """
     import fcntl
 
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    file = os.fdopen(descriptor, "r+b")
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    while True:
+        file = os.fdopen(os.open(path, flags, 0o644), "r+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_at(path, file):
+                return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()  # who had it has finished it
+
+
+def _is_at(path: Path, file: BinaryIO) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise
-    return file
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _read_blocks(file: BinaryIO, digest: bytes) -> list[int]:

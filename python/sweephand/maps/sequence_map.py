@@ -31,6 +31,8 @@ class SequenceMap:
     streams : StreamDefs or None
         What it returns; None: as the first sequence tells.
     size : {"same", "measured"} or callable
+    cache : bool
+        Whether what it makes is kept.
     kind : {"map", "filter"}
     """
 
@@ -41,6 +43,7 @@ class SequenceMap:
     batched: bool = False
     streams: StreamDefs | None = None
     size: Literal["same", "measured"] | SizeOf = "same"
+    cache: bool = False
     kind: Literal["map", "filter"] = "map"
 
     def __str__(self) -> str:
@@ -75,6 +78,7 @@ def make_map(
     batched: bool,
     streams: StreamsLike | None,
     size: object,
+    cache: bool,
 ) -> SequenceMap:
     """Return a map, its arguments checked.
 
@@ -88,10 +92,13 @@ def make_map(
     check_function("the map", function)
     if size not in ("same", "measured") and not callable(size):
         raise ValueError(f"size must be 'same', 'measured' or a function, got {size!r:.60}")
+    if check_flag("cache", cache) and random:
+        raise ValueError("what a random map makes differs in every sweep: it cannot be kept")
     return SequenceMap(
         function=function,
         name=name_of(function, name),
         version=check_int("version", version, 0, 2**63),
+        cache=cache,
         random=check_flag("random", random),
         batched=check_flag("batched", batched),
         streams=None if streams is None else choose_streams(streams, StreamDefs),

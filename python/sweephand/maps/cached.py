@@ -1,0 +1,275 @@
+"""What a map made, kept beside the index, and read as if it were stored so."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.chunks import make_chunk
+from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.keep import keep
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.sample_form import Samples
+from sweephand.corpus.streams import StreamInfo
+from sweephand.errors import DataError
+from sweephand.files.index_file import show_progress
+from sweephand.files.local import LocalFile, stat_file
+from sweephand.maps.chunk_file import MadeChunk, begin_file, read_chunk, write_chunk
+from sweephand.maps.expansion import Expansion
+from sweephand.maps.first_look import FirstLook, look_at_first
+from sweephand.maps.measure import MeasuringTask, Round, rounds
+from sweephand.maps.measured_store import MeasuredStore, Sizes, locked
+from sweephand.maps.opening import Opening
+from sweephand.maps.sequence_map import SequenceMap
+from sweephand.maps.stored_streams import StoredStreams
+from sweephand.maps.task import MapTask
+
+
+@dataclass(frozen=True)
+class _Cache:
+    """Chunks that were made, in a file."""
+
+    file: LocalFile
+    offsets: NDArray[np.uint64]
+    sizes: Sizes
+    streams: list[StreamInfo]
+    kept: NDArray[np.bool_]  # of the stored sequences: something was made of it
+
+    def load(self, chunk: int) -> _core.read.Chunk:
+        """Return a chunk."""
+        self.file.check_unchanged()
+        with Path(self.file.path).open("rb") as file:
+            return make_chunk(list(read_chunk(file, int(self.offsets[chunk])).columns))
+
+
+def cached_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus | None:
+    """Return the corpus of what a map made, which is made and kept if it was not.
+
+    None if it cannot be kept: some sequences are damaged, or nothing can be written.
+
+    Raises
+    ------
+    DataError
+        If the map is wrong at a sequence, and the budget does not hold it.
+    ValueError
+        If the data are not read in chunks of files, or nothing is left.
+    """
+    if stored.resident or not stored.files:
+        raise ValueError(
+            f"{wanted} with cache=True is for files that are read chunk by chunk, such as "
+            "text; these data are in memory or read in place: map them without it"
+        )
+    store = MeasuredStore.of(stored, f"{wanted.fingerprint} kept")
+    cache = _read(store, stored)
+    if cache is None:
+        _make(StoredStreams(stored), wanted, opening, store)
+        cache = _read(store, stored)
+    if cache is None:
+        return None
+    kept = keep(stored, cache.kept)
+    counts, sizes, several = cache.sizes
+    expansion = Expansion(counts[counts > 0], sizes, several)
+    reader = Reader(
+        core=_core.read.CallbackDeserializer(cache.load),
+        streams=cache.streams,
+        chunk_sequences=expansion.chunk_sequences(kept),
+        measure=lambda: expansion.sizing(kept),
+        resident=False,
+        sample_bytes=cache.file.size / max(1, int(sizes.sum(dtype=np.uint64))),
+        sized_by_streams=all(one.sized_by_streams for one in stored.readers),
+        holds_stored=False,
+        open_chunks=stored.open_chunks,
+    )
+    return expansion.corpus(kept, reader)
+
+
+def _read(store: MeasuredStore, stored: Corpus) -> _Cache | None:
+    found = store.read_index()
+    if found is None:
+        return None
+    content, sizes, path = found
+    try:
+        file = stat_file(_data_of(path))
+        streams = [_stream_of(one, stored) for one in content.facts[0]["streams"]]
+        if content.facts[0]["bytes"] != file.size:
+            return None
+        offsets = np.array(content.arrays["chunks"], np.uint64)
+    except (OSError, KeyError, TypeError, ValueError):
+        return None
+    return _Cache(file, offsets, sizes, streams, sizes[0] > 0)
+
+
+def _data_of(index: Path) -> Path:
+    return index.with_name(f"{index.name}.data")
+
+
+def _make(
+    stored: StoredStreams, wanted: SequenceMap, opening: Opening, store: MeasuredStore
+) -> None:
+    """Map all sequences, and keep what comes of them; what was made stays if it is stopped."""
+    place = store.place_to_write()
+    if place is None:
+        warnings.warn(
+            f"what {wanted} makes cannot be kept: name a folder by SWEEPHAND_CACHE",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return
+    look = look_at_first(stored, wanted, opening)
+    unfinished = place.with_name(f"{place.name}.data.part")
+    with locked(unfinished) as file:
+        if store.read() is not None:  # another process has made it meanwhile
+            unfinished.unlink()
+            return
+        maker = _Maker(stored, wanted, look, file, begin_file(file, store.digest))
+        if not maker.go_on(opening):
+            unfinished.unlink()
+            warnings.warn(
+                f"what {wanted} makes is not kept, as some sequences are damaged",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return
+        os.fsync(file.fileno())
+        num_bytes = file.tell()
+        unfinished.replace(_data_of(place))
+    streams = look.streams(stored, keeps_size=wanted.size == "same")
+    store.keep(
+        maker.sizes,
+        {"chunks": np.array(maker.offsets, np.uint64)},
+        {"streams": [_told_of(info) for info in streams], "bytes": num_bytes},
+    )
+
+
+class _Maker:
+    """Maps sequences in storage order, and writes what comes of each chunk.
+
+    Parameters
+    ----------
+    file : binary file
+        Behind what is there of it.
+    done : list of int
+        Where the chunks begin that are there.
+    """
+
+    def __init__(
+        self,
+        stored: StoredStreams,
+        wanted: SequenceMap,
+        look: FirstLook,
+        file: BinaryIO,
+        done: list[int],
+    ) -> None:
+        self._stored = stored
+        self._map = wanted
+        self._look = look
+        self._file = file
+        self.offsets = done
+        chunk_sequences = stored.corpus.chunk_sequences.astype(np.int64)
+        self._ends = offsets_of(chunk_sequences)[1:].tolist()
+        self._chunks = [replace(read_chunk(file, at), columns=[]) for at in done]
+        self._waiting = Round()  # of chunks that are not complete
+
+    @property
+    def sizes(self) -> Sizes:
+        """What is made of all sequences that are there."""
+        return (
+            np.concatenate([chunk.counts for chunk in self._chunks]),
+            np.concatenate([chunk.sizes for chunk in self._chunks]),
+            any(chunk.several for chunk in self._chunks),
+        )
+
+    def go_on(self, opening: Opening) -> bool:
+        """Write the chunks that lack; False, and no more, if sequences are damaged."""
+        corpus = self._stored.corpus
+        begin = self._ends[len(self._chunks) - 1] if self._chunks else 0
+        self._file.seek(0, os.SEEK_END)
+        with show_progress(f"keeping what {self._map} makes", corpus.num_sequences) as advance:
+            advance(begin)
+            for one in rounds(self._stored, opening, self._task, begin):
+                if not one.is_clean:
+                    return False
+                self._waiting.sizes += one.sizes
+                self._waiting.made += one.made
+                self._waiting.several = self._waiting.several or one.several
+                self._write_complete()
+                advance(len(one.sizes))
+        return True
+
+    def _write_complete(self) -> None:
+        """Write the chunks of which all sequences wait."""
+        while len(self._chunks) < len(self._ends):
+            end = self._ends[len(self._chunks)]
+            begin = self._ends[len(self._chunks) - 1] if self._chunks else 0
+            if len(self._waiting.sizes) < end - begin:
+                return
+            chunk = self._take(begin, end - begin)
+            self.offsets.append(self._file.tell())
+            write_chunk(self._file, chunk)
+            self._file.flush()
+            self._chunks.append(replace(chunk, columns=[]))
+
+    def _take(self, first: int, count: int) -> MadeChunk:
+        """Return what was made of the first sequences that wait."""
+        waiting = self._waiting
+        sizes, waiting.sizes = waiting.sizes[:count], waiting.sizes[count:]
+        made, waiting.made = waiting.made[:count], waiting.made[count:]
+        self._check_sizes(first, sizes)
+        samples: list[Samples] = [one for several in made for one in several]
+        columns = list(self._look.form.to_columns(samples).values()) if samples else []
+        return MadeChunk(
+            counts=np.array([len(own) for own in sizes], np.uint32),
+            sizes=np.array([size for own in sizes for size in own], np.uint32),
+            columns=columns,
+            several=waiting.several,
+        )
+
+    def _check_sizes(self, first: int, sizes: list[list[int]]) -> None:
+        if self._map.size != "same" or not sizes:
+            return
+        corpus = self._stored.corpus
+        wanted = corpus.core.sizes(first, first + len(sizes)).tolist()
+        for number, (own, size) in enumerate(zip(sizes, wanted, strict=True), first):
+            if own != [size]:
+                (name,) = corpus.ids.names(np.array([number], np.uint64))
+                raise DataError(
+                    f"{self._map} returned {own[0] if own else 0} samples where the sequence "
+                    f"has {size}; a map that changes sizes says size='measured'",
+                    sequence=name,
+                )
+
+    def _task(self, numbers: NDArray[np.uint64], batch: _core.engine.Batch) -> MapTask:
+        ids = self._stored.corpus.ids.names(numbers)
+        sequences = self._stored.sequences_of(batch)
+        form, sizes = self._look.form, [0] * len(ids)
+        return MeasuringTask(self._map, form, sequences, None, ids, sizes, keeps=True)
+
+
+def _told_of(info: StreamInfo) -> list[Any]:
+    """Return a stream as JSON."""
+    flags = [info.is_sparse, info.defines_mb_size, info.broadcast, info.is_single]
+    return [info.name, info.dtype.str, list(info.shape), *map(bool, flags)]
+
+
+def _stream_of(told: list[Any], stored: Corpus) -> StreamInfo:
+    """Return a stream that was told; its transforms are those of the stream it was before."""
+    name, dtype, shape, is_sparse, defines_mb_size, broadcast, is_single = told
+    transforms = next((one.transforms for one in stored.streams if one.name == name), ())
+    return StreamInfo(
+        name=name,
+        dtype=np.dtype(dtype),
+        shape=tuple(shape),
+        is_sparse=is_sparse,
+        defines_mb_size=defines_mb_size,
+        broadcast=broadcast,
+        transforms=transforms,
+        is_single=is_single,
+    )
