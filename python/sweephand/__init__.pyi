@@ -18,6 +18,7 @@ from .deserializers.split import split
 from .deserializers.tfrecord_files import TFRecordDeserializer
 from .deserializers.user import UserDeserializer
 from .errors import DataError, LossScaleError, StaleError, StateError, SweephandHint
+from .layouts.attention import Attention
 from .layouts.base import Layout
 from .layouts.bptt import TruncatedBPTT
 from .layouts.bucketed import Bucketed
@@ -27,7 +28,6 @@ from .maps.key import Key
 from .minibatch.minibatch import Minibatch
 from .minibatch.minibatch_data import MinibatchData
 from .open_path import open
-from .source.balance import Attention
 from .source.from_data import MinibatchSourceFromData
 from .source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from .source.schedules.minibatch_sizes import minibatch_size_schedule

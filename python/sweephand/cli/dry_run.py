@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand.layouts.attention import Attention
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
-from sweephand.source.balance import Attention
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal.screen import Screen
 

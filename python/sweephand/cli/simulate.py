@@ -26,7 +26,7 @@ from sweephand.cli.simulated_corpus import KINDS, SimulatedCorpus
 from sweephand.cli.simulated_steps import SimulatedSteps, plan_steps
 from sweephand.cli.simulation import draw, show
 from sweephand.corpus.ledger import Ledger
-from sweephand.source.balance import Attention
+from sweephand.layouts.attention import Attention
 from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 from sweephand.terminal.screen import Screen
 

@@ -12,7 +12,7 @@ from sweephand import _core
 from sweephand._core.compose import Cost, Fitting, Plan, Planner, Request, Sharing
 from sweephand.cli.cluster import Cluster
 from sweephand.cli.simulated_corpus import SimulatedCorpus
-from sweephand.source.balance import Attention
+from sweephand.layouts.attention import Attention
 
 MOST_OPEN = 1 << 24  # sequences whose lengths are looked at, of all lanes
 MOST_PLANNED = 1 << 25  # of all steps
