@@ -4,6 +4,7 @@
 #include "compose/boundaries.hpp"
 #include "compose/bptt.hpp"
 #include "compose/bucketed.hpp"
+#include "compose/context_split.hpp"
 #include "compose/fit.hpp"
 #include "compose/pack.hpp"
 #include "compose/packed.hpp"
@@ -68,6 +69,16 @@ void bind_plan(py::module_& room) {
       .def(py::init<std::uint64_t, std::vector<std::uint64_t>>(), "time"_a, "progress"_a)
       .def_readonly("time", &Position::time)
       .def_readonly("progress", &Position::progress);
+  py::class_<ContextSplit>(room, "ContextSplit")
+      .def_property_readonly("least_piece", &ContextSplit::least_piece)
+      .def_property_readonly("costs",
+                             [](const ContextSplit& s) { return copy_to_numpy(s.costs()); })
+      .def(
+          "runs",
+          [](const ContextSplit& self, std::uint32_t rank) {
+            return to_numpy_without_gil([&] { return run_table(self.runs(rank)); });
+          },
+          "rank"_a);
   py::class_<Plan> plan(room, "Plan");
   def_plan(plan).def_property_readonly("share_samples", &count_samples);
 }
@@ -125,8 +136,8 @@ py::class_<Choices> bind_layout(py::module_& room, PlannerClass& planner, const 
 void bind_layouts(py::module_& room, PlannerClass planner) {
   bind_layout<FitPlanner, Fitting>(room, planner, "Fitting").def(py::init<>());
   bind_layout<PackedPlanner, Packing>(room, planner, "Packing")
-      .def(py::init<std::uint32_t, std::uint64_t, bool, bool>(), "row_length"_a, "look_ahead"_a,
-           "split_long"_a, "lanes_apart"_a);
+      .def(py::init<std::uint32_t, std::uint64_t, bool, bool, std::uint32_t>(), "row_length"_a,
+           "look_ahead"_a, "split_long"_a, "lanes_apart"_a, "micro_batch_rows"_a);
   bind_layout<BucketedPlanner, Bucketing>(room, planner, "Bucketing")
       .def(py::init<std::vector<std::uint32_t>, std::uint64_t>(), "boundaries"_a,
            "num_sequences"_a);

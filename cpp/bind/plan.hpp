@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bind/bind.hpp"
+#include "compose/context_split.hpp"
 #include "compose/plan.hpp"
 
 namespace sweephand {
@@ -28,7 +29,13 @@ Class& def_plan(Class& bound) {
       .def("cells", [](const Planned& plan) { return to_numpy(cell_table(plan)); })
       .def("sequences", [](const Planned& plan) { return to_numpy(sequence_numbers(plan)); })
       .def("sweeps", [](const Planned& plan) { return to_numpy(sweeps(plan)); })
-      .def("sizes", [](const Planned& plan) { return to_numpy(sequence_sizes(plan)); });
+      .def("sizes", [](const Planned& plan) { return to_numpy(sequence_sizes(plan)); })
+      .def(
+          "split_context",
+          [](const Planned& plan, std::uint32_t num_ranks, Cost cost) {
+            return ContextSplit(plan, num_ranks, cost);
+          },
+          "num_ranks"_a, "cost"_a, NoGil());
 }
 
 }  // namespace sweephand

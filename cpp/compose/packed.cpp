@@ -1,5 +1,6 @@
 #include "compose/packed.hpp"
 
+#include "compose/micro_batches.hpp"
 #include "compose/share.hpp"
 
 #include <algorithm>
@@ -13,20 +14,20 @@ namespace {
 
 constexpr std::uint64_t kMaxCells = (std::uint64_t{1} << 31) - 1;  // boundaries are int32
 
-// The rows of every worker.
-std::uint64_t share_rows(std::uint64_t global_rows, const Request& request) {
-  return global_rows / request.num_workers + (global_rows % request.num_workers != 0 ? 1 : 0);
+std::uint64_t divide_up(std::uint64_t count, std::uint64_t divisor) {
+  return count / divisor + (count % divisor != 0 ? 1 : 0);
 }
 
 struct KeptRow {
   std::span<const Piece> pieces;
-  std::uint16_t sweep;  // behind that of the plan
+  std::uint16_t sweep = 0;  // behind that of the plan
 };
 
 // The rows of a global minibatch that may be the worker's: where nothing is balanced, its own.
 class KeptRows {
  public:
-  explicit KeptRows(const Request& request) : request_(request) {}
+  KeptRows(const Request& request, std::uint32_t micro_batch_rows)
+      : request_(request), micro_batch_rows_(micro_batch_rows) {}
 
   void add(std::uint64_t number, std::span<const Piece> row, std::uint16_t sweep) {
     if (!request_.balance && number % request_.num_workers != request_.rank) return;
@@ -35,15 +36,23 @@ class KeptRows {
     sweeps_.push_back(sweep);
   }
 
-  // The rows that are the worker's.
+  // The rows that are the worker's. Those that only fill a micro-batch are empty.
   std::vector<KeptRow> share() const {
     std::vector<KeptRow> rows;
     for (std::size_t begin = 0, j = 0; j < ends_.size(); begin = ends_[j++]) {
       rows.push_back({std::span(pieces_).subspan(begin, ends_[j] - begin), sweeps_[j]});
     }
-    if (!request_.balance || request_.num_workers == 1) return rows;
-    const std::vector<std::uint32_t> owner = deal_costs(costs(rows), request_.num_workers);
+    if (!request_.balance) return rows;
     std::vector<KeptRow> mine;
+    if (micro_batch_rows_ != 0) {
+      for (const std::uint32_t row :
+           micro_batches(costs(rows), request_.num_workers, request_.rank, micro_batch_rows_)) {
+        mine.push_back(row == kNoRow ? KeptRow{} : rows[row]);
+      }
+      return mine;
+    }
+    if (request_.num_workers == 1) return rows;
+    const std::vector<std::uint32_t> owner = deal_costs(costs(rows), request_.num_workers);
     for (std::size_t j = 0; j < rows.size(); ++j) {
       if (owner[j] == request_.rank) mine.push_back(rows[j]);
     }
@@ -61,6 +70,7 @@ class KeptRows {
   }
 
   const Request& request_;
+  std::uint32_t micro_batch_rows_;
   std::vector<Piece> pieces_;
   std::vector<std::size_t> ends_;      // of each row in pieces_
   std::vector<std::uint16_t> sweeps_;  // of each row, behind that of the plan
@@ -78,6 +88,14 @@ PackedPlanner::PackedPlanner(std::shared_ptr<const Timeline> timeline, const Pac
 std::uint64_t PackedPlanner::num_rows(const Request& request) const {
   if (request.num_samples == Request::kToSweepEnd) return Request::kToSweepEnd;
   return std::max<std::uint64_t>(1, request.num_samples / packing_.row_length);
+}
+
+// Every worker has as many, and whole micro-batches.
+std::uint64_t PackedPlanner::share_rows(std::uint64_t global_rows,
+                                        const Request& request) const {
+  const std::uint64_t most = divide_up(global_rows, request.num_workers);
+  const std::uint64_t together = std::max(packing_.micro_batch_rows, 1U);
+  return divide_up(most, together) * together;
 }
 
 std::uint32_t PackedPlanner::whole_size(const Piece& piece) const {
@@ -108,7 +126,7 @@ Plan PackedPlanner::next(const Request& request) {
   plan.nominal_time = time();
   plan.row_length = packing_.row_length;
   cursor_->open_blocks(plan.blocks);
-  KeptRows rows(request);
+  KeptRows rows(request, packing_.micro_batch_rows);
   while (plan.global_rows < wanted && !at_end()) {
     if (share_rows(plan.global_rows + 1, request) > kMaxCells / plan.row_length) {
       seek(plan.nominal_time);

@@ -12,7 +12,8 @@ namespace sweephand {
 
 // A minibatch of m samples is the next max(1, m div row_length) rows, fewer at the end of data;
 // row j goes to worker j mod K, or with a balance they are dealt by cost. Every worker has the
-// same number of rows: where K does not divide it, the last rows of some shares are empty.
+// same number of rows, and of micro-batches: where they do not come out even, the last rows of
+// some are empty.
 class PackedPlanner final : public Planner {
  public:
   // Rows that start at or after `limit` are left out. Throws std::invalid_argument for a row
@@ -33,6 +34,7 @@ class PackedPlanner final : public Planner {
  private:
   bool at_end() const { return time() >= limit_; }
   std::uint64_t num_rows(const Request& request) const;
+  std::uint64_t share_rows(std::uint64_t global_rows, const Request& request) const;
   std::uint32_t whole_size(const Piece& piece) const;
   void add_row(std::span<const Piece> pieces, std::uint16_t sweep, Plan& plan) const;
 

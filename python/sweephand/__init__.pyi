@@ -25,6 +25,7 @@ from .layouts.bucketed import Bucketed
 from .layouts.packed import Packed
 from .layouts.plain import Frames, Padded, Ragged
 from .maps.key import Key
+from .minibatch.context_part import ContextPart
 from .minibatch.minibatch import Minibatch
 from .minibatch.minibatch_data import MinibatchData
 from .open_path import open
@@ -76,6 +77,7 @@ __all__ = [
     "CSVProgressWriter",
     "CTFDeserializer",
     "CheckpointConfig",
+    "ContextPart",
     "CrossValidationConfig",
     "DataError",
     "Deserializer",

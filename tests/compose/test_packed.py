@@ -29,7 +29,7 @@ def planner(
     *,
     apart: bool = False,
 ) -> _core.compose.Planner:
-    packing = _core.compose.Packing(length, look_ahead, True, apart)
+    packing = _core.compose.Packing(length, look_ahead, True, apart, 0)
     return _core.compose.Planner(core_timeline(corpus, settings), packing, limit)
 
 
@@ -269,7 +269,9 @@ def check_places(core: _core.compose.Planner, rows: list[Row]) -> None:
 def test_sequences_longer_than_a_row_are_refused_or_split() -> None:
     corpus, settings = ModelCorpus.of([[3, 25, 4]]), ModelSettings(num_lanes=1, randomize=False)
     refusing = _core.compose.Planner(
-        core_timeline(corpus, settings), _core.compose.Packing(10, 64, False, False), NO_LIMIT
+        core_timeline(corpus, settings),
+        _core.compose.Packing(10, 64, False, False, 0),
+        NO_LIMIT,
     )
     with pytest.raises(ValueError, match="sequence 1 has 25 samples, more than a row of 10"):
         refusing.next(core_request(10))
@@ -328,7 +330,7 @@ def test_many_lanes_fill_rows_as_well_as_one(num_lanes: int, fill: float) -> Non
     )
     timeline = _core.order.Timeline(corpus, _core.order.OrderSettings(0, num_lanes, 0, 0, True))
     core = _core.compose.Planner(
-        timeline, _core.compose.Packing(2048, 64, False, False), NO_LIMIT
+        timeline, _core.compose.Packing(2048, 64, False, False, 0), NO_LIMIT
     )
     rows, sequences, counts = 0, 0, []
     while not (plan := core.next(core_request(2048 * 256, 256, 0))).sweeps_ended:

@@ -5,7 +5,7 @@ import numpy.typing
 import sweephand._core.index
 import sweephand._core.order
 import typing
-__all__: list[str] = ['Bucketing', 'Cost', 'Fitting', 'Packing', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'Sharing', 'SizeCount', 'Truncation', 'best_boundaries', 'count_sizes', 'owners', 'pack_in_order', 'pack_longest_first', 'padded_cells']
+__all__: list[str] = ['Bucketing', 'ContextSplit', 'Cost', 'Fitting', 'Packing', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'Sharing', 'SizeCount', 'Truncation', 'best_boundaries', 'count_sizes', 'owners', 'pack_in_order', 'pack_longest_first', 'padded_cells']
 class Rows:
     @property
     def ends(self) -> numpy.typing.NDArray[numpy.uint32]:
@@ -37,12 +37,23 @@ class Position:
     @property
     def time(self) -> int:
         ...
+class ContextSplit:
+    def runs(self, rank: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.int64]:
+        ...
+    @property
+    def costs(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+    @property
+    def least_piece(self) -> int:
+        ...
 class Plan:
     def cells(self) -> numpy.typing.NDArray[numpy.uint32]:
         ...
     def sequences(self) -> numpy.typing.NDArray[numpy.uint64]:
         ...
     def sizes(self) -> numpy.typing.NDArray[numpy.uint32]:
+        ...
+    def split_context(self, num_ranks: typing.SupportsInt | typing.SupportsIndex, cost: Cost) -> ContextSplit:
         ...
     def sweeps(self) -> numpy.typing.NDArray[numpy.uint64]:
         ...
@@ -163,7 +174,7 @@ class Fitting:
     def __init__(self) -> None:
         ...
 class Packing:
-    def __init__(self, row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex, split_long: bool, lanes_apart: bool) -> None:
+    def __init__(self, row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex, split_long: bool, lanes_apart: bool, micro_batch_rows: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class Bucketing:
     def __init__(self, boundaries: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], num_sequences: typing.SupportsInt | typing.SupportsIndex) -> None:

@@ -81,6 +81,11 @@ class Layout:
         """Sequences of a share that boundaries always have entries for."""
         return None
 
+    @property
+    def micro_batch_rows(self) -> int | None:
+        """Rows of every micro-batch that shares are grouped into."""
+        return None
+
     def describe(self) -> str:
         """Return the layout and its parameters, for fingerprints."""
         return self._tell([field for field in fields(self) if self._is_told(field)])

@@ -42,6 +42,11 @@ class Packed(GapLayout):
         Whether a row of a shuffled sweep may hold sequences of several lanes. ``"apart"`` is
         the only rule that states from before there was a choice know: give it to go on with
         one. It leaves half a row of every lane empty, and more with a small window.
+    micro_batch_rows : int, optional
+        Group the rows of every share into micro-batches of so many, which
+        `Minibatch.micro_batches` gives; where rows are missing, empty ones are put in, so that
+        all workers have equally many. With ``balance=`` all workers, and all micro-batches of
+        each, cost nearly the same. Which rows make up the global minibatch never changes.
 
     Examples
     --------
@@ -63,6 +68,7 @@ class Packed(GapLayout):
     look_ahead: int = 64
     cu_seqlens_capacity: int | None = None
     lanes: Literal["together", "apart"] = field(default="together", metadata={UNTOLD: "apart"})
+    micro_batch_rows: int | None = field(default=None, metadata={UNTOLD: None})
 
     form: ClassVar[_core.engine.Form] = _core.engine.Form.ROWS
     has_segments: ClassVar[bool] = True
@@ -77,8 +83,13 @@ class Packed(GapLayout):
             )
         if self.lanes not in ("together", "apart"):
             raise ValueError(f"lanes must be 'together' or 'apart', got {self.lanes!r}")
-        if self.cu_seqlens_capacity is not None:
-            check_int("cu_seqlens_capacity", self.cu_seqlens_capacity, 1, 2**31)
+        for name in ("cu_seqlens_capacity", "micro_batch_rows"):
+            if getattr(self, name) is not None:
+                check_int(name, getattr(self, name), 1, 2**31)
+
+    def describe(self) -> str:
+        """Return what decides the order, for fingerprints: not how shares are grouped."""
+        return super(Packed, replace(self, micro_batch_rows=None)).describe()
 
     @property
     def length_limit(self) -> LengthLimit:
@@ -94,7 +105,8 @@ class Packed(GapLayout):
     def planner_choices(self) -> _core.compose.Packing:
         """How sequences are packed into rows."""
         splits, apart = self.split_long == "split", self.lanes == "apart"
-        return _core.compose.Packing(self.row_length, self.look_ahead, splits, apart)
+        grouped = self.micro_batch_rows or 0
+        return _core.compose.Packing(self.row_length, self.look_ahead, splits, apart, grouped)
 
     @property
     def in_storage_order(self) -> Self:
@@ -109,7 +121,11 @@ class Packed(GapLayout):
 
     def num_cells(self, minibatch_size_in_samples: int) -> int:
         """Return how many cells a minibatch of a size has at most."""
-        return max(1, minibatch_size_in_samples // self.row_length) * self.row_length
+        rows, together = (
+            minibatch_size_in_samples // self.row_length,
+            self.micro_batch_rows or 1,
+        )
+        return max(1, -(-rows // together)) * together * self.row_length
 
     def samples_at_hand(self, window_samples: int) -> int:
         """Return about how many samples a pack has at most."""

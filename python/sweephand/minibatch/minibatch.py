@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.checks import check_int
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.layouts import Layout
+from sweephand.layouts.attention import Attention
 from sweephand.minibatch.boundaries import Parts
 from sweephand.minibatch.contents import Contents, Keys
 from sweephand.minibatch.minibatch_data import MinibatchData
@@ -20,6 +22,7 @@ from sweephand.minibatch.share import Share
 from sweephand.printable import shown
 
 if TYPE_CHECKING:
+    from sweephand.minibatch.context_part import ContextPart
     from sweephand.torch.minibatch.tensors import Tensors
 
 LABELS = "labels"
@@ -184,6 +187,70 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         """
         batch, contents, device = self._parts
         return Minibatch(batch.rows_of(begin, end), contents, device)
+
+    def micro_batches(self) -> list[Minibatch]:
+        """Return the share in parts of ``Packed(micro_batch_rows=...)`` rows, for one step.
+
+        Returns
+        -------
+        list of Minibatch
+            As many for every worker, the costliest first; empty only at the end of data. Each
+            says of its sequences what a minibatch of their own would say, and shares the memory
+            of the whole; what is said of the global minibatch, such as
+            `global_num_label_samples`, stays that.
+
+        Raises
+        ------
+        AttributeError
+            If the layout groups no rows.
+        """
+        most = self._layout.micro_batch_rows
+        if most is None:
+            raise AttributeError(
+                "micro-batches come with layout=Packed(..., micro_batch_rows=n), this is "
+                f"{self._layout!r}"
+            )
+        return [self._rows(first, first + most) for first in range(0, self._num_rows, most)]
+
+    def context_parts(
+        self,
+        num_ranks: int,
+        cost: Attention = Attention(),  # noqa: B008 # it is frozen
+    ) -> list[ContextPart]:
+        """Cut packed rows over the ranks that share their context; no rank asks another.
+
+        Every rank gets as many cells of every row: of n ranks rank r has pieces r and
+        2n - 1 - r of the 2n pieces of a row. Where what attention costs is not even so, it is
+        the same of every sequence whose pieces have 128, 16 or 1 samples at least, and shorter
+        ones fill the ranks up, mostly whole.
+
+        Parameters
+        ----------
+        num_ranks : int
+            Half of a divisor of the row length.
+        cost : Attention
+            What is to be even.
+
+        Returns
+        -------
+        list of ContextPart
+            What each rank gets. Labels, positions and segments are those of the whole rows.
+
+        Raises
+        ------
+        AttributeError
+            If the layout has no packed rows.
+        ValueError
+            If the row length is no multiple of ``2 * num_ranks``.
+        """
+        check_int("num_ranks", num_ranks, 1, 2**31)
+        if not self._layout.has_segments:
+            raise AttributeError(
+                f"context parts are of layout=Packed(...), this is {self._layout!r}"
+            )
+        from sweephand.minibatch.context_part import context_parts
+
+        return context_parts(self._plan, num_ranks, cost)
 
     @property
     def _num_rows(self) -> int:

@@ -58,6 +58,7 @@ def fingerprint(source: MinibatchSource) -> dict[str, Any]:
         **source.get_checkpoint_state(),
         "limit in samples": source._timeline.limit,
         "balance": settings.balance,
+        "micro_batch_rows": source.layout.micro_batch_rows,
         "max_errors": settings.max_errors,
         "version of sweephand": mine,
     }
