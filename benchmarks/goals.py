@@ -191,6 +191,15 @@ LINES = [
         "bench_plan.Balance",
         goals=(at_most(5),),
     ),
+    *(
+        Line(
+            f"4 M tokens as micro-batches of one of 1,024 ranks, {name}",
+            "bench_plan.MicroBatches",
+            name,
+            goals=(at_most(5),),
+        )
+        for name in ("rows of 8,192, 128 x 8", "rows of 131,072, 8 x 128")
+    ),
     Line(
         "10,000 token files",
         "bench_files.TokenFiles",

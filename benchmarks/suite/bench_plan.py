@@ -11,7 +11,14 @@ import sweephand as sh
 from sweephand.demo.library_text import read_text, standard_library
 
 from .contest import Found, Row
-from .corpora import PACKED_ROWS, ROW_LENGTH, make_lengths, make_short_lengths, untouched
+from .corpora import (
+    PACKED_ROWS,
+    ROW_LENGTH,
+    make_lengths,
+    make_long_lengths,
+    make_short_lengths,
+    untouched,
+)
 from .turn import Clock, Steps
 
 LANES = 4_000_000  # sequences
@@ -53,6 +60,35 @@ class Balance(Row):
     """Minibatches of 4 M samples, evened over 1,024 workers."""
 
     contenders = {"sweephand": balance}
+    unit, per = "ms", 1e-3
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+def micro_batches(row_length: int, workers: int, ranks: int) -> Steps:
+    """Take minibatches of 4 M samples as the first rank of the first worker."""
+    corpus = untouched(make_long_lengths(row_length))
+    layout = sh.Packed(row_length, micro_batch_rows=1)
+    source = sh.MinibatchSource(corpus, layout=layout, balance="attention", num_threads=0)
+    while True:
+        clock = Clock()
+        with clock.running():
+            share = source.next_minibatch(
+                4_000_000, num_data_partitions=workers, partition_index=0
+            )
+            for micro in share.micro_batches():
+                _ = micro.context_parts(ranks)[0].cells
+        yield clock.turn()
+
+
+class MicroBatches(Row):
+    """Minibatches of 4 M samples over 1,024 ranks, with what one of them gets of each row."""
+
+    contenders = {
+        "rows of 8,192, 128 x 8": lambda: micro_batches(8192, 128, 8),
+        "rows of 131,072, 8 x 128": lambda: micro_batches(1 << 17, 8, 128),
+    }
     unit, per = "ms", 1e-3
 
     def setup_cache(self) -> Found:

@@ -52,6 +52,15 @@ def make_lengths(count: int = 200_000, seed: int = 0) -> NDArray[np.int64]:
     return np.clip(np.rint(lengths), 1, 2048).astype(np.int64)
 
 
+def make_long_lengths(most: int) -> NDArray[np.int64]:
+    """Log-normal lengths with median 600 and sigma 1; 3 % lie between 4,096 and most."""
+    rng, count = np.random.default_rng(0), scaled(100_000)
+    lengths = rng.lognormal(np.log(600), 1, count)
+    tail = np.exp(rng.uniform(np.log(4096), np.log(most), count))
+    lengths = np.where(rng.random(count) < 0.03, tail, lengths)
+    return np.clip(np.rint(lengths), 1, most).astype(np.int64)
+
+
 def make_offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64]:
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
