@@ -202,8 +202,8 @@ Plan BucketedPlanner::next(const Request& request) {
   } else {
     plan.next.progress.assign(open_->delivered().begin(), open_->delivered().end());
   }
-  plan.share = share_of(minibatch, request.num_workers, request.rank, sharing_of(request),
-                        request.balance.value_or(Cost{}));
+  plan.share = share_of(std::move(minibatch), request.num_workers, request.rank,
+                        sharing_of(request), request.balance.value_or(Cost{}));
   plan.num_rows = static_cast<std::uint32_t>(plan.share.size());
   return plan;
 }

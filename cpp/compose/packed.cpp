@@ -43,18 +43,14 @@ class KeptRows {
       rows.push_back({std::span(pieces_).subspan(begin, ends_[j] - begin), sweeps_[j]});
     }
     if (!request_.balance) return rows;
-    std::vector<KeptRow> mine;
-    if (micro_batch_rows_ != 0) {
-      for (const std::uint32_t row :
-           micro_batches(costs(rows), request_.num_workers, request_.rank, micro_batch_rows_)) {
-        mine.push_back(row == kNoRow ? KeptRow{} : rows[row]);
-      }
-      return mine;
+    if (micro_batch_rows_ == 0) {
+      if (request_.num_workers == 1) return rows;
+      return owned_by(request_.rank, rows, deal_costs(costs(rows), request_.num_workers));
     }
-    if (request_.num_workers == 1) return rows;
-    const std::vector<std::uint32_t> owner = deal_costs(costs(rows), request_.num_workers);
-    for (std::size_t j = 0; j < rows.size(); ++j) {
-      if (owner[j] == request_.rank) mine.push_back(rows[j]);
+    std::vector<KeptRow> mine;
+    for (const std::uint32_t row :
+         micro_batches(costs(rows), request_.num_workers, request_.rank, micro_batch_rows_)) {
+      mine.push_back(row == kNoRow ? KeptRow{} : rows[row]);
     }
     return mine;
   }

@@ -185,18 +185,9 @@ std::vector<PlannedSequence> share_of(std::vector<PlannedSequence> minibatch,
                                       std::uint32_t num_workers, std::uint32_t rank,
                                       Sharing sharing, Cost cost) {
   if (num_workers == 1) return minibatch;
-  std::vector<PlannedSequence> share;
-  const auto pick = [&](const auto& owner) {
-    for (std::size_t j = 0; j < minibatch.size(); ++j) {
-      if (owner[j] == rank) share.push_back(minibatch[j]);
-    }
-  };
-  if (sharing == Sharing::kDeal || sharing == Sharing::kLanes) {
-    pick(FirstOwner(minibatch, num_workers, sharing));
-  } else {
-    pick(owners(minibatch, num_workers, sharing, cost));
-  }
-  return share;
+  if (sharing == Sharing::kDeal || sharing == Sharing::kLanes)
+    return owned_by(rank, minibatch, FirstOwner(minibatch, num_workers, sharing));
+  return owned_by(rank, minibatch, owners(minibatch, num_workers, sharing, cost));
 }
 
 }  // namespace sweephand

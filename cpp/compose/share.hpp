@@ -4,6 +4,7 @@
 #include "compose/cost.hpp"
 #include "order/block.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -28,6 +29,17 @@ std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
 std::vector<PlannedSequence> share_of(std::vector<PlannedSequence> minibatch,
                                       std::uint32_t num_workers, std::uint32_t rank,
                                       Sharing sharing, Cost cost = {});
+
+// Those of `things` that are one worker's, in their order.
+template <class Thing, class Owners>
+std::vector<Thing> owned_by(std::uint32_t rank, const std::vector<Thing>& things,
+                            const Owners& owners) {
+  std::vector<Thing> owned;
+  for (std::size_t j = 0; j < things.size(); ++j) {
+    if (owners[j] == rank) owned.push_back(things[j]);
+  }
+  return owned;
+}
 
 // The worker of each of some things that cost so much, as kDealCosts deals them. REQUIRES:
 // num_workers >= 1

@@ -20,6 +20,7 @@ constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kSmallest = 256;
 constexpr std::size_t kLooseness = 4;  // a block serves requests of down to a fourth of it
 constexpr std::size_t kSlack = 16;     // a large block is not lost to small ones
+constexpr int kMostLooks = 8;          // for one that its taker had before
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kLarge = kHugePage;  // what is beyond whole ones lies in small ones
 
@@ -89,7 +90,7 @@ Block BlockPool::take(std::size_t bytes) {
   std::unique_lock lock(state_->mutex);
   auto found = state_->free.lower_bound(capacity);
   if (found != state_->free.end() && found->first / kLooseness <= capacity) {
-    int looks = 8;
+    int looks = kMostLooks;
     for (auto own = found;
          looks-- > 0 && own != state_->free.end() && own->first / 2 <= capacity; ++own) {
       if (own->second.taker == taker) {
