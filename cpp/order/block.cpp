@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/mix.hpp"
-#include "order/search.hpp"
 
 #include <algorithm>
 #include <array>
@@ -29,10 +28,7 @@ Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> ch
     num_samples += corpus_->chunks.samples_in(chunk);
   }
   if (!chunks_.empty()) first_rank_.push_back(num_sequences_);
-  if (chunks_.size() < num_sequences_) {
-    chunks_per_sequence_ = static_cast<std::uint64_t>(
-        (static_cast<uint128>(chunks_.size()) << 64) / num_sequences_);
-  }
+  chunk_guess_ = EvenGuess(chunks_.size(), num_sequences_);
   if (key) permutation_.emplace(num_sequences_, *key);
   if (common_size_ == 0) {
     if (num_sequences_ <= Permutation::kTableSize || !corpus_->sizes->in_memory()) {
@@ -101,21 +97,6 @@ std::string Block::chunk_names() const {
   return std::to_string(first) + (first == last ? "" : " to " + std::to_string(last));
 }
 
-// The last chunk that begins at or before the rank: empty chunks share a beginning and are
-// passed. Most chunks are of one size, so it is where it would be if all were.
-std::size_t Block::chunk_at(std::uint64_t base_rank) const {
-  const auto guess =
-      static_cast<std::size_t>(static_cast<uint128>(base_rank) * chunks_per_sequence_ >> 64);
-  if (guess < chunks_.size() && first_rank_[guess] <= base_rank &&
-      base_rank < first_rank_[guess + 1])
-    return guess;
-  return last_at_or_before(std::span(first_rank_).first(chunks_.size()), base_rank);
-}
-
-std::uint64_t Block::to_sequence(std::uint64_t base_rank) const {
-  return chunks_.empty() ? base_rank : base_rank + shifts_[chunk_at(base_rank)];
-}
-
 std::uint64_t Block::to_base_rank(std::uint64_t sequence) const {
   if (chunks_.empty()) return sequence;
   const std::uint64_t chunk = corpus_->chunks.chunk_of(sequence);
@@ -142,6 +123,14 @@ void Block::base_ranks_at(std::uint64_t first, std::span<std::uint64_t> out) con
   }
 }
 
+void Block::sequences_at(std::uint64_t first, std::span<std::uint64_t> out) const {
+  base_ranks_at(first, out);
+  if (chunks_.empty()) return;
+  const EvenGuess guess = chunk_guess_;  // which no write to `out` can change
+  const std::span starts = first_rank_;
+  for (std::uint64_t& number : out) number += shifts_[guess.find(starts, number)];
+}
+
 void Block::sizes_at(std::uint64_t first, std::span<std::uint32_t> out) const {
   if (common_size_ != 0) {
     std::fill(out.begin(), out.end(), common_size_);
@@ -150,8 +139,7 @@ void Block::sizes_at(std::uint64_t first, std::span<std::uint32_t> out) const {
   } else {
     std::array<std::uint64_t, kStride> sequences{};
     const std::span part = std::span(sequences).first(out.size());
-    base_ranks_at(first, part);
-    for (std::uint64_t& sequence : part) sequence = to_sequence(sequence);
+    sequences_at(first, part);
     corpus_->sizes->gather(part, out);
   }
 }
@@ -163,10 +151,7 @@ void Block::fill(std::uint64_t first, std::uint16_t lane,
   for (std::size_t done = 0; done < out.size(); done += kStride) {
     const std::size_t count = std::min<std::size_t>(kStride, out.size() - done);
     const std::span numbers = std::span(sequences).first(count);
-    base_ranks_at(first + done, numbers);
-    if (!chunks_.empty()) {
-      for (std::uint64_t& number : numbers) number = to_sequence(number);
-    }
+    sequences_at(first + done, numbers);
     const std::span part = std::span(sizes).first(count);
     if (common_size_ != 0 || sizes_) {
       sizes_at(first + done, part);

@@ -1,6 +1,7 @@
 // Chunks that are shuffled together, and where each of their sequences starts.
 #pragma once
 
+#include "base/search.hpp"
 #include "index/corpus.hpp"
 #include "order/permutation.hpp"
 
@@ -65,8 +66,7 @@ class Block {
   void check_samples(std::uint64_t num_samples) const;
   void check_rank(std::uint64_t rank) const;
   std::string chunk_names() const;
-  std::size_t chunk_at(std::uint64_t base_rank) const;
-  std::uint64_t to_sequence(std::uint64_t base_rank) const;
+  void sequences_at(std::uint64_t first, std::span<std::uint64_t> out) const;
   std::uint64_t to_base_rank(std::uint64_t sequence) const;
   // Both serve at most kStride places at once.
   void base_ranks_at(std::uint64_t first, std::span<std::uint64_t> out) const;
@@ -76,8 +76,8 @@ class Block {
   std::vector<std::uint64_t> chunks_;
   std::vector<std::uint64_t>
       first_rank_;  // base rank of each chunk's first sequence, and the end; or none
-  std::vector<std::uint64_t> shifts_;      // of each chunk: number less base rank, modulo 2^64
-  std::uint64_t chunks_per_sequence_ = 0;  // in units of 2^-64
+  std::vector<std::uint64_t> shifts_;  // of each chunk: number less base rank, modulo 2^64
+  EvenGuess chunk_guess_;
   std::uint64_t num_sequences_ = 0;
   std::uint32_t common_size_ = 0;  // 0: they differ
   std::optional<Permutation> permutation_;

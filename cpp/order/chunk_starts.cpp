@@ -1,6 +1,6 @@
 #include "order/chunk_starts.hpp"
 
-#include "order/search.hpp"
+#include "base/search.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,8 @@
-// Searches along the lanes of a sweep, and in tables.
+// Searches along the lanes of a sweep.
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <span>
 
 namespace sweephand {
 
@@ -32,19 +30,6 @@ std::uint64_t last_offset(std::uint64_t near, std::uint64_t samples,
     (at_or_before(middle) ? low : high) = middle;
   }
   return low;
-}
-
-// The last entry at or before `value` of a table that ascends. Without a branch that depends on
-// the value, which random values would mislead. REQUIRES: table[0] <= value
-inline std::size_t last_at_or_before(std::span<const std::uint64_t> table,
-                                     std::uint64_t value) noexcept {
-  std::size_t found = 0;
-  for (std::size_t left = table.size(); left > 1;) {
-    const std::size_t half = left / 2;
-    found += table[found + half] <= value ? half : 0;
-    left -= half;
-  }
-  return found;
 }
 
 }  // namespace sweephand

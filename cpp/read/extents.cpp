@@ -103,8 +103,7 @@ Extents::Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> n
     if (numbers[i] >= files.size()) throw std::invalid_argument("an extent names no file");
     starts_.push_back(starts_.back() + bytes[i]);
   }
-  extents_per_byte_ = static_cast<double>(numbers_.size()) /
-                      static_cast<double>(std::max<std::uint64_t>(num_bytes(), 1));
+  extent_guess_ = EvenGuess(numbers_.size(), num_bytes());
   files_ = std::make_shared<FilePool>(std::move(files));
   if (numbers_.size() != 1 || num_bytes() == 0) return;
   std::shared_ptr<const File> keeper;
@@ -117,14 +116,7 @@ Extents::Extents(std::vector<ListedFile> files, std::span<const std::uint64_t> n
 // Makes the extent that holds byte `offset` the current one.
 void Extents::Reader::enter(std::uint64_t offset) {
   const std::vector<std::uint64_t>& starts = extents_.starts_;
-  // Where it would be if all extents were equally large, as many are.
-  auto extent =
-      static_cast<std::size_t>(static_cast<double>(offset) * extents_.extents_per_byte_);
-  if (extent + 1 >= starts.size() || offset < starts[extent] || starts[extent + 1] <= offset) {
-    // The last start not beyond `offset`: empty extents share a start and are skipped.
-    const auto after = std::upper_bound(starts.begin(), starts.end(), offset);
-    extent = static_cast<std::size_t>(after - starts.begin()) - 1;
-  }
+  const std::size_t extent = extents_.extent_guess_.find(starts, offset);
   begin_ = starts[extent];
   end_ = starts[extent + 1];
   offset_ = extents_.offsets_[extent];

@@ -1,6 +1,7 @@
 // Pieces of files, read as if they were one run of bytes.
 #pragma once
 
+#include "base/search.hpp"
 #include "read/file.hpp"
 
 #include <atomic>
@@ -126,7 +127,7 @@ class Extents {
   std::vector<std::uint64_t> numbers_;  // per extent
   std::vector<std::uint64_t> offsets_;
   std::vector<std::uint64_t> starts_;  // where each extent begins in the run, and the end
-  double extents_per_byte_ = 0;
+  EvenGuess extent_guess_;
   std::shared_ptr<FilePool> files_;
   std::shared_ptr<const File> whole_;  // keeps what is in memory
   const std::byte* in_memory_ = nullptr;
