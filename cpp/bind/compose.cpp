@@ -6,6 +6,7 @@
 #include "compose/bucketed.hpp"
 #include "compose/context_split.hpp"
 #include "compose/fit.hpp"
+#include "compose/micro_batches.hpp"
 #include "compose/pack.hpp"
 #include "compose/packed.hpp"
 #include "compose/share.hpp"
@@ -97,6 +98,14 @@ void bind_share(py::module_& room) {
             [&] { return owners(whole.share, num_workers, sharing, cost); });
       },
       "whole"_a, "num_workers"_a, "sharing"_a, "cost"_a);
+  room.def(
+      "row_owners",
+      [](const Plan& whole, std::uint32_t num_workers, Cost cost,
+         std::uint32_t micro_batch_rows) {
+        return to_numpy_without_gil(
+            [&] { return row_owners(whole, num_workers, cost, micro_batch_rows); });
+      },
+      "whole"_a, "num_workers"_a, "cost"_a, "micro_batch_rows"_a);
 }
 
 using PlannerClass = py::class_<Planner, py::smart_holder>;

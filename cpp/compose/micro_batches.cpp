@@ -1,5 +1,7 @@
 #include "compose/micro_batches.hpp"
 
+#include "compose/share.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -133,6 +135,13 @@ class Takers {
   uint128 total_ = 0;
 };
 
+// Of a worker, in whole micro-batches.
+std::uint64_t most_rows(std::uint64_t num_rows, std::uint32_t num_workers,
+                        std::uint32_t micro_batch_rows) {
+  const std::uint64_t at_once = std::uint64_t{num_workers} * micro_batch_rows;
+  return (num_rows + at_once - 1) / at_once * micro_batch_rows;
+}
+
 std::vector<Row> rows_of(std::span<const std::uint32_t> owner, std::uint32_t who) {
   std::vector<Row> rows;
   for (Row row = 0; row < owner.size(); ++row) {
@@ -152,12 +161,22 @@ std::vector<std::uint32_t> deal_evenly(std::span<const uint128> costs, std::uint
   return takers.owners();
 }
 
+std::vector<std::uint32_t> row_owners(const Plan& whole, std::uint32_t num_workers, Cost cost,
+                                      std::uint32_t micro_batch_rows) {
+  std::vector<uint128> costs(whole.num_rows);
+  for (std::size_t j = 0; j < whole.cells.size(); ++j) {
+    costs[whole.cells[j].row] += cost(whole.share[j].size);
+  }
+  if (micro_batch_rows == 0) return deal_costs(costs, num_workers);
+  return deal_evenly(costs, num_workers,
+                     most_rows(costs.size(), num_workers, micro_batch_rows));
+}
+
 std::vector<std::uint32_t> micro_batches(std::span<const uint128> costs,
                                          std::uint32_t num_workers, std::uint32_t rank,
                                          std::uint32_t micro_batch_rows) {
-  const std::uint64_t at_once = std::uint64_t{num_workers} * micro_batch_rows;
-  const auto count = static_cast<std::uint32_t>((costs.size() + at_once - 1) / at_once);
-  const std::uint64_t most = std::uint64_t{count} * micro_batch_rows;
+  const std::uint64_t most = most_rows(costs.size(), num_workers, micro_batch_rows);
+  const auto count = static_cast<std::uint32_t>(most / micro_batch_rows);
   const std::vector<Row> mine = rows_of(deal_evenly(costs, num_workers, most), rank);
   std::vector<uint128> my_costs(mine.size());
   std::ranges::transform(mine, my_costs.begin(), [&](Row row) { return costs[row]; });

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from tests.cli.conftest import LENGTHS, Call
 
+import sweephand as sh
 from sweephand import _core
-from sweephand._core.compose import Fitting, Planner, Request
+from sweephand._core.compose import Fitting, Packing, Planner, Request
 from sweephand.cli.cache_hits import CHUNKS, hits_of_known_future, hits_of_lru, needs
 from sweephand.cli.cluster import Cluster
 from sweephand.cli.simulate import quantity
@@ -122,6 +123,40 @@ def test_the_command_says_what_is_run_and_what_is_arithmetic(tokens: Path, call:
     shown = call("simulate", tokens, "--workers", 3, "--lanes", 12, "--size", 2000).out
     assert "planned for real" in shown
     assert "by arithmetic" in shown
+
+
+def test_packed_rows_are_shared_as_the_planner_shares_them(call: Call) -> None:
+    words = ["simulate", "--workers", 8, "--samples", "1e8", "--chunks", 1000, "--lengths"]
+    words += ["long", "--row-length", "131_072", "--size", "8_000_000", "--steps", 2]
+    facts = call(*words, "--json").facts
+    told = facts["planned"]["balance"]
+    assert facts["row_length"] == 131_072
+    assert list(told) == ["lanes", "attention", "micro-batches"]
+    none, dealt, evenly = (one["fullest_over_mean_in_cost"] for one in told.values())
+    assert none > dealt > 0.9 * evenly
+    assert evenly < 0.02
+    assert told["lanes"]["samples_moved"] == 0
+    assert "in 61 rows of 131,072" in call(*words).out
+
+
+@pytest.mark.parametrize("micro_batch_rows", [0, 1, 3])
+def test_the_owners_of_rows_are_those_who_get_them(micro_batch_rows: int) -> None:
+    corpus = SimulatedCorpus.draw("web", 10**6, 100, seed=2)
+    order = _core.order.OrderSettings(
+        seed=1, num_lanes=4, window_chunks=8, window_samples=0, randomize=True
+    )
+    packing = Packing(2048, 64, True, False, micro_batch_rows)
+    planner = Planner(_core.order.Timeline(corpus.core(), order), packing, 2**64 - 1)
+    cost = sh.Attention(100).in_integers
+    whole = planner.next(Request(100_000, 1, 0, 0, crosses_sweeps=True, balance=None))
+    owners = _core.compose.row_owners(whole, 5, cost, micro_batch_rows)
+    rows, _, firsts, _ = whole.cells().reshape(-1, 4).T
+    for rank in range(5):
+        planner.seek(0)
+        share = planner.next(Request(100_000, 5, rank, 0, crosses_sweeps=True, balance=cost))
+        theirs = set(zip(share.sequences(), share.cells().reshape(-1, 4)[:, 2], strict=True))
+        mine = owners[rows] == rank
+        assert theirs == set(zip(whole.sequences()[mine], firsts[mine], strict=True))
 
 
 def test_a_large_cluster_is_planned_at_a_part_of_its_size_and_says_so(call: Call) -> None:

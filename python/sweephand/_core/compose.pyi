@@ -5,7 +5,7 @@ import numpy.typing
 import sweephand._core.index
 import sweephand._core.order
 import typing
-__all__: list[str] = ['Bucketing', 'ContextSplit', 'Cost', 'Fitting', 'Packing', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'Sharing', 'SizeCount', 'Truncation', 'best_boundaries', 'count_sizes', 'owners', 'pack_in_order', 'pack_longest_first', 'padded_cells']
+__all__: list[str] = ['Bucketing', 'ContextSplit', 'Cost', 'Fitting', 'Packing', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'Sharing', 'SizeCount', 'Truncation', 'best_boundaries', 'count_sizes', 'owners', 'pack_in_order', 'pack_longest_first', 'padded_cells', 'row_owners']
 class Rows:
     @property
     def ends(self) -> numpy.typing.NDArray[numpy.uint32]:
@@ -193,4 +193,6 @@ def pack_in_order(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32],
 def pack_longest_first(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex) -> Rows:
     ...
 def padded_cells(sizes: collections.abc.Sequence[SizeCount], boundaries: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
+    ...
+def row_owners(whole: Plan, num_workers: typing.SupportsInt | typing.SupportsIndex, cost: Cost, micro_batch_rows: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint32]:
     ...

@@ -88,6 +88,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
         help="open at a time over all lanes, and at least one in each; 128 by default",
     )
+    add("--row-length", metavar="N", type=count, help="pack rows of so many samples")
     add("--seed", metavar="N", type=whole, default=0, help="0 by default")
     add("--steps", metavar="N", type=count, default=8, help="to plan, 8 by default")
     add(
@@ -149,7 +150,9 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             f"--workers {cluster.workers} need as many lanes, got --lanes {cluster.lanes}"
         )
     attention = Attention(arguments.equal_at)
-    steps = plan_steps(corpus, cluster, arguments.steps, attention, arguments.seed)
+    steps = plan_steps(
+        corpus, cluster, arguments.steps, attention, arguments.seed, arguments.row_length
+    )
     reads = cluster.reads(corpus.chunk_samples, arguments.seed)
     facts: dict[str, Any] = {
         "ok": True,
@@ -159,6 +162,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         "num_sequences": len(corpus.chunk_samples) * corpus.chunk_sequences,
         "mean_length": float(corpus.tile.mean()),
         "longest": int(corpus.tile.max()),
+        "row_length": arguments.row_length,
         "cluster": asdict(cluster),
         "planned": _planned_facts(steps),
         "arithmetic": _arithmetic(arguments, corpus, cluster, steps, reads),

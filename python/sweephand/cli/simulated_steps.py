@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand._core.compose import Cost, Fitting, Plan, Planner, Request, Sharing
+from sweephand._core.compose import Cost, Fitting, Packing, Plan, Planner, Request, Sharing
 from sweephand.cli.cluster import Cluster
 from sweephand.cli.simulated_corpus import SimulatedCorpus
 from sweephand.layouts.attention import Attention
@@ -18,6 +19,9 @@ MOST_OPEN = 1 << 24  # sequences whose lengths are looked at, of all lanes
 MOST_PLANNED = 1 << 25  # of all steps
 
 _NO_LIMIT = 2**64 - 1
+
+Owners = Callable[[Plan, int], NDArray[np.uint32]]
+"""The worker of each row or sequence of a global minibatch, for so many workers."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,8 @@ class SimulatedSteps:
     sequences : float
         Of a global minibatch, in the mean.
     longest_samples, longest_cost : float
-        By how much the longest sequence alone exceeds the mean of the workers.
+        By how much the longest sequence, or the fullest row, alone exceeds the mean of the
+        workers.
     by_balance : dict of str to BalancedSteps
     """
 
@@ -73,9 +78,16 @@ class SimulatedSteps:
 
 
 def plan_steps(
-    corpus: SimulatedCorpus, cluster: Cluster, num_steps: int, attention: Attention, seed: int
+    corpus: SimulatedCorpus,
+    cluster: Cluster,
+    num_steps: int,
+    attention: Attention,
+    seed: int,
+    row_length: int | None = None,
 ) -> SimulatedSteps:
     """Place a planner in the middle of a sweep, and plan steps from there.
+
+    With a row length the steps are packed rows, and longer sequences are split.
 
     Raises
     ------
@@ -106,7 +118,12 @@ def plan_steps(
         randomize=True,
     )
     clock = time.process_time()
-    planner = Planner(_core.order.Timeline(core, order), Fitting(), _NO_LIMIT)
+    timeline = _core.order.Timeline(core, order)
+    planner = (
+        Planner(timeline, Fitting(), _NO_LIMIT)
+        if row_length is None
+        else Planner(timeline, Packing(row_length, 64, True, False, 0), _NO_LIMIT)
+    )
     planner.seek(core.num_samples // 3)
     planner.next(Request(1, 1, 0, 0, crosses_sweeps=True, balance=None))
     placing = time.process_time() - clock
@@ -114,41 +131,76 @@ def plan_steps(
     clock = time.process_time()
     plans = [planner.next(request) for _ in range(num_steps)]
     planning = (time.process_time() - clock) / num_steps
-    cost = Cost(attention.equal_at, is_quadratic=True)
-    samples = Cost(1, is_quadratic=False)
-    sizes = [plan.sizes().astype(np.float64) for plan in plans]
-    costs = [attention.cost(of_step) for of_step in sizes]
+    amounts = [_amounts(plan, attention) for plan in plans]
+    ways = _sequence_owners(attention) if row_length is None else _row_owners(attention)
     return SimulatedSteps(
         scale=scale,
         num_steps=num_steps,
         placing_seconds=placing,
         planning_seconds=planning,
         sequences=float(np.mean([plan.num_sequences for plan in plans])),
-        longest_samples=_longest(sizes, workers),
-        longest_cost=_longest(costs, workers),
+        longest_samples=_longest([sizes for sizes, _ in amounts], workers),
+        longest_cost=_longest([costs for _, costs in amounts], workers),
         by_balance={
-            name: _share(plans, workers, how, by, attention)
-            for name, how, by in [
-                ("lanes", Sharing.LANES, samples),
-                ("samples", Sharing.EVEN_COSTS, samples),
-                ("attention", Sharing.EVEN_COSTS, cost),
-            ]
+            name: _share(plans, amounts, workers, way, ways["lanes"])
+            for name, way in ways.items()
         },
     )
 
 
+def _amounts(
+    plan: Plan, attention: Attention
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return samples and cost of each sequence, or of each row where there are rows."""
+    sizes = plan.sizes().astype(np.float64)
+    costs = attention.cost(sizes)
+    if not plan.row_length:
+        return sizes, costs
+    rows = plan.cells().reshape(-1, 4)[:, 0]
+    of_rows = [np.zeros(plan.num_rows), np.zeros(plan.num_rows)]
+    for of_row, amounts in zip(of_rows, (sizes, costs), strict=True):
+        np.add.at(of_row, rows, amounts)
+    return of_rows[0], of_rows[1]
+
+
+def _sequence_owners(attention: Attention) -> dict[str, Owners]:
+    """Return each way to share sequences."""
+    samples = Cost(1, is_quadratic=False)
+    of = _core.compose.owners
+    return {
+        "lanes": lambda plan, workers: of(plan, workers, Sharing.LANES, samples),
+        "samples": lambda plan, workers: of(plan, workers, Sharing.EVEN_COSTS, samples),
+        "attention": lambda plan, workers: of(
+            plan, workers, Sharing.EVEN_COSTS, attention.in_integers
+        ),
+    }
+
+
+def _row_owners(attention: Attention) -> dict[str, Owners]:
+    """Return each way to share packed rows, whose samples are even."""
+    cost, of = attention.in_integers, _core.compose.row_owners
+    return {
+        "lanes": lambda plan, workers: np.arange(plan.num_rows, dtype=np.uint32) % workers,
+        "attention": lambda plan, workers: of(plan, workers, cost, 0),
+        "micro-batches": lambda plan, workers: of(plan, workers, cost, 1),
+    }
+
+
 def _share(
-    plans: list[Plan], workers: int, how: Sharing, by: Cost, attention: Attention
+    plans: list[Plan],
+    amounts: list[tuple[NDArray[np.float64], NDArray[np.float64]]],
+    workers: int,
+    way: Owners,
+    by_lanes: Owners,
 ) -> BalancedSteps:
     in_samples, in_cost, moved, sequences, seconds = [], [], [], [], []
-    for plan in plans:
+    for plan, (sizes, costs) in zip(plans, amounts, strict=True):
         clock = time.process_time()
-        owners = _core.compose.owners(plan, workers, how, by)
+        owners = way(plan, workers)
         seconds.append(time.process_time() - clock)
-        of_lanes = _core.compose.owners(plan, workers, Sharing.LANES, by)
-        sizes = plan.sizes().astype(np.float64)
+        of_lanes = by_lanes(plan, workers)
         in_samples.append(_over_mean(owners, sizes, workers))
-        in_cost.append(_over_mean(owners, attention.cost(sizes), workers))
+        in_cost.append(_over_mean(owners, costs, workers))
         moved.append(float(sizes[owners != of_lanes].sum() / sizes.sum()))
         sequences.append(np.count_nonzero(owners != of_lanes) / workers)
     return BalancedSteps(

@@ -27,26 +27,26 @@ def show(facts: dict[str, Any], screen: Screen) -> None:
             f"mean, up to {in_count(facts['longest'])}",
             "workers": f"{in_count(cluster['workers'])}, and {in_count(cluster['lanes'])} "
             f"lanes; open in each, in chunks: {in_count(cluster['block_chunks'])}",
-            "minibatch": f"{in_count(cluster['size'])} samples",
+            "minibatch": f"{in_count(cluster['size'])} samples{_rows(facts)}",
         }
     )
     part = f", at 1/{planned['scale']} of the size" if planned["scale"] > 1 else ""
     screen.heading(f"Balance: {planned['steps']} steps, planned for real{part}")
+    told_of = ["fullest_over_mean_in_samples", "fullest_over_mean_in_cost", "samples_moved"]
+    columns = ["fullest, samples", "fullest, cost", "moved"]
+    if facts["row_length"]:  # rows belong to nobody before they are dealt
+        del told_of[-1], columns[-1]
     screen.table(
-        ["balance", "fullest, samples", "fullest, cost", "moved"],
+        ["balance", *columns],
         [
-            (
-                {"lanes": "none"}.get(name, name),
-                in_percent(shared["fullest_over_mean_in_samples"]),
-                in_percent(shared["fullest_over_mean_in_cost"]),
-                in_percent(shared["samples_moved"]),
-            )
+            ({"lanes": "none"}.get(name, name), *(in_percent(shared[key]) for key in told_of))
             for name, shared in planned["balance"].items()
         ],
     )
     if (longest := planned["longest_over_mean_in_cost"]) > 0:
+        what = "row: the costliest" if facts["row_length"] else "sequence: the longest"
         screen.text(
-            f"\nNo rule cuts a sequence: the longest one costs {in_percent(longest)} more than "
+            f"\nNo rule cuts a {what} one costs {in_percent(longest)} more than "
             "a worker has in the mean."
         )
     screen.heading("A worker")
@@ -58,7 +58,8 @@ def show(facts: dict[str, Any], screen: Screen) -> None:
             "plan a step": f"{in_seconds(planned['planning_seconds'])}, and to share it "
             f"{in_seconds(sharing)}, run here{part}",
             "chunk reads": f"{in_count(reads['mean'])} in a sweep, at most "
-            f"{in_count(reads['max'])}; 1/K of the chunks are {in_count(reads['fair'])}",
+            f"{in_count(reads['max'])}; 1/K of the chunks are {in_count(reads['fair'])}"
+            + (", if no row had sequences of two workers" if facts["row_length"] else ""),
             "memory": f"{in_bytes(memory['planner_bytes'])} to plan, "
             f"{in_bytes(memory['window_bytes'])} of data",
         }
@@ -76,6 +77,14 @@ def show(facts: dict[str, Any], screen: Screen) -> None:
         }
     )
     _show_changes(told, screen)
+
+
+def _rows(facts: dict[str, Any]) -> str:
+    length = facts["row_length"]
+    if not length:
+        return ""
+    rows = max(1, facts["cluster"]["size"] // length)
+    return f" in {in_count(rows)} rows of {in_count(length)}"
 
 
 def _show_changes(told: dict[str, Any], screen: Screen) -> None:
