@@ -60,7 +60,7 @@ FACADES = [
     f"sweephand{room}"
     for room in (
         *("", ".mxnet", ".numpy", ".tfds", ".tfrecord", ".torch", ".torch.distributed"),
-        ".torchft",
+        *(".torch.megatron", ".torch.torchtitan", ".torchft"),
     )
 ]
 

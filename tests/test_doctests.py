@@ -24,7 +24,10 @@ MODULES = ["sweephand"] + [
 
 PUBLIC = ["sweephand"] + [
     f"sweephand.{name}"
-    for name in ("mxnet", "numpy", "tfds", "tfrecord", "torch", "torch.distributed", "torchft")
+    for name in (
+        *("mxnet", "numpy", "tfds", "tfrecord", "torchft"),
+        *("torch", "torch.distributed", "torch.megatron", "torch.torchtitan"),
+    )
 ]
 
 

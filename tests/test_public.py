@@ -7,7 +7,11 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".tfds", ".torch", ".numpy", ".tfrecord", ".torchft", ".torch.distributed"]
+    "name",
+    [
+        *("", ".tfds", ".numpy", ".tfrecord", ".torchft"),
+        *(".torch", ".torch.distributed", ".torch.megatron", ".torch.torchtitan"),
+    ],
 )
 def test_what_is_shown_is_what_is_public(name: str) -> None:
     code = f"""

@@ -18,7 +18,7 @@ from docs.tools.pages import (
 
 DOCS = Path(__file__).parents[2] / "docs"
 FACADES = ["", ".mxnet", ".numpy", ".tfds", ".tfrecord", ".torchft"]
-OF_TORCH = [".torch", ".torch.distributed"]
+OF_TORCH = [".torch", ".torch.distributed", ".torch.megatron", ".torch.torchtitan"]
 
 
 def reference(facade: str) -> list[str]:

@@ -10,7 +10,7 @@ except ModuleNotFoundError as error:
         "sweephand.torch needs PyTorch: pip install sweephand[torch]", name="torch"
     ) from error
 
-from sweephand.torch import distributed
+from sweephand.torch import distributed, megatron, torchtitan
 from sweephand.torch.loaders.data_loader import DataLoader
 from sweephand.torch.loaders.dataset import IterableDataset
 from sweephand.torch.minibatch.attention import attention_mask, block_mask, nested
@@ -27,9 +27,11 @@ __all__ = [
     "attention_mask",
     "block_mask",
     "distributed",
+    "megatron",
     "nested",
     "tensors_of",
     "to_tensor",
+    "torchtitan",
 ]
 
 

@@ -1,0 +1,79 @@
+"""Packed rows as frameworks for language models want them: always as many, padding apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sweephand.layouts.packed import Packed
+from sweephand.minibatch.minibatch import Minibatch
+from sweephand.minibatch.share import Share
+from sweephand.printable import shown
+from sweephand.source.source import MinibatchSource
+from sweephand.torch.minibatch.tensors import to_tensor
+
+
+class PackedRows:
+    """The rows of a worker's share; at the end of data rows of padding make up what lacks.
+
+    Parameters
+    ----------
+    minibatch : Minibatch
+        In layout `Packed`.
+    num_rows, row_length : int
+        How many rows there are to be, and their cells.
+    """
+
+    def __init__(self, minibatch: Minibatch, num_rows: int, row_length: int) -> None:
+        self._minibatch = minibatch
+        self._shape = num_rows, row_length
+
+    def tokens(self, stream: str) -> torch.Tensor:
+        """Return the tokens: int64, (rows, row length)."""
+        return self._whole(self._minibatch[stream].asarray(), 0)
+
+    def labels(self, stream: str, ignore_index: int) -> torch.Tensor:
+        """Return the next token of the same sequence, else `ignore_index`: int64."""
+        return self._whole(self._minibatch[stream].labels(ignore_index), ignore_index)
+
+    def loss_mask(self, stream: str) -> torch.Tensor:
+        """Return 1.0 where there is something to predict: float32, (rows, row length)."""
+        return self._whole(self._minibatch[stream].loss_mask(), 0).float()
+
+    def positions(self) -> torch.Tensor:
+        """Return where in its sequence each cell is: int64; padding counts from 0, too."""
+        return positions_of(self._minibatch, *self._shape)
+
+    def _whole(self, found: NDArray[Any], fill: int) -> torch.Tensor:
+        """Return rows as int64, and rows of padding behind them."""
+        whole = np.full(self._shape, fill, np.int64)
+        whole[: len(found)] = found
+        return to_tensor(whole)
+
+
+def positions_of(share: Share, num_rows: int, row_length: int) -> torch.Tensor:
+    """Return `PackedRows.positions` of a share that may be planned only."""
+    columns = np.arange(row_length)
+    begins = np.zeros((num_rows, row_length), np.int64)  # of what a cell belongs to
+    rows, firsts, *_ = share._plan.cells().reshape(-1, 4).T.astype(np.int64)
+    ends = firsts + share._plan.sizes()
+    begins[rows, firsts] = firsts
+    is_inside = ends < row_length
+    begins[rows[is_inside], ends[is_inside]] = ends[is_inside]  # of the next one, or padding
+    positions: NDArray[np.int64] = columns - np.maximum.accumulate(begins, axis=1)
+    return to_tensor(positions)
+
+
+def row_length_of(source: MinibatchSource, whose: str) -> int:
+    """Return the length of a source's packed rows, or complain that it has none."""
+    if not isinstance(source, MinibatchSource):
+        raise TypeError(f"source must be a sh.MinibatchSource, got {shown(source)}")
+    if not isinstance(source.layout, Packed):
+        raise ValueError(
+            f"{whose} takes rows of one length: make the source with "
+            f"layout=sh.Packed(row_length), its layout is {source.layout!r}"
+        )
+    return source.layout.row_length
