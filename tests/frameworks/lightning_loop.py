@@ -1,5 +1,7 @@
 """Lightning with two ranks, whose checkpoints hold the place of the loader."""
 
+import os
+
 import lightning
 import torch
 from tests.frameworks.corpus import (
@@ -36,7 +38,8 @@ def main() -> None:
         arguments.folder, filename="middle", every_n_train_steps=STEPS_BEFORE_STOP
     )
     trainer = lightning.Trainer(
-        accelerator="cpu", devices=2, strategy="ddp", max_epochs=NUM_SWEEPS,
+        accelerator="cpu", devices=int(os.environ["WORLD_SIZE"]), strategy="ddp",
+        max_epochs=NUM_SWEEPS,
         max_steps=STEPS_BEFORE_STOP if arguments.stop else -1, callbacks=[checkpoints],
         logger=False, enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip

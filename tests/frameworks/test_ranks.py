@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -32,28 +33,28 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def train(client: str, folder: Path, *options: str) -> list[list[list[int]]]:
-    """Run two ranks, and return the rows of every step of each."""
-    for code, said in launch(client, folder, *options):
+def train(client: str, folder: Path, *options: str, count: int = 2) -> list[list[list[int]]]:
+    """Run ranks, and return the rows of every step of each."""
+    for code, said in launch(client, folder, *options, count=count):
         assert code == 0, said[-6000:]
-    return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
+    return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(count)]
 
 
-def launch(client: str, folder: Path, *options: str) -> list[tuple[int, str]]:
-    """Run two ranks as torchrun does, and return how each ended and what it said."""
+def launch(client: str, folder: Path, *options: str, count: int = 2) -> list[tuple[int, str]]:
+    """Run ranks as torchrun does, and return how each ended and what it said."""
     folder.mkdir()
     shared = {
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()),
-        "WORLD_SIZE": "2",
-        "LOCAL_WORLD_SIZE": "2",
+        "WORLD_SIZE": str(count),
+        "LOCAL_WORLD_SIZE": str(count),
         "TORCHELASTIC_RUN_ID": "none",
         "CUDA_VISIBLE_DEVICES": "",
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
     }
     ranks = []
-    for rank in ("0", "1"):
+    for rank in map(str, range(count)):
         said = (folder / f"rank{rank}.txt").open("w+")
         command = [
             sys.executable,
@@ -79,9 +80,8 @@ def launch(client: str, folder: Path, *options: str) -> list[tuple[int, str]]:
 
 
 def rows_of(ranks: list[list[list[int]]]) -> list[list[int]]:
-    """Return the rows of every step, over both ranks."""
-    assert len(ranks[0]) == len(ranks[1])
-    return [sorted(one + other) for one, other in zip(*ranks, strict=True)]
+    """Return the rows of every step, over all ranks."""
+    return [sorted(chain(*shares)) for shares in zip(*ranks, strict=True)]
 
 
 @pytest.mark.parametrize(("client", "kind", "num_workers"), CASES)
@@ -102,6 +102,18 @@ def test_every_row_comes_once_in_a_sweep_and_a_resume_is_exact(
         train(client, tmp_path / "rest", *options, "--resume", str(tmp_path / "first"))
     )
     assert len(first) == STEPS_BEFORE_STOP
+    assert first + rest == whole
+
+
+@pytest.mark.parametrize("client", ["accelerate", "transformers", "lightning"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_checkpoint_of_two_ranks_goes_on_with_another_number(
+    client: str, count: int, tmp_path: Path
+) -> None:
+    whole = rows_of(train(client, tmp_path / "whole"))
+    first = rows_of(train(client, tmp_path / "first", "--stop"))
+    resumed = ("--resume", str(tmp_path / "first"))
+    rest = rows_of(train(client, tmp_path / "rest", *resumed, count=count))
     assert first + rest == whole
 
 
