@@ -60,7 +60,7 @@ FACADES = [
     f"sweephand{room}"
     for room in (
         *("", ".mxnet", ".numpy", ".tfds", ".tfrecord", ".torch", ".torch.distributed"),
-        *(".torch.megatron", ".torch.torchtitan", ".torchft"),
+        *(".torch.megatron", ".torch.torchtitan", ".torchft", ".ray"),
     )
 ]
 

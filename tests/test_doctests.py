@@ -25,7 +25,7 @@ MODULES = ["sweephand"] + [
 PUBLIC = ["sweephand"] + [
     f"sweephand.{name}"
     for name in (
-        *("mxnet", "numpy", "tfds", "tfrecord", "torchft"),
+        *("mxnet", "numpy", "ray", "tfds", "tfrecord", "torchft"),
         *("torch", "torch.distributed", "torch.megatron", "torch.torchtitan"),
     )
 ]

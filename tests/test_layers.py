@@ -89,6 +89,7 @@ ABOVE = {
     "demo",
     "mxnet",
     "numpy",
+    "ray",
     "tfrecord",
     "torch",
     "torchft",
@@ -175,7 +176,7 @@ def test_torch_is_imported_in_its_room_alone() -> None:
 
 
 def test_packages_that_are_heavy_are_imported_when_they_are_needed() -> None:
-    heavy = {"fsspec", "matplotlib", "obstore", "pyarrow", "rich", "scipy"}
+    heavy = {"fsspec", "matplotlib", "obstore", "pyarrow", "ray", "rich", "scipy"}
     assert not [
         (module, name)
         for module, path in modules().items()

@@ -9,7 +9,7 @@ import pytest
 @pytest.mark.parametrize(
     "name",
     [
-        *("", ".tfds", ".numpy", ".tfrecord", ".torchft"),
+        *("", ".tfds", ".numpy", ".ray", ".tfrecord", ".torchft"),
         *(".torch", ".torch.distributed", ".torch.megatron", ".torch.torchtitan"),
     ],
 )
@@ -36,3 +36,17 @@ except ImportError as error:
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "pip install 'sweephand[parquet]'" in run.stdout, run.stderr
+
+
+def test_ray_that_is_not_there_is_named_when_it_is_asked() -> None:
+    code = """
+import sys
+sys.modules["ray"] = sys.modules["ray.train"] = None
+import sweephand as sh
+try:
+    sh.ray.coordinate()
+except ImportError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "pip install 'sweephand[ray]'" in run.stdout, run.stderr

@@ -1,6 +1,6 @@
 """Where each public name lies; `import sweephand` reads this and imports none of them."""
 
-from . import mxnet, numpy, tfds, tfrecord, torchft
+from . import mxnet, numpy, ray, tfds, tfrecord, torchft
 from . import torch as torch
 from .corpus.streams import StreamDef, StreamDefs, StreamInfo, Streams
 from .deserializers.array import ArrayDeserializer
@@ -137,6 +137,7 @@ __all__ = [
     "mxnet",
     "numpy",
     "open",
+    "ray",
     "sequence_to_cntk_text_format",
     "split",
     "tfds",

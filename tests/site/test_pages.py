@@ -17,7 +17,7 @@ from docs.tools.pages import (
 )
 
 DOCS = Path(__file__).parents[2] / "docs"
-FACADES = ["", ".mxnet", ".numpy", ".tfds", ".tfrecord", ".torchft"]
+FACADES = ["", ".mxnet", ".numpy", ".ray", ".tfds", ".tfrecord", ".torchft"]
 OF_TORCH = [".torch", ".torch.distributed", ".torch.megatron", ".torch.torchtitan"]
 
 
