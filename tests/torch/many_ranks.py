@@ -88,9 +88,12 @@ def live(rank: int, num_ranks: int, folder: Path) -> None:
 
 
 def kill_again_and_again(folder: Path, kills: int) -> dict[str, Any]:
-    """Kill a rank of a few at some moment, let others go on from the checkpoint, and so on."""
+    """Kill a rank of a few at some moment, let others go on from the checkpoint, and so on.
+
+    Every eighth one is stopped, and killed when the others have found out.
+    """
     draw, slowest = random.Random(9), 0.0
-    for _ in range(kills):
+    for number in range(kills):
         (folder / "begun").unlink(missing_ok=True)
         count, port, children = draw.randint(2, 4), free_port(), []
         for rank in range(count):
@@ -105,9 +108,20 @@ def kill_again_and_again(folder: Path, kills: int) -> dict[str, Any]:
             time.sleep(0.01)
         time.sleep(draw.random() * 0.2)
         killed = draw.randrange(count)
-        os.kill(children[killed], signal.SIGKILL)
+        stops = number % 8 == 7
+        os.kill(children[killed], signal.SIGSTOP if stops else signal.SIGKILL)
         begun = time.monotonic()
-        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        ended = {
+            child: os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            for child in children
+            if not (stops and child == children[killed])
+        }
+        if stops:
+            os.kill(children[killed], signal.SIGKILL)
+            ended[children[killed]] = os.waitstatus_to_exitcode(
+                os.waitpid(children[killed], 0)[1]
+            )
+        codes = [ended[child] for child in children]
         slowest = max(slowest, time.monotonic() - begun)
         wanted = [-9 if rank == killed else 7 for rank in range(count)]
         if codes != wanted:

@@ -90,6 +90,8 @@ def agree(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
             control.sum([1, rank]),
             control.sum_floats([0.5, rank]),
             control.any(rank == 1),
+            control.gather({"rank": rank, "long": "x" * 1000 * rank})
+            == [{"rank": 0, "long": ""}, {"rank": 1, "long": "x" * 1000}],
         ],
     }
 
@@ -182,6 +184,18 @@ def raises(rank: int, num_ranks: int, folder: Path) -> list[Any]:
 
 def is_killed(rank: int, num_ranks: int, folder: Path) -> list[Any]:
     return lose(folder, rank, lambda: os.kill(os.getpid(), signal.SIGKILL), is_late=False)
+
+
+def stalls_in_gather(rank: int, num_ranks: int, folder: Path) -> list[Any]:
+    """Stop where the others gather what all have."""
+    begin()
+    (folder / f"pid{rank}").write_text(str(os.getpid()))
+    control, begun = Control(2.0), time.monotonic()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    told = [*raised(lambda: control.gather({"rank": rank})), time.monotonic() - begun]
+    os.kill(int((folder / "pid1").read_text()), signal.SIGKILL)
+    return told
 
 
 def stalls(rank: int, num_ranks: int, folder: Path) -> list[Any]:

@@ -13,7 +13,12 @@ Stories = dict[str, list[Ended]]
 def stories(tmp_path_factory: pytest.TempPathFactory) -> Stories:
     """Run all that two ranks do, from one import of torch."""
     folder = tmp_path_factory.mktemp("ranks")
-    return launch(2, ["agree", "raises", "is_killed", "stalls"], folder, "tests.torch.ranks")
+    return launch(
+        2,
+        ["agree", "raises", "is_killed", "stalls", "stalls_in_gather"],
+        folder,
+        "tests.torch.ranks",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +89,7 @@ def test_all_stop_where_one_is_asked_to(agreed: list[dict[str, Any]]) -> None:
 
 
 def test_small_sums_are_those_of_all(agreed: list[dict[str, Any]]) -> None:
-    assert [rank["sums"] for rank in agreed] == [[[2, 1], [1.0, 1.0], True]] * 2
+    assert [rank["sums"] for rank in agreed] == [[[2, 1], [1.0, 1.0], True, True]] * 2
 
 
 def test_an_exchange_takes_little(agreed: list[dict[str, Any]]) -> None:
@@ -110,5 +115,12 @@ def test_a_killed_rank_is_an_error_on_the_others_at_once(stories: Stories) -> No
 def test_a_rank_that_stalls_is_named_when_the_limit_has_passed(stories: Stories) -> None:
     assert [rank.code for rank in stories["stalls"]] == [0, -9]
     kind, said, seconds, _ = stories["stalls"][0].found
+    assert (kind, "rank 1 of 2 did not answer within 2 s" in said) == ("WorkerError", True)
+    assert seconds < 15
+
+
+def test_a_rank_that_stalls_while_others_gather_is_named(stories: Stories) -> None:
+    assert [rank.code for rank in stories["stalls_in_gather"]] == [0, -9]
+    kind, said, seconds = stories["stalls_in_gather"][0].found
     assert (kind, "rank 1 of 2 did not answer within 2 s" in said) == ("WorkerError", True)
     assert seconds < 15

@@ -45,7 +45,7 @@ class Control(Workers):
     ----------
     limit : float
         Seconds that a rank waits for the others in an exchange, before it raises `WorkerError`;
-        half an hour where states are gathered, as others wait while one rank saves.
+        half an hour where they wait while one rank saves.
         Choose more than any rank may be late by, and less than the time-out of the group.
     group_or_mesh, dims
         Who shares the data, as for `coordinate`. The exchange is among all processes of
@@ -226,9 +226,19 @@ class Control(Workers):
         """Return whether any rank votes yes."""
         return vote if self._exchange is None else self._exchange.sum([vote])[0] > 0
 
-    def gather(self, state: Any) -> list[Any]:
-        """Return the object of each rank, rank 0 first."""
-        return [state] if self._exchange is None else self._exchange.gather(state)
+    def gather(self, state: Any, *, is_patient: bool = False) -> list[Any]:
+        """Return the object of each rank, rank 0 first.
+
+        Parameters
+        ----------
+        state : object
+            That of this rank; it pickles.
+        is_patient : bool
+            Wait half an hour for the others, as one of them may be writing a checkpoint.
+        """
+        if self._exchange is None:
+            return [state]
+        return self._exchange.gather(state, is_patient=is_patient)
 
     def __exit__(
         self,

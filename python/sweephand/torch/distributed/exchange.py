@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -26,12 +27,12 @@ _BROKEN = (
 
 
 _KNOWN = "_known_to"  # an attribute of errors: True, or the exchange that has asked
-_PATIENCE = timedelta(minutes=30)  # for objects: others wait while one rank saves
+_PATIENCE = timedelta(minutes=30)  # while one rank saves
 SIZE = 16  # integers that one sum has room for
 
 
 class Exchange:
-    """Small sums, maxima and objects over ranks; sums and maxima wait no longer than a limit.
+    """Small sums, maxima and objects over ranks, which wait no longer than a limit.
 
     Parameters
     ----------
@@ -51,11 +52,8 @@ class Exchange:
         self._group = _in_main_memory(group)
         # Without torch's dispatcher, which takes as long again as a message.
         self._gloo: Any = self._group._get_backend(torch.device("cpu"))
-        self._seconds = seconds
-        self._sum = dist.AllreduceOptions()
-        self._maximum = dist.AllreduceOptions()
-        self._maximum.reduceOp = dist.ReduceOp.MAX  # type: ignore[assignment] # in its stub
-        self._sum.timeout = self._maximum.timeout = timedelta(seconds=seconds)
+        self._sum = _options(timedelta(seconds=seconds))
+        self._maximum = _options(timedelta(seconds=seconds), dist.ReduceOp.MAX)
         self._board = NoticeBoard(self._group)
         self.rank, self.num_ranks = self._group.rank(), self._group.size()
         self.number = 0
@@ -83,21 +81,33 @@ class Exchange:
         self._reduce(torch.from_numpy(values), self._maximum)
         return values
 
-    def gather(self, one: Any) -> list[Any]:
-        """Return the object of each rank, however long the others take."""
-        found: list[Any] = [None] * self.num_ranks
-        try:
-            dist.all_gather_object(found, one, group=self._group)
-        except RuntimeError as error:
-            raise self.explain(error) from error
-        return found
+    def gather(self, one: Any, *, is_patient: bool = False) -> list[Any]:
+        """Return the object of each rank.
+
+        Parameters
+        ----------
+        one : object
+            That of this rank; it pickles.
+        is_patient : bool
+            Wait half an hour for the others, as one of them may be writing.
+        """
+        patience = _PATIENCE if is_patient else self._sum.timeout
+        mine = np.frombuffer(bytearray(pickle.dumps(one)), np.uint8)
+        longest = torch.tensor([mine.size])
+        self._reduce(longest, _options(patience, dist.ReduceOp.MAX))
+        # Rows of zeros but for one's own: the sum has those of all.
+        rows = torch.zeros((self.num_ranks, int(longest)), dtype=torch.uint8)
+        rows[self.rank, : mine.size] = torch.from_numpy(mine)
+        self._reduce(rows, _options(patience))
+        return [pickle.loads(row.numpy().tobytes()) for row in rows]
 
     def tell(self, error: BaseException) -> None:
         """Leave word of an error for the others, who find it when exchanges with us fail."""
         self._board.tell(self.number, ToldError.of(error, self.rank))
 
-    def explain(self, error: BaseException) -> Exception:
+    def explain(self, error: BaseException, waited: timedelta | None = None) -> Exception:
         """Return why a collective has failed: the error of another rank, or who is silent."""
+        seconds = (waited or self._sum.timeout).total_seconds()
         told, silent = self._board.ask(self.number, self.rank, self.num_ranks)
         if told is not None:
             return self.known(told.error())
@@ -105,7 +115,7 @@ class Exchange:
         if silent:
             who = f"rank{'s' * (len(silent) > 1)} {', '.join(map(str, silent[:16]))}"
         is_late = "timed out" in str(error).lower()
-        why = f"did not answer within {self._seconds:g} s" if is_late else "has left"
+        why = f"did not answer within {seconds:g} s" if is_late else "has left"
         lost = WorkerError(
             f"{who} of {self.num_ranks} {why}, at exchange {self.number}; its own output says "
             "why, and training goes on from the last checkpoint",
@@ -129,7 +139,17 @@ class Exchange:
         try:
             self._gloo.allreduce([values], how).wait()
         except RuntimeError as error:
-            raise self.explain(error) from error
+            raise self.explain(error, how.timeout) from error
+
+
+def _options(
+    limit: timedelta, operation: dist.ReduceOp.RedOpType = dist.ReduceOp.SUM
+) -> dist.AllreduceOptions:
+    """Return how to reduce, and how long to wait for it."""
+    options = dist.AllreduceOptions()
+    options.timeout = limit
+    options.reduceOp = operation  # type: ignore[assignment] # in its stub
+    return options
 
 
 def _in_main_memory(group: dist.ProcessGroup | None) -> dist.ProcessGroup:

@@ -86,8 +86,8 @@ class Workers:
         """Return whether any worker votes yes."""
         return vote
 
-    def gather(self, state: Any) -> list[Any]:
-        """Return the object of each process, rank 0 first."""
+    def gather(self, state: Any, *, is_patient: bool = False) -> list[Any]:
+        """Return the object of each process, rank 0 first; if patient, wait long for it."""
         return [state]
 
     def __enter__(self) -> Self:
@@ -111,7 +111,9 @@ def on_first(workers: Workers, action: Callable[[], object]) -> None:
             action()
         except Exception as caught:
             error = caught
-    told: ToldError | None = workers.gather(error and ToldError.of(error, 0))[0]
+    told: ToldError | None = workers.gather(error and ToldError.of(error, 0), is_patient=True)[
+        0
+    ]
     if error is not None:
         raise error
     if told is not None:
