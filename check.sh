@@ -5,7 +5,7 @@
 #   ./check.sh all             the same, then site, tidy, asan, tsan, pyasan, ranks
 #   ./check.sh STEP...         only these steps
 #   ./check.sh site            the pages and the reference into build/site; needs the extra `docs`
-#   ./check.sh ranks           four ranks of torch.distributed, and 200 that are killed
+#   ./check.sh ranks           four ranks of torch.distributed, and 200 that are killed or stopped
 #   ./check.sh frameworks      JAX, Keras, Lightning, ... train over a source, and two processes of
 #                              some; needs the extra `frameworks`
 #   ./check.sh fix             write the formats instead of checking them

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from sweephand.layouts.attention import Attention
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.distributed.control import Control
 
@@ -57,7 +58,7 @@ def fingerprint(source: MinibatchSource) -> dict[str, Any]:
     return {
         **source.get_checkpoint_state(),
         "limit in samples": source._timeline.limit,
-        "balance": settings.balance,
+        "balance": Attention() if settings.balance == "attention" else settings.balance,
         "micro_batch_rows": source.layout.micro_batch_rows,
         "max_errors": settings.max_errors,
         "version of sweephand": mine,

@@ -1,0 +1,119 @@
+"""What is wrong on one of two ranks, or between them, is an error on both, and soon."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.torch.faults import FILES, ROWS
+from tests.torch.launch import ROOT, Ended, launch
+from tests.torch.network import LIMIT
+from tests.torch.ranks import make_source
+from tests.torch.trained import SIZES
+
+pytest.importorskip("pyarrow", reason="the ranks read Parquet")
+STORIES = ["alike", "lacks_a_file", "cannot_open", "torn"]
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Ended]]:
+    """Run all that two ranks do, from one import of torch."""
+    return launch(2, STORIES, tmp_path_factory.mktemp("faults"), "tests.torch.faults")
+
+
+def found(ranks: list[Ended]) -> list[Any]:
+    assert [rank.code for rank in ranks] == [0, 0]
+    return [rank.found for rank in ranks]
+
+
+def test_balances_by_attention_are_compared(stories: dict[str, list[Ended]]) -> None:
+    for rank in found(stories["alike"]):
+        assert rank["equal"] == rank["by name"] == ["nothing", ""]
+        assert rank["apart"] == [
+            "ValueError",
+            "the sources of the ranks differ: rank 1: balance is Attention(equal_at=24001) "
+            "there and Attention(equal_at=24000) on rank 0",
+        ]
+
+
+def test_a_mesh_that_does_not_fit_says_so_on_both(stories: dict[str, list[Ended]]) -> None:
+    for rank in found(stories["alike"]):
+        assert "the ranks do not share the data" in rank["coordinates"][1]
+        assert "(1, 0) on rank 0, (2, 1) on rank 1" in rank["coordinates"][1]
+        assert "dimensions ['rows'] of which it is not known" in rank["names"][1]
+        assert rank["no group"][0] == "TypeError"
+
+
+def test_a_file_that_one_rank_lacks_is_named_on_both_which_then_go_on(
+    stories: dict[str, list[Ended]],
+) -> None:
+    for rank in found(stories["lacks_a_file"]):
+        kind, said = rank["told"]
+        assert kind == "FileNotFoundError"
+        assert "on rank 1: No such file" in said
+        assert "part-2.parquet" in said
+        assert rank["rest"] + 32 * len(rank["steps"]) == FILES * ROWS, "the state is good"
+        assert rank["seconds"] < 15
+
+
+def test_what_cannot_be_opened_on_one_rank_ends_the_wait_of_the_other(
+    stories: dict[str, list[Ended]],
+) -> None:
+    waits, fails = stories["cannot_open"]
+    assert (waits.code, fails.code) == (0, 1)
+    kind, said = waits.found["told"]
+    assert kind == "FileNotFoundError"
+    assert "on rank 1: there is no file" in said
+    assert waits.found["seconds"] < 15
+
+
+def test_a_checkpoint_that_lacks_a_ranks_part_is_refused_on_both(
+    stories: dict[str, list[Ended]],
+) -> None:
+    alone = make_source(randomization_seed=2)
+    alone.next_minibatch(SIZES[0])
+    for rank in found(stories["torn"]):
+        said, failed = rank["told"]
+        assert "No such file" in said
+        assert "__1_0.distcp" in said
+        assert failed == [0, 1]
+        assert rank["untouched"] == 0
+        assert rank["gone on"], "a whole one is loaded afterwards"
+
+
+def can_have_a_network() -> bool:
+    """Return whether this process may have networks of its own."""
+    if not (shutil.which("unshare") and shutil.which("ip")):
+        return False
+    command = ["unshare", "-rn", "ip", "link", "add", "name", "sh0", "type", "veth"]
+    try:
+        run = subprocess.run(command, capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return run.returncode == 0
+
+
+def test_a_network_that_is_cut_is_an_error_on_both_sides(tmp_path: Path) -> None:
+    if not can_have_a_network():
+        pytest.skip("network namespaces are not permitted here")
+    run = subprocess.run(
+        ["unshare", "-rn", sys.executable, "-m", "tests.torch.network", tmp_path],
+        cwd=ROOT, capture_output=True, text=True, timeout=120, check=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+    )  # fmt: skip
+    one, other = json.loads(run.stdout.splitlines()[-1])
+    print(one, other)
+    for code, kind, said, seconds, _, _ in (one, other):
+        assert (code, kind) == (0, "WorkerError")
+        assert "of 2 did not answer within 2 s" in said
+        assert 0 < seconds < LIMIT + 20
+    assert abs(one[-1] - other[-1]) <= 1, "they are in the same step, or one behind"
+    alone = make_source(randomization_seed=4)
+    positions = {
+        alone.next_minibatch(12) and alone.current_position for _ in range(one[-1] + 2)
+    }
+    assert {one[-2], other[-2]} <= positions, "each stands at a minibatch"
