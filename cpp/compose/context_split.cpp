@@ -19,6 +19,29 @@ std::uint32_t rank_of(std::uint32_t piece, std::uint32_t num_ranks) {
   return std::min(piece, 2 * num_ranks - 1 - piece);
 }
 
+// What ranks have room for, of whom the first `rests` in turn have one cell less than others.
+class Room {
+ public:
+  Room(std::uint32_t num_ranks, std::uint64_t each, std::uint64_t rests)
+      : most_(each - rests / num_ranks), fewer_(rests % num_ranks), left_(room_of(0)) {}
+
+  // The rank that is filled, and how many cells it takes.
+  std::pair<std::uint32_t, std::uint64_t> take(std::uint64_t wanted) {
+    while (left_ == 0) left_ = room_of(++rank_);
+    const std::uint64_t count = std::min(wanted, left_);
+    left_ -= count;
+    return {rank_, count};
+  }
+
+ private:
+  std::uint64_t room_of(std::uint32_t rank) const { return most_ - (rank < fewer_ ? 1 : 0); }
+
+  std::uint64_t most_;
+  std::uint64_t fewer_;  // ranks with one less
+  std::uint32_t rank_ = 0;
+  std::uint64_t left_;
+};
+
 }  // namespace
 
 ContextSplit::ContextSplit(const Plan& plan, std::uint32_t num_ranks, Cost cost)
@@ -100,36 +123,37 @@ void ContextSplit::cut_segments(std::span<const Segment> row, std::uint32_t leas
     each -= 2 * (segment.size / pieces);
     rests += segment.size % pieces;
   }
-  const auto room_of = [&](std::uint32_t rank) {
-    return each - rests / num_ranks_ - (rank < rests % num_ranks_ ? 1 : 0);
-  };
-  std::uint64_t dealt = 0;   // of the rests
-  std::uint32_t filled = 0;  // the rank that is filled
-  std::uint64_t room = room_of(0);
+  Room room(num_ranks_, each, rests);
+  std::uint64_t dealt = 0;  // of the rests
   for (const Segment& segment : row) {
-    std::uint64_t at = 0;
     if (is_cut(segment)) {
-      const std::uint64_t rest = segment.size % pieces;
-      const std::uint32_t first = static_cast<std::uint32_t>(dealt % num_ranks_);
-      for (std::uint32_t piece = 0; piece < pieces; ++piece) {
-        const std::uint32_t rank = rank_of(piece, num_ranks_);
-        // Its turn among the rests; a rank's second one comes with its second piece.
-        const std::uint64_t turn = (rank < first ? rank + num_ranks_ : rank) - first +
-                                   (piece < num_ranks_ ? 0 : num_ranks_);
-        const std::uint64_t end = at + segment.size / pieces + (turn < rest ? 1 : 0);
-        if (end != at) give(rank, segment, at, end);
-        at = end;
-      }
-      dealt += rest;
+      cut_segment(segment, dealt % num_ranks_, give);
+      dealt += segment.size % pieces;
       continue;
     }
-    while (at < segment.size) {
-      while (room == 0) room = room_of(++filled);
-      const std::uint64_t end = std::min(segment.size, at + room);
-      give(filled, segment, at, end);
-      room -= end - at;
-      at = end;
+    for (std::uint64_t at = 0; at < segment.size;) {
+      const auto [rank, count] = room.take(segment.size - at);
+      give(rank, segment, at, at + count);
+      at += count;
     }
+  }
+}
+
+// `first` is the rank whose turn it is to get one of the rest.
+template <class Give>
+void ContextSplit::cut_segment(const Segment& segment, std::uint64_t first,
+                               const Give& give) const {
+  const std::uint32_t pieces = 2 * num_ranks_;
+  const std::uint64_t rest = segment.size % pieces;
+  std::uint64_t at = 0;
+  for (std::uint32_t piece = 0; piece < pieces; ++piece) {
+    const std::uint32_t rank = rank_of(piece, num_ranks_);
+    // A rank's second turn comes with its second piece.
+    const std::uint64_t turn = (rank < first ? rank + num_ranks_ : rank) - first +
+                               (piece < num_ranks_ ? 0 : num_ranks_);
+    const std::uint64_t end = at + segment.size / pieces + (turn < rest ? 1 : 0);
+    if (end != at) give(rank, segment, at, end);
+    at = end;
   }
 }
 

@@ -55,6 +55,8 @@ class ContextSplit {
   template <class Give>
   void cut_segments(std::span<const Segment> row, std::uint32_t least_piece,
                     const Give& give) const;
+  template <class Give>
+  void cut_segment(const Segment& segment, std::uint64_t first, const Give& give) const;
   std::vector<std::uint64_t> costs_of(std::uint32_t least_piece) const;
 
   std::uint32_t num_ranks_;
