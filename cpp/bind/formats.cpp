@@ -10,6 +10,8 @@
 #include "formats/json_lines.hpp"
 #include "formats/ledger.hpp"
 #include "formats/record_frames.hpp"
+#include "formats/tar_headers.hpp"
+#include "formats/tar_samples.hpp"
 #include "formats/tfrecord.hpp"
 #include "index/packed_integers.hpp"
 #include "read/byte_source.hpp"
@@ -254,6 +256,53 @@ void bind_json(py::module_& room) {
       "keys"_a, "text"_a);
 }
 
+void bind_tar(py::module_& room) {
+  room.def(
+      "is_tar_header",
+      [](const py::buffer& head) { return is_tar_header(to_bytes(head.request())); }, "head"_a);
+  py::class_<TarSamples>(room, "TarSamples")
+      .def(py::init([](std::shared_ptr<ByteSource> source,
+                       std::map<std::string, std::uint64_t> heads) {
+             return std::make_unique<TarSamples>(std::move(source), std::move(heads));
+           }),
+           "source"_a, "heads"_a)
+      .def("walk", &TarSamples::walk, "end"_a, NoGil())
+      .def_property_readonly("at", &TarSamples::at)
+      .def_property_readonly("keys",
+                             [](const TarSamples& self) {
+                               py::list keys;
+                               for (const std::string& key : self.keys())
+                                 keys.append(py::bytes(key));
+                               return keys;
+                             })
+      .def_property_readonly(
+          "begins", [](const TarSamples& self) { return copy_to_numpy(self.begins()); })
+      .def_property_readonly("faults",
+                             [](const TarSamples& self) {
+                               py::list faults;
+                               for (const TarFault& fault : self.faults())
+                                 faults.append(py::make_tuple(fault.sample, fault.offset,
+                                                              py::bytes(fault.reason)));
+                               return faults;
+                             })
+      .def_property_readonly("fields",
+                             [](const TarSamples& self) {
+                               py::list fields;
+                               for (const std::string& field : self.fields())
+                                 fields.append(py::bytes(field));
+                               return fields;
+                             })
+      .def(
+          "field",
+          [](const TarSamples& self, const Path& name) {
+            TarField found = self.field(name.string());
+            return py::make_tuple(
+                to_numpy(std::move(found.offsets)), to_numpy(std::move(found.sizes)),
+                to_numpy(std::move(found.heads)), to_numpy(std::move(found.head_starts)));
+          },
+          "name"_a);
+}
+
 }  // namespace
 
 void bind_formats(py::module_& room) {
@@ -264,6 +313,7 @@ void bind_formats(py::module_& room) {
   bind_record_frames(room);
   bind_examples(room);
   bind_json(room);
+  bind_tar(room);
 }
 
 }  // namespace sweephand

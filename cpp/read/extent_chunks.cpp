@@ -5,36 +5,75 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <span>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace sweephand {
 namespace {
 
+using Offsets = std::vector<std::int64_t>;
+
 struct OwnedColumn {
-  std::uint64_t num_samples = 0;
   ColumnVector<std::byte> values;
-  std::vector<std::int64_t> sample_offsets;
+  Offsets sample_offsets;
+  Offsets element_offsets;
 };
 
-// Sequences [first, first + count) of a column.
-OwnedColumn read(const Column& column, std::uint64_t first, std::uint64_t count) {
-  OwnedColumn result;
-  const std::int64_t begin = column.begin(first);
-  const std::int64_t end = column.end(first + count - 1);
-  result.num_samples = static_cast<std::uint64_t>(end - begin);
-  const std::uint64_t sample_bytes = column.element_bytes * column.sample_elements;
-  result.values.resize(result.num_samples * sample_bytes);
+Offsets rebased(std::span<const std::int64_t> offsets) {
+  Offsets result(offsets.size());
+  std::ranges::transform(offsets, result.begin(),
+                         [base = offsets.front()](std::int64_t one) { return one - base; });
+  return result;
+}
+
+// Sequences [first, first + count) of a column that lies in extents, kept by `owned`.
+Column read(const Column& column, std::uint64_t first, std::uint64_t count,
+            OwnedColumn& owned) {
+  const auto begin = static_cast<std::uint64_t>(column.begin(first));
+  const auto end = static_cast<std::uint64_t>(column.end(first + count - 1));
+  std::uint64_t first_element = begin * column.sample_elements;
+  std::uint64_t last_element = end * column.sample_elements;
+  if (column.element_offsets != nullptr) {
+    const std::span offsets(column.element_offsets + begin, end - begin + 1);
+    first_element = static_cast<std::uint64_t>(offsets.front());
+    last_element = static_cast<std::uint64_t>(offsets.back());
+    owned.element_offsets = rebased(offsets);
+  }
+  if (column.sample_offsets != nullptr)
+    owned.sample_offsets = rebased({column.sample_offsets + first, count + 1});
+  owned.values.resize((last_element - first_element) * column.element_bytes);
   Extents::Reader reader(*column.extents);
-  reader.read(static_cast<std::uint64_t>(begin) * sample_bytes, result.values);
+  reader.read(first_element * column.element_bytes, owned.values);
   reader.check_unchanged();
+  Column result = column;
+  result.extents = nullptr;
+  result.values = owned.values.data();
+  result.num_sequences = count;
+  result.num_samples = end - begin;
+  result.num_elements = last_element - first_element;
+  if (column.sample_offsets != nullptr) result.sample_offsets = owned.sample_offsets.data();
+  if (column.element_offsets != nullptr) result.element_offsets = owned.element_offsets.data();
+  return result;
+}
+
+// The same of one that is held: where it lies.
+Column part(const Column& column, std::uint64_t first, std::uint64_t count) {
+  Column result = column;
+  result.num_sequences = count;
   if (column.sample_offsets != nullptr) {
-    const std::span offsets(column.sample_offsets + first, count + 1);
-    result.sample_offsets.resize(offsets.size());
-    std::ranges::transform(offsets, result.sample_offsets.begin(),
-                           [begin](std::int64_t offset) { return offset - begin; });
+    result.sample_offsets += first;
+    return result;
+  }
+  result.num_samples = count;
+  if (column.element_offsets != nullptr) {
+    result.element_offsets += first;
+  } else {
+    result.values += first * column.sample_elements * column.element_bytes;
   }
   return result;
 }
@@ -44,11 +83,6 @@ OwnedColumn read(const Column& column, std::uint64_t first, std::uint64_t count)
 ExtentChunks::ExtentChunks(std::shared_ptr<const Chunk> corpus,
                            std::vector<std::uint64_t> starts)
     : corpus_(std::move(corpus)), starts_(std::move(starts)) {
-  const auto lies_bare = [](const Column& column) {
-    return column.extents != nullptr && column.element_offsets == nullptr;
-  };
-  if (!std::ranges::all_of(corpus_->columns, lies_bare))
-    throw std::invalid_argument("a column does not lie in extents");
   if (starts_.empty() || starts_.front() != 0 || starts_.back() != corpus_->num_sequences ||
       std::ranges::adjacent_find(starts_, std::greater_equal{}) != starts_.end())
     throw std::invalid_argument("the starts of chunks must ascend from 0 to the end");
@@ -57,28 +91,28 @@ ExtentChunks::ExtentChunks(std::shared_ptr<const Chunk> corpus,
 std::shared_ptr<const Chunk> ExtentChunks::load(std::uint64_t chunk) {
   const std::uint64_t first = starts_.at(chunk);
   const std::uint64_t count = starts_.at(chunk + 1) - first;
-  const auto owned = std::make_shared<std::vector<OwnedColumn>>();
+  struct Owner {
+    std::shared_ptr<const Chunk> corpus;  // of what is held
+    std::deque<OwnedColumn> columns;
+  };
+  const auto owner = std::make_shared<Owner>(Owner{.corpus = corpus_, .columns = {}});
   const auto result = std::make_shared<Chunk>();
   result->num_sequences = count;
   for (const Column& column : corpus_->columns) {
-    const OwnedColumn& read_now = owned->emplace_back(read(column, first, count));
+    if (column.extents == nullptr) {
+      result->columns.push_back(part(column, first, count));
+      continue;
+    }
+    OwnedColumn& owned = owner->columns.emplace_back();
+    result->columns.push_back(read(column, first, count, owned));
     result->bytes +=
-        read_now.values.size() + read_now.sample_offsets.size() * sizeof(std::int64_t);
+        owned.values.size() +
+        (owned.sample_offsets.size() + owned.element_offsets.size()) * sizeof(std::int64_t);
   }
   const auto end_skipped = std::ranges::lower_bound(corpus_->skipped, first + count);
   for (auto at = std::ranges::lower_bound(corpus_->skipped, first); at != end_skipped; ++at)
     result->skipped.push_back(*at - first);
-  result->columns = corpus_->columns;
-  for (std::size_t i = 0; i < owned->size(); ++i) {
-    Column& column = result->columns[i];
-    column.extents = nullptr;
-    column.values = (*owned)[i].values.data();
-    column.num_sequences = count;
-    column.num_samples = (*owned)[i].num_samples;
-    if (column.sample_offsets != nullptr)
-      column.sample_offsets = (*owned)[i].sample_offsets.data();
-  }
-  result->owner = owned;
+  result->owner = owner;
   return result;
 }
 

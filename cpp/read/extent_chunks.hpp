@@ -12,8 +12,8 @@ namespace sweephand {
 
 class ExtentChunks final : public Deserializer {
  public:
-  // Chunk i is sequences [starts[i], starts[i + 1]) of `corpus`, whose columns lie in extents.
-  // Throws std::invalid_argument when one does not, or the starts do not ascend to its end.
+  // Chunk i is sequences [starts[i], starts[i + 1]) of `corpus`, whose columns lie in extents
+  // or are held. Throws std::invalid_argument when the starts do not ascend to its end.
   ExtentChunks(std::shared_ptr<const Chunk> corpus, std::vector<std::uint64_t> starts);
 
   std::shared_ptr<const Chunk> load(std::uint64_t chunk) override;

@@ -17,6 +17,7 @@ from .deserializers.raw_tokens import RawTokensDeserializer
 from .deserializers.split import split
 from .deserializers.tfrecord_files import TFRecordDeserializer
 from .deserializers.user import UserDeserializer
+from .deserializers.webdataset import WebDatasetDeserializer
 from .errors import DataError, LossScaleError, StaleError, StateError, SweephandHint
 from .layouts.attention import Attention
 from .layouts.base import Layout
@@ -126,6 +127,7 @@ __all__ = [
     "UnitType",
     "UserDeserializer",
     "WandbProgressWriter",
+    "WebDatasetDeserializer",
     "__version__",
     "learning_parameter_schedule",
     "learning_parameter_schedule_per_sample",

@@ -18,6 +18,7 @@ from sweephand.deserializers import (
     parquet,
     raw_tokens,
     tfrecord_files,
+    webdataset,
 )
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import advice_for_file, is_document
@@ -230,6 +231,7 @@ FILE_FORMATS = (
     arrow.FORMAT,
     megatron.FORMAT,
     tfrecord_files.FORMAT,
+    webdataset.FORMAT,
     jsonl.FORMAT,
     ctf.FORMAT,
     raw_tokens.FORMAT,

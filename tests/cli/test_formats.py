@@ -57,6 +57,7 @@ WRITERS = {
     "TFRecord": from_corpus(format_corpora.tfrecords),
     "TFRecord in GZIP": from_corpus(format_corpora.tfrecords_in_gzip),
     "TFRecord in ZLIB": from_corpus(format_corpora.tfrecords_in_zlib),
+    "WebDataset": from_corpus(format_corpora.webdataset),
     "Parquet": from_corpus(format_corpora.parquet),
     "Arrow": from_corpus(format_corpora.arrow_files),
     "Hugging Face folder": from_corpus(format_corpora.saved_dataset, "saved"),
@@ -81,7 +82,7 @@ def test_every_format_is_told_by_its_bytes(kind: str, corpus: list[object], call
     assert facts["format"] == kind.partition(" in ")[0]
     assert facts["num_sequences"] in (40, 20)
     names = [stream["name"] for stream in facts["streams"]]
-    assert names[0] in ("tokens", "words", "x", "label")
+    assert names[0] in ("tokens", "words", "x", "label", "cls")
 
 
 def test_info_prints_the_streams_to_paste(corpus: list[object], call: Call) -> None:

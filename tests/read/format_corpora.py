@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import struct
+import tarfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -233,7 +236,44 @@ def map_items(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return sh.MapDeserializer(items, ALL, lengths=[len(one) for one in corpus.tokens])
 
 
+def write_tar(path: Path, members: Sequence[tuple[str, bytes]], **options: Any) -> None:
+    with tarfile.open(path, "w", **options) as archive:
+        for name, content in members:
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+        end = archive.offset + 2 * tarfile.BLOCKSIZE
+    os.truncate(path, end)  # without what fills a block of a tape
+
+
+def npy_bytes(array: Any) -> bytes:
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+def webdataset(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    rows = list(zip(corpus.tokens, corpus.labels, corpus.texts, strict=True))
+    for number, part in enumerate(_split(rows, 3)):
+        members = []
+        for row, (tokens, label, text) in enumerate(part):
+            key = f"shard/{number}-{row:04d}"
+            members += [
+                (f"{key}.cls", f"{label}".encode()),
+                (f"{key}.Tokens.npy", npy_bytes(tokens)),
+                (f"{key}.txt", text.encode()),
+            ]
+        write_tar(folder / f"part-{number}.tar", members)
+    return OPEN[webdataset](folder)
+
+
 Make = Callable[[Path, Corpus], sh.Deserializer]
+
+TAR_STREAMS = sh.StreamDefs(
+    tokens=sh.StreamDef(field="tokens.npy", dtype="int32", defines_mb_size=True),
+    label=sh.StreamDef(field="cls", dtype="int64"),
+    text=sh.StreamDef(field="txt"),
+)
 
 
 def _records_in(folder: Path) -> sh.Deserializer:
@@ -271,6 +311,7 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
     tfrecords: _records_in,
     tfrecords_in_gzip: _records_in,
     tfrecords_in_zlib: _records_in,
+    webdataset: lambda folder: sh.WebDatasetDeserializer(str(folder / "*.tar"), TAR_STREAMS),
     parquet: lambda folder: sh.ParquetDeserializer(str(folder / "*.parquet"), ALL),
     arrow_files: lambda folder: sh.ArrowDeserializer(
         [folder / "a.arrow", folder / "b.arrow"], ALL
@@ -281,7 +322,7 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
 EVERY_FORMAT: list[Make] = [
     *(megatron, raw_tokens, jsonl, parquet, arrow_files, arrow_table, dataset),
     *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib, npy),
-    *(ctf, ctf_in_store),
+    *(ctf, ctf_in_store, webdataset),
 ]
 
 

@@ -22,6 +22,7 @@ from tests.read.format_corpora import (
     parquet,
     tfrecords,
     tfrecords_in_gzip,
+    webdataset,
 )
 
 import sweephand as sh
@@ -31,7 +32,10 @@ from sweephand.files.find import find_files
 from sweephand.files.index_content import digest_of
 from sweephand.tfds.records import _check_frames, _find_frames
 
-INDEXED = [ctf, jsonl, tfrecords, tfrecords_in_gzip, parquet, arrow_files]
+INDEXED = [ctf, jsonl, tfrecords, tfrecords_in_gzip, parquet, arrow_files, webdataset]
+
+IN_PLACE = [webdataset]
+"""Formats whose index says where values lie, and is believed as far as the files go."""
 
 each_format = pytest.mark.parametrize("make", INDEXED, ids=lambda make: make.__name__)
 
@@ -166,6 +170,8 @@ def forge(tmp_path: Path, make: Make) -> tuple[Index, Callable[[object], None]]:
         try:
             found = delivered(tmp_path, make, next(layouts))
         except sh.DataError:
+            return
+        if make in IN_PLACE:
             return
         # Splitting cuts the same tokens in other places.
         assert [token for one in found for token in one] == tokens, what

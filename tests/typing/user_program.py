@@ -71,6 +71,12 @@ def read_others(folder: Path) -> list[sh.Deserializer]:
     ]
 
 
+def read_formats(folder: Path) -> list[sh.Deserializer]:
+    return [
+        sh.WebDatasetDeserializer(folder / "train-*.tar", ["jpg", "cls"], ids="__key__"),
+    ]
+
+
 def read_large(table: Any, parquet: Path, megatron: Path) -> sh.MinibatchSource:
     """What needs pyarrow, or files of other systems."""
     corpora: list[sh.Deserializer] = [

@@ -9,7 +9,7 @@ import sweephand._core.index
 import sweephand._core.read
 import typing
 import typing_extensions
-__all__: list[str] = ['CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FrameFinder', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'crc32c', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'find_kinds', 'mask_crc', 'read_json_lines']
+__all__: list[str] = ['CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FrameFinder', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'TarSamples', 'crc32c', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'read_json_lines']
 class Item:
     @property
     def caused_by(self) -> int | None:
@@ -208,6 +208,28 @@ class ExampleStream:
 class JsonKey:
     def __init__(self, name: str, wanted: sweephand._core.base.ElementType) -> None:
         ...
+class TarSamples:
+    def __init__(self, source: sweephand._core.read.ByteSource, heads: collections.abc.Mapping[str, typing.SupportsInt | typing.SupportsIndex]) -> None:
+        ...
+    def field(self, name: os.PathLike | str | bytes) -> tuple[numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.uint64]]:
+        ...
+    def walk(self, end: typing.SupportsInt | typing.SupportsIndex) -> bool:
+        ...
+    @property
+    def at(self) -> int:
+        ...
+    @property
+    def begins(self) -> numpy.typing.NDArray[numpy.uint64]:
+        ...
+    @property
+    def faults(self) -> list:
+        ...
+    @property
+    def fields(self) -> list:
+        ...
+    @property
+    def keys(self) -> list:
+        ...
 def crc32c(bytes: typing_extensions.Buffer) -> int:
     ...
 @typing.overload
@@ -225,6 +247,8 @@ def ctf_start(file: sweephand._core.read.ByteSource, format: CtfFormat) -> CtfSt
 def decode_records(streams: collections.abc.Sequence[ExampleStream], bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], file: os.PathLike | str | bytes, offset: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex, verify_checksums: bool, ledger: Ledger) -> list:
     ...
 def find_kinds(keys: collections.abc.Sequence[str], bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], verify_checksums: bool) -> list[FeatureKind]:
+    ...
+def is_tar_header(head: typing_extensions.Buffer) -> bool:
     ...
 def mask_crc(crc: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...

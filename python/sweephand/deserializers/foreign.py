@@ -47,4 +47,6 @@ def advice_for_file(path: AnyPath) -> str | None:
 
 def is_document(path: AnyPath) -> bool:
     """Return whether a file of no known format tells of data, rather than holding them."""
+    if path.suffix == ".idx":  # of an archive: our own index says more
+        return path.stem.endswith(".tar") or path.with_suffix(".tar").exists()
     return path.suffix.lower() in _DOCUMENTS or path.stem.upper() in _DOCUMENT_NAMES

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from io import BufferedReader
 from tokenize import TokenError
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -191,31 +191,46 @@ def read_header(file: SourceFile) -> NpyHeader:
         If the header is damaged, the data are cut or longer than it says, or elements are
         objects.
     """
-    name = file.path
     with BufferedReader(RangeReader(file), _HEAD) as content:
-        try:
-            version = npy_format.read_magic(content)
-            readers = {
-                (1, 0): npy_format.read_array_header_1_0,
-                (2, 0): npy_format.read_array_header_2_0,
-            }
-            if version not in readers:
-                raise ValueError(f"version {version} is not supported, only 1.0 and 2.0")
-            shape, fortran_order, dtype = readers[version](content, max_header_size=_MAX_HEADER)
-        except (
-            ValueError,
-            EOFError,
-            SyntaxError,
-            TokenError,
-            TypeError,
-            KeyError,
-            MemoryError,
-            RecursionError,
-        ) as error:
-            raise DataError(
-                f"this is no .npy file, or its header is damaged: {error}", name
-            ) from None
-        offset = content.tell()
+        return parse_header(content, file.size, file.path)
+
+
+def parse_header(content: BinaryIO, size: int, name: str) -> NpyHeader:
+    """Parse the header of an array that lies in a file or in a part of one.
+
+    Parameters
+    ----------
+    content : file object
+        At the header.
+    size : int
+        Bytes that header and array have.
+    name : str
+        The file, for errors.
+    """
+    begin = content.tell()
+    try:
+        version = npy_format.read_magic(content)
+        readers = {
+            (1, 0): npy_format.read_array_header_1_0,
+            (2, 0): npy_format.read_array_header_2_0,
+        }
+        if version not in readers:
+            raise ValueError(f"version {version} is not supported, only 1.0 and 2.0")
+        shape, fortran_order, dtype = readers[version](content, max_header_size=_MAX_HEADER)
+    except (
+        ValueError,
+        EOFError,
+        SyntaxError,
+        TokenError,
+        TypeError,
+        KeyError,
+        MemoryError,
+        RecursionError,
+    ) as error:
+        raise DataError(
+            f"this is no .npy file, or its header is damaged: {error}", name
+        ) from None
+    offset = content.tell() - begin
     if dtype.hasobject:
         raise DataError(
             "the file holds pickled objects, which are never loaded; save numbers", name
@@ -231,13 +246,12 @@ def read_header(file: SourceFile) -> NpyHeader:
     if any(n < 0 for n in shape) or reach >= 2**63:
         raise DataError(f"the header says shape {shape}, which cannot be", name, offset)
     wanted = offset + int(np.prod(shape, dtype=object)) * dtype.itemsize
-    if file.size != wanted:
-        state = "cut short" if file.size < wanted else "longer than its array"
+    if size != wanted:
+        state = "cut short" if size < wanted else "longer than its array"
         raise DataError(
-            f"the file is {state}: {shape} of {dtype} needs {wanted} bytes, there are "
-            f"{file.size}",
+            f"the file is {state}: {shape} of {dtype} needs {wanted} bytes, there are {size}",
             name,
-            min(file.size, wanted),
+            min(size, wanted),
         )
     return NpyHeader(shape, dtype, offset)
 

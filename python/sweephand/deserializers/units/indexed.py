@@ -20,7 +20,7 @@ from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import GivenIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
-from sweephand.corpus.streams import StreamDef, StreamDefs, size_stream
+from sweephand.corpus.streams import StreamDef, StreamDefs, StreamInfo, size_stream
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.formats import SelfDescribed
@@ -134,7 +134,6 @@ class IndexedDeserializer(SelfDescribed):
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Learn what units a file has, reading it at most once."""
 
-    @abstractmethod
     def read_units(
         self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
     ) -> tuple[list[ColumnData], dict[int, DataError]]:
@@ -147,6 +146,7 @@ class IndexedDeserializer(SelfDescribed):
         wrong : dict
             What is wrong with such a row, counted from the first one that was read.
         """
+        raise NotImplementedError  # where `make_reader` does without
 
     def read_together(self, pieces: Sequence[Piece]) -> list[ColumnData] | None:
         """Read units of several files at once, if that is quicker and nothing is wrong.
@@ -181,15 +181,30 @@ class IndexedDeserializer(SelfDescribed):
             chunk_per_unit=self.is_resident,
             in_parts=self.in_parts,
         )
-        loader = UnitLoader(self, rows, kinds, ledger, owned=not self.is_resident)
         names = (
             None
             if self.ids is None
             else names_of_rows(self.ids, rows, self.order, self._open_ids)
         )
-        reader = Reader(
+        infos = [replace(info, is_single=rows.is_single(info.name)) for info in infos]
+        return Corpus(
+            [self.make_reader(rows, infos, ledger)],
+            ids=rows.ids if names is None else GivenIds(names),
+            names=[file.name for file in self.files],
+            chunks=rows.chunk_sequences,
+            keys=None if names is None else lambda: names,
+            index=index.path,
+            files=self.files,
+        )
+
+    def make_reader(
+        self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
+    ) -> Reader:
+        """Return what loads the rows."""
+        loader = UnitLoader(self, rows, self.kinds, ledger, owned=not self.is_resident)
+        return Reader(
             core=_core.read.CallbackDeserializer(loader.load),
-            streams=[replace(info, is_single=rows.is_single(info.name)) for info in infos],
+            streams=infos,
             chunk_sequences=rows.chunk_rows,
             measure=rows.measure,
             resident=self.is_resident,
@@ -198,15 +213,6 @@ class IndexedDeserializer(SelfDescribed):
             sample_bytes=rows.sample_bytes,
             load_threads=self.load_threads,
             holds_stored=True,
-        )
-        return Corpus(
-            [reader],
-            ids=rows.ids if names is None else GivenIds(names),
-            names=[file.name for file in self.files],
-            chunks=rows.chunk_sequences,
-            keys=None if names is None else lambda: names,
-            index=index.path,
-            files=self.files,
         )
 
     def _told(self) -> str:

@@ -53,7 +53,7 @@ def names_of_rows(
 
 def _read(opened: Corpus, field: str, rows: RowTable) -> list[str]:
     names: list[str] = []
-    (reader,) = opened.readers
+    (reader,) = opened.in_window().readers
     assert reader.core is not None
     for part in range(len(reader.loads)):
         ((values, sample_offsets, element_offsets, _),) = reader.core.load(part)

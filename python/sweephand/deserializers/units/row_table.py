@@ -139,6 +139,10 @@ class RowTable:
         """Return the number of the file that a row lies in."""
         return int(np.searchsorted(self._file_rows, row, side="right")) - 1
 
+    def files_of_rows(self) -> NDArray[np.int64]:
+        """Return the number of the file that each row lies in."""
+        return np.repeat(np.arange(len(self._file_rows) - 1), np.diff(self._file_rows))
+
     def _damaged(self) -> NDArray[np.int64]:
         counts = np.diff(self.index.starts["damaged_rows"])
         return np.repeat(self._file_rows[:-1], counts) + self.index.arrays["damaged_rows"]

@@ -70,6 +70,8 @@ class UnitScan:
         Why not, and what else is damaged.
     facts : dict
         What it takes to read the units, as JSON.
+    arrays : dict of ndarray
+        And as arrays.
     """
 
     kinds: dict[str, SampleType] = field(default_factory=dict)
@@ -79,6 +81,7 @@ class UnitScan:
     damaged_rows: list[int] = field(default_factory=list)
     errors: list[DataError] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def add_error(self, error: DataError) -> None:
         """List a damaged item."""
@@ -93,6 +96,7 @@ class UnitScan:
             "rows": np.array(self.rows, np.int64),
             "num_bytes": np.array(self.num_bytes, np.int64),
             "damaged_rows": np.array(sorted(set(self.damaged_rows)), np.int64),
+            **self.arrays,
         }
         for name in streams:
             parts = [np.empty(0, np.int64), *self.lengths.get(name, [])]

@@ -1,0 +1,201 @@
+#include "formats/tar_headers.hpp"
+
+#include "base/error.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <string_view>
+#include <system_error>
+
+namespace sweephand {
+namespace {
+
+constexpr std::uint64_t kBlock = 512;
+constexpr std::uint64_t kLookBytes = 4096;      // small members need no call of their own
+constexpr std::uint64_t kMostText = 1 << 20;    // of a long name or of pax records
+constexpr std::uint64_t kMostBehind = 1 << 20;  // zeros behind the end that are looked at
+constexpr std::size_t kChecksum = 148;
+
+std::uint64_t to_byte(std::byte one) { return std::to_integer<std::uint64_t>(one); }
+
+// The text of a field, which a zero ends if it is shorter.
+std::string_view text_of(std::span<const std::byte> block, std::size_t begin,
+                         std::size_t size) {
+  const std::string_view all(reinterpret_cast<const char*>(block.data()) + begin, size);
+  return all.substr(0, all.find('\0'));
+}
+
+// A number in octal digits, or in base 256 where the top bit is set; none if it is no number.
+std::optional<std::uint64_t> number_of(std::span<const std::byte> field) {
+  if (field.empty()) return std::nullopt;
+  if (field[0] == std::byte{0x80}) {
+    std::uint64_t value = 0;
+    for (const std::byte digit : field.subspan(1)) {
+      if (value >> 56 != 0) return std::nullopt;
+      value = value << 8 | to_byte(digit);
+    }
+    return value;
+  }
+  std::string_view digits(reinterpret_cast<const char*>(field.data()), field.size());
+  digits.remove_prefix(std::min(digits.find_first_not_of(' '), digits.size()));
+  digits = digits.substr(0, digits.find_first_of(std::string_view("\0 ", 2)));
+  if (digits.empty()) return 0;
+  std::uint64_t value = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, 8);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+// Both sums that writers have made: of unsigned bytes, and of signed ones.
+bool has_its_checksum(std::span<const std::byte> block) {
+  const auto told = number_of(block.subspan(kChecksum, 8));
+  std::uint64_t sum = 8 * static_cast<std::uint64_t>(' ');
+  std::uint64_t high = 0;  // bytes that are negative as signed ones
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    if (i >= kChecksum && i < kChecksum + 8) continue;
+    sum += to_byte(block[i]);
+    high += to_byte(block[i]) >> 7;
+  }
+  return told && (*told == sum || *told + 256 * high == sum);
+}
+
+bool is_zero(std::span<const std::byte> bytes) {
+  return std::ranges::all_of(bytes, [](std::byte one) { return one == std::byte{0}; });
+}
+
+std::uint64_t padded(std::uint64_t size) { return (size + kBlock - 1) / kBlock * kBlock; }
+
+}  // namespace
+
+bool is_tar_header(std::span<const std::byte> head) {
+  return head.size() >= kBlock && head[0] != std::byte{0} &&
+         has_its_checksum(head.first(kBlock));
+}
+
+struct TarWalk::Header {
+  explicit Header(std::span<const std::byte> block)
+      : name(text_of(block, 0, 100)),
+        type(std::to_integer<char>(block[156])),
+        size(number_of(block.subspan(124, 12))) {
+    // GNU's magic goes on with blanks, and its header has other things than a prefix.
+    const bool is_posix = text_of(block, 257, 6) == "ustar";
+    if (const auto prefix = text_of(block, 345, 155); is_posix && !prefix.empty())
+      name = std::string(prefix) + "/" + name;
+  }
+
+  bool is_regular() const { return type == '0' || type == '\0' || type == '7'; }
+
+  // Links, devices and folders have no content, whatever their size says.
+  bool has_content() const {
+    return std::string_view("123456").find(type) == std::string::npos;
+  }
+
+  std::string name;
+  char type;
+  std::optional<std::uint64_t> size;
+};
+
+std::optional<TarMember> TarWalk::next() {
+  std::uint64_t begin = at_;
+  while (true) {
+    if (at_ == source_.size())
+      fail(at_, "the archive ends without its end mark of zeros; it was cut, or not closed");
+    const auto block = look(at_, kBlock);
+    if (is_zero(block)) {
+      check_end();
+      return std::nullopt;
+    }
+    if (!has_its_checksum(block)) fail(at_, "the header of a member has a wrong checksum");
+    const Header header(block);
+    if (!header.size) fail(at_, "the size of a member is no number");
+    const std::uint64_t content = at_ + kBlock;
+    const bool is_about_next = header.type == 'x' || header.type == 'L';
+    std::uint64_t size = header.has_content() ? *header.size : 0;
+    if (!is_about_next && long_size_) size = *long_size_;
+    if (size > source_.size() - content)
+      fail(at_, "the content of a member reaches beyond the end of the file; it was cut");
+    if (is_about_next) {
+      const std::string text = take_text(header);
+      header.type == 'x' ? take_pax(at_, text) : void(long_name_ = text.c_str());
+    }
+    if (header.type == 'S') fail(at_, "a member is sparse; write the archive without --sparse");
+    at_ = std::min(content + padded(size), source_.size());
+    if (is_about_next || header.type == 'K' || header.type == 'g') continue;
+    std::string name = long_name_.empty() ? header.name : std::move(long_name_);
+    long_name_.clear();
+    long_size_.reset();
+    if (header.is_regular() && !name.ends_with('/'))
+      return TarMember{std::move(name), begin, content, size};
+    begin = at_;
+  }
+}
+
+std::span<const std::byte> TarWalk::head_of(const TarMember& member, std::uint64_t most) {
+  return look(member.offset, std::min(member.size, most));
+}
+
+// Bytes of the archive, valid until more are looked at.
+std::span<const std::byte> TarWalk::look(std::uint64_t offset, std::uint64_t size) {
+  if (size > source_.size() - offset) fail(offset, "the archive is cut within a header");
+  const std::uint64_t inside = offset - held_at_;
+  if (offset < held_at_ || inside > held_.size() || size > held_.size() - inside) {
+    held_.resize(std::min(std::max(size, kLookBytes), source_.size() - offset));
+    source_.read(offset, held_);
+    held_at_ = offset;
+  }
+  return std::span(held_).subspan(offset - held_at_, size);
+}
+
+std::string TarWalk::take_text(const Header& header) {
+  if (*header.size > kMostText) fail(at_, "the name of a member has more than a MiB");
+  const auto bytes = look(at_ + kBlock, *header.size);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Records "LENGTH KEY=VALUE\n", whose length counts all of them.
+void TarWalk::take_pax(std::uint64_t begin, const std::string& records) {
+  std::string_view rest = records;
+  while (!rest.empty()) {
+    std::uint64_t length = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), length);
+    const auto digits = static_cast<std::size_t>(end - rest.data());
+    if (error != std::errc() || length > rest.size() || length < digits + 3 ||
+        rest[digits] != ' ' || rest[length - 1] != '\n')
+      fail(begin, "the pax records of a member are damaged");
+    const std::string_view record = rest.substr(digits + 1, length - digits - 2);
+    const auto equals = record.find('=');
+    if (equals == std::string_view::npos) fail(begin, "a pax record of a member has no value");
+    const std::string_view key = record.substr(0, equals);
+    const std::string_view value = record.substr(equals + 1);
+    if (key.starts_with("GNU.sparse"))
+      fail(begin, "a member is sparse; write the archive without --sparse");
+    if (key == "path") long_name_ = value;
+    if (key == "size") {
+      std::uint64_t size = 0;
+      const auto told = std::from_chars(value.data(), value.data() + value.size(), size);
+      if (told.ec != std::errc() || told.ptr != value.data() + value.size())
+        fail(begin, "the size in the pax records of a member is no number");
+      long_size_ = size;
+    }
+    rest.remove_prefix(length);
+  }
+}
+
+// Refuses what stands behind the end mark: archives that were put one behind the other.
+void TarWalk::check_end() {
+  const std::uint64_t end = std::min(source_.size(), at_ + kMostBehind);
+  for (std::uint64_t offset = at_; offset < end; offset += kLookBytes) {
+    if (!is_zero(look(offset, std::min(kLookBytes, end - offset))))
+      fail(offset,
+           "there are bytes behind the end mark; were archives put one behind the "
+           "other? unpack them with 'tar -i' and write one");
+  }
+}
+
+void TarWalk::fail(std::uint64_t offset, const std::string& reason) const {
+  throw DataError(reason, {.file = source_.path(), .offset = offset});
+}
+
+}  // namespace sweephand

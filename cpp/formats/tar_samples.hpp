@@ -1,0 +1,84 @@
+// The samples of a tar archive as WebDataset writes them: members that follow one another and
+// share a key, which is the path up to the first dot of the base name; the rest is the field.
+//
+//   a/b.c/001.jpg  a/b.c/001.seg.png   ->   one sample, key a/b.c/001, fields jpg and seg.png
+#pragma once
+
+#include "formats/tar_headers.hpp"
+#include "read/byte_source.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace sweephand {
+
+// Where the content of one field of every sample lies.
+struct TarField {
+  std::vector<std::uint64_t> offsets;  // 0 where a sample lacks it, as no content begins there
+  std::vector<std::uint64_t> sizes;
+  // The first bytes of each, if they were asked for, and where those of each sample begin.
+  std::vector<std::uint8_t> heads;
+  std::vector<std::uint64_t> head_starts;
+};
+
+// What is wrong with a sample, but not with those behind it.
+struct TarFault {
+  std::uint64_t sample = 0;
+  std::uint64_t offset = 0;
+  std::string reason;
+};
+
+class TarSamples {
+ public:
+  // `heads` are fields whose first bytes are wanted, and how many.
+  TarSamples(std::shared_ptr<const ByteSource> source,
+             std::map<std::string, std::uint64_t> heads)
+      : source_(std::move(source)), wanted_heads_(std::move(heads)), walk_(*source_) {}
+
+  // Looks at the headers before `end`. Returns whether there are more. Throws as TarWalk does.
+  bool walk(std::uint64_t end);
+
+  std::uint64_t at() const noexcept { return walk_.at(); }
+  const std::vector<std::string>& keys() const noexcept { return keys_; }
+
+  // Where each sample begins.
+  const std::vector<std::uint64_t>& begins() const noexcept { return begins_; }
+
+  const std::vector<TarFault>& faults() const noexcept { return faults_; }
+
+  // The fields that there are, in the order of their appearance.
+  std::vector<std::string> fields() const;
+
+  // Of a field that there may be.
+  TarField field(const std::string& name) const;
+
+ private:
+  struct Member {
+    std::uint64_t sample;
+    std::uint32_t field;
+    std::uint64_t offset;
+    std::uint64_t size;
+    std::uint64_t head;  // where its first bytes begin in `heads_`
+    std::uint64_t head_size;
+  };
+
+  void add(const TarMember& member);
+
+  std::shared_ptr<const ByteSource> source_;
+  std::map<std::string, std::uint64_t> wanted_heads_;
+  TarWalk walk_;
+  std::vector<std::string> keys_;
+  std::vector<std::uint64_t> begins_;
+  std::vector<Member> members_;
+  std::vector<std::uint8_t> heads_;
+  std::vector<TarFault> faults_;
+  std::map<std::string, std::uint32_t> numbers_;                  // of fields
+  std::unordered_map<std::string, std::uint64_t> first_samples_;  // by key
+  std::vector<std::uint64_t> last_samples_;  // of a field: one more than the last that has it
+};
+
+}  // namespace sweephand

@@ -1,0 +1,289 @@
+"""Rows whose values lie bare at known places in files, with other bytes between them.
+
+Here they are read in place, row by row; from a store by few requests for every chunk. What is
+small and had to be parsed for the index is held there: it costs no reading.
+
+::
+
+    file    | ... | values of a row | ... | values of a row | ...
+    index     begins, sizes: of every row, of each stream that is placed
+              values: of all rows, of each stream that is held
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus import chunks
+from sweephand.corpus.chunks import make_chunk
+from sweephand.corpus.columns import ColumnData, offsets_of, take
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.streams import StreamInfo
+from sweephand.deserializers.units.indexed import IndexedDeserializer
+from sweephand.deserializers.units.kept_scans import check_array, require, spread
+from sweephand.deserializers.units.row_table import RowTable
+from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
+from sweephand.files.access import access_to
+from sweephand.files.index_file import Index
+from sweephand.files.local import join_pieces
+from sweephand.files.source_file import SourceFile
+
+_UNIT_BYTES = 1 << 17
+_MOST_GAP = 1 << 16  # bytes that are fetched in vain rather than to ask twice
+
+Pieces = NDArray[np.int64]
+"""Values of rows: file number, byte where they begin, and size in bytes; shape (rows, 3)."""
+
+
+class PlacedDeserializer(IndexedDeserializer):
+    """Serve rows whose values lie bare in files; a scan adds its streams by `add_placed`."""
+
+    @abstractmethod
+    def is_held(self, stream: str) -> bool:
+        """Return whether the index holds the values of a stream, rather than their places."""
+
+    def make_reader(
+        self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
+    ) -> Reader:
+        """Return what reads rows in place, or chunks of them from a store."""
+        columns: list[ColumnData] = []
+        pieces: dict[int, Pieces] = {}  # by the number of the column
+        for number, (name, kind) in enumerate(self.kinds.items()):
+            lengths = rows.lengths_of(name, slice(0, len(rows.is_served)))
+            if self.is_held(name):
+                columns.append(_held_column(rows.index, name, kind, lengths))
+                continue
+            pieces[number] = _pieces_of(rows.index, name, rows.files_of_rows())
+            sizes = pieces[number][:, 2]
+            sizes[~rows.is_served] = 0
+            columns.append(_column_of(kind, lengths, sizes))
+        starts = rows.unit_rows[rows.chunk_units]
+        skipped = np.flatnonzero(~rows.is_served)
+        local = access_to(self.files).local
+        core: _core.read.Deserializer
+        chunked: _core.read.Deserializer | None = None
+        if local is None:
+            core = _core.read.CallbackDeserializer(
+                _RemoteLoader(self.files, columns, pieces, starts, skipped).load
+            )
+        else:
+            for number, own in pieces.items():
+                filled = own[own[:, 2] > 0].astype(np.uint64)
+                extents = join_pieces(local, filled)
+                columns[number] = replace(columns[number], extents=extents)
+            whole = make_chunk(columns, owned=False, skipped=skipped.tolist())
+            core = _core.read.ResidentDeserializer(whole)
+            chunked = _core.read.ExtentChunks(whole, starts.astype(np.uint64))
+        return Reader(
+            core=core,
+            streams=infos,
+            chunk_sequences=rows.chunk_rows,
+            measure=rows.measure,
+            resident=local is not None,
+            sample_bytes=rows.sample_bytes,
+            load_threads=access_to(self.files).threads(),
+            holds_stored=local is None,
+            chunked=chunked,
+        )
+
+    def check_facts(self, index: Index) -> None:
+        """Refuse places beyond the files, and values that are not as many as the rows say."""
+        sizes = np.array([file.size for file in index.files], np.int64)
+        for name in self.definitions:
+            lengths = index.arrays[f"lengths of {name}"].astype(np.int64)
+            starts = index.starts[f"lengths of {name}"]
+            kinds = [facts["kinds"].get(name, ["bytes", [], True]) for facts in index.facts]
+            require(all(is_ragged for *_, is_ragged in kinds), "a kind")
+            widths = [
+                0 if dtype == "bytes" else int(np.prod(shape)) * np.dtype(dtype).itemsize
+                for dtype, shape, _ in kinds
+            ]
+            width = spread(np.array(widths, np.int64), starts)
+            if self.is_held(name):
+                _check_held(index, name, lengths, width)
+                continue
+            begins = check_array(index, f"begins of {name}", np.int64)
+            own = check_array(index, f"sizes of {name}", np.int64)
+            for one in ("begins", "sizes"):
+                require(np.array_equal(index.starts[f"{one} of {name}"], starts), one)
+            most = spread(sizes, starts)
+            is_there = (begins >= 0) & (own >= 0) & (own <= most) & (begins <= most - own)
+            require(bool(is_there.all()), "the places of values")
+            require(bool((lengths[width == 0] <= 1).all()), "several values in one")
+            require(bool((own[lengths == 0] == 0).all()), "values of no sample")
+            numbers = width > 0
+            require(
+                np.array_equal(own[numbers], lengths[numbers] * width[numbers]), "the sizes"
+            )
+
+
+def add_units(scan: UnitScan, num_bytes: NDArray[np.integer]) -> None:
+    """Cut the rows of a file into units; `num_bytes` are those of every row with all its."""
+    unit_bytes = min(_UNIT_BYTES, chunks.CHUNK_BYTES)
+    begins = offsets_of(num_bytes)[:-1]
+    firsts = np.flatnonzero(np.diff(begins // unit_bytes, prepend=-1))
+    scan.rows += np.diff(firsts, append=len(num_bytes)).tolist()
+    if len(firsts):
+        scan.num_bytes += np.add.reduceat(num_bytes, firsts).tolist()
+
+
+def add_placed(
+    scan: UnitScan,
+    name: str,
+    kind: SampleType | None,
+    lengths: NDArray[np.integer],
+    begins: NDArray[np.integer],
+    sizes: NDArray[np.integer],
+) -> None:
+    """Add a stream to a scan: of every row its samples, where they lie, and their bytes.
+
+    Parameters
+    ----------
+    kind : SampleType or None
+        None if no row of the file has a sample.
+    """
+    if kind is not None:
+        scan.kinds[name] = kind
+    scan.lengths[name] = [lengths]
+    scan.arrays[f"begins of {name}"] = begins.astype(np.int64)
+    scan.arrays[f"sizes of {name}"] = sizes.astype(np.int64)
+
+
+def add_held(scan: UnitScan, name: str, column: ColumnData, *, is_known: bool) -> None:
+    """Add a stream to a scan whose values the index holds."""
+    assert column.values is not None
+    if is_known:
+        scan.kinds[name] = SampleType.of(column)
+    scan.lengths[name] = [column.lengths]
+    values = np.ascontiguousarray(column.values).reshape(-1).view(np.uint8)
+    scan.arrays[f"values of {name}"] = values
+    begins = column.element_offsets
+    sizes = np.empty(0, np.int64) if begins is None else np.diff(begins)
+    scan.arrays[f"bytes of {name}"] = sizes
+
+
+def _held_column(
+    index: Index, name: str, kind: SampleType, lengths: NDArray[np.integer]
+) -> ColumnData:
+    column = kind.to_column()
+    values = np.ascontiguousarray(index.arrays[f"values of {name}"])
+    num_samples = int(lengths.sum(dtype=np.int64))
+    column = replace(column, num_samples=num_samples, sample_offsets=_offsets(lengths))
+    if kind.dtype == "bytes":
+        begins = offsets_of(index.arrays[f"bytes of {name}"])
+        return replace(column, values=values, element_offsets=begins)
+    numbers = values.view(column.dtype).reshape(-1, *column.shape)
+    return replace(column, values=numbers)
+
+
+def _column_of(
+    kind: SampleType, lengths: NDArray[np.integer], sizes: NDArray[np.int64]
+) -> ColumnData:
+    """Return a column all but the values."""
+    return replace(
+        kind.to_column(),
+        values=None,
+        num_samples=int(lengths.sum(dtype=np.int64)),
+        sample_offsets=_offsets(lengths),
+        element_offsets=offsets_of(sizes[lengths > 0]) if kind.dtype == "bytes" else None,
+    )
+
+
+def _offsets(lengths: NDArray[np.integer]) -> NDArray[np.int64] | None:
+    return None if bool((lengths == 1).all()) else offsets_of(lengths)
+
+
+def _pieces_of(index: Index, name: str, files: NDArray[np.int64]) -> Pieces:
+    begins, sizes = index.arrays[f"begins of {name}"], index.arrays[f"sizes of {name}"]
+    return np.stack([files, begins, sizes], axis=1)
+
+
+def _check_held(
+    index: Index, name: str, lengths: NDArray[np.int64], width: NDArray[np.int64]
+) -> None:
+    starts = index.starts[f"lengths of {name}"]
+    values = check_array(index, f"values of {name}", np.uint8)
+    sizes = check_array(index, f"bytes of {name}", np.int64)
+    require(bool((sizes >= 0).all()) and bool((sizes <= len(values)).all()), "bytes of values")
+    for number, (begin, end) in enumerate(pairwise(starts)):
+        first, last = index.starts[f"bytes of {name}"][number : number + 2].tolist()
+        held = int(np.diff(index.starts[f"values of {name}"][number : number + 2])[0])
+        samples = int(lengths[begin:end].sum())
+        if begin < end and width[begin] > 0:
+            require(held == samples * int(width[begin]) and first == last, "held numbers")
+        else:
+            wanted = int(sizes[first:last].sum())
+            require(held == wanted and last - first == samples, "held bytes")
+
+
+class _RemoteLoader:
+    """Loads chunks of a store by few requests: the values of all their streams together."""
+
+    def __init__(
+        self,
+        files: Sequence[SourceFile],
+        columns: Sequence[ColumnData],
+        pieces: Mapping[int, Pieces],
+        starts: NDArray[np.int64],
+        skipped: NDArray[np.int64],
+    ) -> None:
+        self._files = files
+        self._columns = columns
+        self._pieces = pieces
+        self._starts = starts
+        self._skipped = skipped
+
+    def load(self, chunk: int) -> _core.read.Chunk:
+        """Return a chunk."""
+        first, end = self._starts[chunk : chunk + 2].tolist()
+        rows = np.arange(first, end)
+        wanted = {number: own[first:end] for number, own in self._pieces.items()}
+        wanted = {number: own[own[:, 2] > 0] for number, own in wanted.items()}
+        found = iter(self._fetch(list(wanted.values())))
+        columns = []
+        for number, column in enumerate(self._columns):
+            part = take(column, rows)
+            if number in wanted:
+                values = next(found)
+                if not column.is_bytes:
+                    values = values.view(column.dtype).reshape(-1, *column.shape)
+                part = replace(part, values=values)
+            columns.append(part)
+        within = self._skipped[slice(*np.searchsorted(self._skipped, (first, end)))] - first
+        return make_chunk(columns, skipped=within.tolist())
+
+    def _fetch(self, wanted: Sequence[Pieces]) -> list[NDArray[np.uint8]]:
+        """Return the bytes of each run of pieces."""
+        every = np.concatenate([np.empty((0, 3), np.int64), *wanted])
+        order = np.lexsort((every[:, 1], every[:, 0]))
+        found: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)] * len(every)
+        number, begin, stop = -1, 0, 0
+        group: list[int] = []
+        for place in [*order.tolist(), None]:
+            if place is not None:
+                file, at, size = every[place].tolist()
+                if group and file == number and at <= stop + _MOST_GAP:
+                    group.append(place)
+                    stop = max(stop, at + size)
+                    continue
+            if group:
+                content = self._files[number].fetch(begin, stop - begin)
+                self._files[number].check_unchanged()
+                for one in group:
+                    inside = int(every[one, 1]) - begin
+                    found[one] = content[inside : inside + int(every[one, 2])]
+            if place is not None:
+                number, begin, stop, group = file, at, at + size, [place]
+        ends = offsets_of([len(one) for one in wanted]).tolist()
+        return [
+            np.concatenate([np.empty(0, np.uint8), *found[begin:end]])
+            for begin, end in pairwise(ends)
+        ]
