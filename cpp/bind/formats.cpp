@@ -12,6 +12,7 @@
 #include "formats/record_frames.hpp"
 #include "formats/tar_headers.hpp"
 #include "formats/tar_samples.hpp"
+#include "formats/text_lines.hpp"
 #include "formats/tfrecord.hpp"
 #include "index/packed_integers.hpp"
 #include "read/byte_source.hpp"
@@ -256,6 +257,17 @@ void bind_json(py::module_& room) {
       "keys"_a, "text"_a);
 }
 
+void bind_text(py::module_& room) {
+  room.def(
+      "split_lines",
+      [](const Array<std::uint8_t>& text) {
+        TextLines lines = without_gil([&] { return split_lines(view(text)); });
+        return py::make_tuple(to_numpy(std::move(lines.bytes)),
+                              to_numpy(std::move(lines.offsets)));
+      },
+      "text"_a);
+}
+
 void bind_tar(py::module_& room) {
   room.def(
       "is_tar_header",
@@ -313,6 +325,7 @@ void bind_formats(py::module_& room) {
   bind_record_frames(room);
   bind_examples(room);
   bind_json(room);
+  bind_text(room);
   bind_tar(room);
 }
 

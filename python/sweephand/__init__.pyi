@@ -15,6 +15,7 @@ from .deserializers.npy import NpyDeserializer
 from .deserializers.parquet import ParquetDeserializer
 from .deserializers.raw_tokens import RawTokensDeserializer
 from .deserializers.split import split
+from .deserializers.text import TextDeserializer
 from .deserializers.tfrecord_files import TFRecordDeserializer
 from .deserializers.user import UserDeserializer
 from .deserializers.webdataset import WebDatasetDeserializer
@@ -121,6 +122,7 @@ __all__ = [
     "TFRecordDeserializer",
     "TensorBoardProgressWriter",
     "TestConfig",
+    "TextDeserializer",
     "Trainer",
     "TrainingSession",
     "TruncatedBPTT",

@@ -17,11 +17,12 @@ from sweephand.deserializers import (
     npz,
     parquet,
     raw_tokens,
+    text,
     tfrecord_files,
     webdataset,
 )
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.foreign import advice_for_file, is_document
+from sweephand.deserializers.foreign import advice_for_file, is_document, is_named_as_document
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.given import advice_for
 from sweephand.files.find import find_files, list_paths
@@ -147,6 +148,7 @@ def _look_into(folder: AnyPath) -> Found:
     files = files_at(folder)
     if not files:
         return _look_into_folders(folder)
+    files = [file for file in files if not is_named_as_document(file)] or files
     found = []
     unknown = []
     for kind in _by_kind(files):
@@ -155,6 +157,8 @@ def _look_into(folder: AnyPath) -> Found:
             found.append(Found(known, kind))
         elif not is_document(kind[0]):
             unknown += kind
+    if len(found) > 1:  # notes beside data are no data
+        found = [one for one in found if one.format is not text.FORMAT] or found
     if found and not unknown:
         return _one_format(found, [folder])
     first = (unknown or files)[0]
@@ -235,6 +239,7 @@ FILE_FORMATS = (
     jsonl.FORMAT,
     ctf.FORMAT,
     raw_tokens.FORMAT,
+    text.FORMAT,
 )
 
 # The first that recognises a path: folders are looked at before the files in them.

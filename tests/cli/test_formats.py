@@ -54,6 +54,7 @@ WRITERS = {
     "bare numbers": raw,
     "Megatron": from_corpus(format_corpora.megatron),
     "JSON lines": from_corpus(format_corpora.jsonl),
+    "JSON lines in gzip": from_corpus(format_corpora.jsonl_in_gzip),
     "TFRecord": from_corpus(format_corpora.tfrecords),
     "TFRecord in GZIP": from_corpus(format_corpora.tfrecords_in_gzip),
     "TFRecord in ZLIB": from_corpus(format_corpora.tfrecords_in_zlib),

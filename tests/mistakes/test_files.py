@@ -139,7 +139,7 @@ MISTAKES = [
     ),
     Mistake(
         "a compressed file",
-        lambda f: sh.open(write("a.jsonl.gz", b"\x1f\x8b\x08\x00")(f)),
+        lambda f: sh.open(write("a.zip.xz", b"\xfd7zXZ\0")(f)),
         ValueError,
         ("compressed: unpack it",),
     ),

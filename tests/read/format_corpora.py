@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import struct
 import tarfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -142,6 +144,29 @@ def jsonl(folder: Path, corpus: Corpus) -> sh.Deserializer:
     for number, part in enumerate(_split(lines, 3)):
         (folder / f"part-{number}.jsonl").write_bytes(b"".join(part))
     return OPEN[jsonl](folder)
+
+
+def _jsonl_packed(folder: Path, corpus: Corpus, pack: Callable[[bytes], bytes]) -> None:
+    """Members or frames of some lines each, the last of which may go on in the next one."""
+    jsonl(folder, corpus)
+    for path in folder.glob("*.jsonl"):
+        text = path.read_bytes()
+        ends = [*range(0, len(text), 150), len(text)]
+        packed = b"".join(pack(text[begin:end]) for begin, end in pairwise(ends))
+        (folder / f"{path.name}.packed").write_bytes(packed)
+        path.unlink()
+
+
+def jsonl_in_gzip(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    _jsonl_packed(folder, corpus, partial(gzip.compress, mtime=0))
+    return OPEN[jsonl_in_gzip](folder)
+
+
+def jsonl_in_zstd(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    zstandard = pytest.importorskip("zstandard")
+    compressor = zstandard.ZstdCompressor(write_checksum=True)
+    _jsonl_packed(folder, corpus, compressor.compress)
+    return OPEN[jsonl_in_zstd](folder)
 
 
 def _tfrecord(folder: Path, corpus: Corpus, **options: Any) -> sh.Deserializer:
@@ -303,6 +328,8 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
         str(folder / "*.bin"), "uint16", 5, TOKENS
     ),
     jsonl: lambda folder: sh.JSONLDeserializer(str(folder / "*.jsonl"), ALL),
+    jsonl_in_gzip: lambda folder: sh.JSONLDeserializer(str(folder / "*.packed"), ALL),
+    jsonl_in_zstd: lambda folder: sh.JSONLDeserializer(str(folder / "*.packed"), ALL),
     ctf: lambda folder: sh.CTFDeserializer(str(folder / "*.ctf"), CTF_STREAMS),
     ctf_in_store: _upload_ctf,
     npy: lambda folder: sh.NpyDeserializer(
@@ -322,7 +349,7 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
 EVERY_FORMAT: list[Make] = [
     *(megatron, raw_tokens, jsonl, parquet, arrow_files, arrow_table, dataset),
     *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib, npy),
-    *(ctf, ctf_in_store, webdataset),
+    *(ctf, ctf_in_store, webdataset, jsonl_in_gzip, jsonl_in_zstd),
 ]
 
 

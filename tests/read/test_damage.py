@@ -25,7 +25,13 @@ import sweephand as sh
 
 pytestmark = pytest.mark.parametrize("make", OPEN, ids=lambda make: make.__name__)
 
-VERIFIED = ("tfrecords", "tfrecords_in_gzip", "tfrecords_in_zlib")
+VERIFIED = (
+    "tfrecords",
+    "tfrecords_in_gzip",
+    "tfrecords_in_zlib",
+    "jsonl_in_gzip",
+    "jsonl_in_zstd",
+)
 _MOST_VARIANTS = 250  # of a file; of larger files not every byte
 
 

@@ -19,6 +19,7 @@ from tests.read.format_corpora import (
     arrow_files,
     ctf,
     jsonl,
+    jsonl_in_gzip,
     parquet,
     tfrecords,
     tfrecords_in_gzip,
@@ -32,7 +33,16 @@ from sweephand.files.find import find_files
 from sweephand.files.index_content import digest_of
 from sweephand.tfds.records import _check_frames, _find_frames
 
-INDEXED = [ctf, jsonl, tfrecords, tfrecords_in_gzip, parquet, arrow_files, webdataset]
+INDEXED = [
+    ctf,
+    jsonl,
+    jsonl_in_gzip,
+    tfrecords,
+    tfrecords_in_gzip,
+    parquet,
+    arrow_files,
+    webdataset,
+]
 
 IN_PLACE = [webdataset]
 """Formats whose index says where values lie, and is believed as far as the files go."""

@@ -16,6 +16,8 @@ from tests.read.format_corpora import (
     corpus_for,
     ctf,
     jsonl,
+    jsonl_in_gzip,
+    jsonl_in_zstd,
     megatron,
     npy,
     parquet,
@@ -38,6 +40,8 @@ OPEN: dict[Any, Any] = {
         {"tokens": (f"{at}/tokens.npy", f"{at}/offsets.npy")}, TOKENS, chunk_size=9
     ),
     jsonl: lambda at: sh.JSONLDeserializer(f"{at}/*.jsonl", ALL),
+    jsonl_in_gzip: lambda at: sh.JSONLDeserializer(f"{at}/*.packed", ALL),
+    jsonl_in_zstd: lambda at: sh.JSONLDeserializer(f"{at}/*.packed", ALL),
     parquet: lambda at: sh.ParquetDeserializer(f"{at}/*.parquet", ALL),
     tfrecords: lambda at: sh.TFRecordDeserializer(f"{at}/*.tfrecord", ALL),
     webdataset: lambda at: sh.WebDatasetDeserializer(f"{at}/*.tar", TAR_STREAMS),

@@ -9,7 +9,7 @@ import sweephand._core.index
 import sweephand._core.read
 import typing
 import typing_extensions
-__all__: list[str] = ['CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FrameFinder', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'TarSamples', 'crc32c', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'read_json_lines']
+__all__: list[str] = ['CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FrameFinder', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'TarSamples', 'crc32c', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'read_json_lines', 'split_lines']
 class Item:
     @property
     def caused_by(self) -> int | None:
@@ -253,6 +253,8 @@ def is_tar_header(head: typing_extensions.Buffer) -> bool:
 def mask_crc(crc: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
 def read_json_lines(keys: collections.abc.Sequence[JsonKey], text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8]) -> list | None:
+    ...
+def split_lines(text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8]) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
     ...
 EXAMPLE_PADDING: int = 64
 JSON_PADDING: int = 16

@@ -22,7 +22,6 @@ _BY_SUFFIX = {
     **dict.fromkeys((".pkl", ".pickle", ".pt", ".pth", ".joblib"), _OBJECTS),
     **dict.fromkeys((".h5", ".hdf5"), _HDF5),
     **dict.fromkeys((".gz", ".zst", ".bz2", ".xz", ".tar", ".zip", ".tgz"), _PACKED),
-    ".txt": "plain text: make numbers of it first, such as one token file per split",
     ".safetensors": "tensors: load them, and give a dict of arrays to ArrayDeserializer",
 }
 _BY_HEAD = {
@@ -49,4 +48,9 @@ def is_document(path: AnyPath) -> bool:
     """Return whether a file of no known format tells of data, rather than holding them."""
     if path.suffix == ".idx":  # of an archive: our own index says more
         return path.stem.endswith(".tar") or path.with_suffix(".tar").exists()
-    return path.suffix.lower() in _DOCUMENTS or path.stem.upper() in _DOCUMENT_NAMES
+    return path.suffix.lower() in _DOCUMENTS or is_named_as_document(path)
+
+
+def is_named_as_document(path: AnyPath) -> bool:
+    """Return whether a file is called as those that tell of data."""
+    return path.stem.upper() in _DOCUMENT_NAMES

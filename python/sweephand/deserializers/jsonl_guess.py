@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from sweephand.corpus.streams import StreamDef, StreamDefs
 from sweephand.errors import DataError
-from sweephand.files.source_file import SourceFile
 
 _HEAD_BYTES = 1 << 20
 _LINE_BYTES = 64 << 20  # of a first line that is longer than the head
@@ -18,8 +18,12 @@ _PLAIN = {int, float, str, bool}
 _RAGGED = (-1,)  # lists of no one length make no samples
 
 
-def guess_fields(file: SourceFile) -> tuple[StreamDefs, dict[str, str]]:
+def guess_fields(
+    read_head: Callable[[int], bytes], path: str
+) -> tuple[StreamDefs, dict[str, str]]:
     """Return the fields of the first lines that hold numbers, text or lists, and all others.
+
+    The first bytes of a file are read by `read_head`, so many as are asked for.
 
     A list of equally long lists of numbers is a sequence of samples of that shape.
 
@@ -31,7 +35,7 @@ def guess_fields(file: SourceFile) -> tuple[StreamDefs, dict[str, str]]:
     shapes: dict[str, tuple[int, ...] | None] = {}
     others: dict[str, str] = {}
     wrong: str | None = None
-    for line in _first_lines(file):
+    for line in _first_lines(read_head):
         try:
             members = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -50,15 +54,17 @@ def guess_fields(file: SourceFile) -> tuple[StreamDefs, dict[str, str]]:
         return StreamDefs(streams), {n: why for n, why in others.items() if n not in shapes}
     if wrong is not None:
         wrong += "; JSON lines have a whole one in every line"
-        raise DataError(f"the first line is no JSON object: {wrong}", file.path, line=1)
-    raise DataError("the first lines have no numbers and no text", file.path, line=1)
+        raise DataError(f"the first line is no JSON object: {wrong}", path, line=1)
+    raise DataError("the first lines have no numbers and no text", path, line=1)
 
 
-def _first_lines(file: SourceFile) -> list[bytes]:
-    head = file.read(0, min(file.size, _HEAD_BYTES)).tobytes()
-    if b"\n" not in head.strip() and file.size > len(head):
-        head = file.read(0, min(file.size, _LINE_BYTES)).tobytes()
-    if file.size > len(head) and b"\n" in head:
+def _first_lines(read_head: Callable[[int], bytes]) -> list[bytes]:
+    size = _HEAD_BYTES
+    head = read_head(size)
+    if b"\n" not in head.strip() and len(head) == size:
+        size = _LINE_BYTES
+        head = read_head(size)
+    if len(head) == size and b"\n" in head:
         head = head[: head.rindex(b"\n")]  # the last line is not whole
     return [line for line in head.removeprefix(_BOM).splitlines() if line.strip()]
 

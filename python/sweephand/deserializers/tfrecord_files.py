@@ -33,11 +33,11 @@ from sweephand.deserializers.units.tf_examples import (
 )
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
+from sweephand.files.contents import Contents, read_some, taken_from
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
-from sweephand.files.inflate import Compression, InflatedFile, find_compression
+from sweephand.files.inflate import Compression, find_compression
 from sweephand.files.paths import AnyPath, head_of, stat_all
-from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import Files, SourceFile
 
 _UNIT_BYTES = 1 << 20
@@ -124,8 +124,7 @@ class TFRecordDeserializer(IndexedDeserializer):
         check_int("max_expansion", max_expansion, 1, 2**31)
         self._compression = compression
         self._verify = verify_checksums
-        self._max_expansion = max_expansion
-        self._inflated: dict[str, InflatedFile] = {}
+        self._contents = Contents(max_expansion)
         super().__init__(files, streams, index=index, ids=ids)
         self.options = {
             "compression": compression,
@@ -137,16 +136,11 @@ class TFRecordDeserializer(IndexedDeserializer):
         """Return the features of the first records."""
         file = self.first_file
         compression = self._compression_of(file)
-        inflated = self._inflate(file, compression) if compression else None
-
-        def read(size: int) -> bytes:
-            found = inflated.read(0, size) if inflated else file.read(0, min(size, file.size))
-            return found.tobytes()
-
-        head = read(_RECORD_HEAD)
+        head = self._contents.head(file, compression, _RECORD_HEAD)
         _core.formats.FrameFinder(file.path).feed(0, np.frombuffer(head, np.uint8))
         length = int.from_bytes(head[:8], "little")
-        keys = keys_of_records(read(max(_UNIT_BYTES, min(length + 16, _MOST_RECORD_BYTES))))
+        size = max(_UNIT_BYTES, min(length + 16, _MOST_RECORD_BYTES))
+        keys = keys_of_records(self._contents.head(file, compression, size))
         if not keys:
             raise DataError(
                 "the first records are no tf.train.Example with features", file.path
@@ -175,12 +169,8 @@ class TFRecordDeserializer(IndexedDeserializer):
         """Decode the records of some units."""
         offset, _, first = facts["units"][begin]
         stop = facts["units"][end - 1][1]
-        size = stop - offset
-        if facts["compression"] is None:
-            records = file.fetch(offset, size, PADDING)
-        else:
-            content = self._inflate(file, facts["compression"]).read(offset, size)
-            records = np.append(content, np.zeros(PADDING, np.uint8))
+        packing = facts["compression"]
+        records = self._contents.fetch(file, packing, (offset, stop), PADDING)
         run = _Run(records, offset, stop, first)
         # A window of chunks is memory that is made anew: tokens of 8 bytes cost more to write
         # and to read than to decode.
@@ -219,25 +209,18 @@ class TFRecordDeserializer(IndexedDeserializer):
         except StaleError:
             raise
         except DataError:
-            return find_compression(file)
-        return None if head.size == 12 else find_compression(file)
-
-    def _inflate(self, file: SourceFile, compression: Compression) -> InflatedFile:
-        known = self._inflated.get(file.path)
-        if known is None:
-            known = InflatedFile(file, compression, self._max_expansion)
-            known = self._inflated.setdefault(file.path, known)
-        return known
+            return _packing_of(file)
+        return None if head.size == _RECORD_HEAD else _packing_of(file)
 
     def _runs(
         self, file: SourceFile, compression: Compression | None, advance: Advance
     ) -> Iterator[_Run]:
         """Yield runs of whole records, until something is wrong with a frame."""
         finder = _core.formats.FrameFinder(file.path)
-        content = self._inflate(file, compression).open() if compression else open_to_scan(file)
         pieces: list[bytes] = []  # from `begin` on
         begin = num_records = at = told = 0
-        while piece := content.read(_UNIT_BYTES):
+        content = self._contents.open(file, compression)
+        while piece := read_some(content, _UNIT_BYTES):
             fault = _feed(finder, at, piece)
             at += len(piece)
             pieces.append(piece)
@@ -251,8 +234,8 @@ class TFRecordDeserializer(IndexedDeserializer):
                 raise fault
             if finder.num_records:
                 _check_length(finder, file, None if compression else file.size)
-            advance(content.tell() - told)
-            told = content.tell()
+            advance(taken_from(content) - told)
+            told = taken_from(content)
         finder.finish(at)
 
     def _add_unit(self, scan: UnitScan, file: SourceFile, run: _Run) -> None:
@@ -353,10 +336,15 @@ def _first_bytes(path: AnyPath, size: int) -> bytes:
         return b""
     (file,) = stat_all([path])
     head = head_of(path, size)
-    packing = find_compression(file)
+    packing = _packing_of(file)
     if packing is None or _is_record_head(head[:_RECORD_HEAD]):
         return head
-    return InflatedFile(file, packing, 200).read(0, size).tobytes()
+    return Contents().head(file, packing, size)
+
+
+def _packing_of(file: SourceFile) -> Compression | None:
+    found = find_compression(file)
+    return None if found == "zstd" else found
 
 
 def _is_record_head(head: bytes) -> bool:

@@ -1,22 +1,28 @@
-"""GZIP and ZLIB files read by ranges of what they unpack to."""
+"""Compressed files read by ranges of what they unpack to."""
 
 from __future__ import annotations
 
+import io
 import zlib
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import _core
 from sweephand.errors import DataError
+from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import SourceFile
+from sweephand.files.zstd_frames import ZstdFrame, begins_zstd
 
-Compression = Literal["gzip", "zlib"]
+Compression = Literal["gzip", "zlib", "zstd"]
 
 _WINDOW_BITS = {"gzip": 31, "zlib": 15}
 _READ_BYTES = 1 << 20
 _MOST_PLACES = 256  # that are remembered, some 40 KiB each
+LEAST_MEMBER = 1 << 17  # bytes of content from one member that is remembered to the next
 _FREE_BYTES = 64 << 20  # are unpacked however small the file is
 
 
@@ -25,23 +31,26 @@ class _Place(NamedTuple):
 
     unpacked: int
     packed: int  # the first byte that was not taken in
-    state: Any  # of zlib; it is copied before it is used
+    state: Any  # of zlib; it is copied before it is used. None: a member begins here
 
 
 class InflatedFile:
     """The content of a compressed file.
 
-    A range is unpacked from the nearest place before it that was passed before; a file is
-    unpacked from its beginning once, then in pieces. Members of GZIP that follow one another
-    are read as one. Safe for several threads.
+    A range is unpacked from the nearest place before it that is known: where a member of GZIP
+    or a frame of Zstandard begins, or within one of GZIP and ZLIB where it was passed before. A
+    file is unpacked from its beginning once, then in pieces. Members and frames that follow one
+    another are read as one. Safe for several threads.
 
     Parameters
     ----------
     file : SourceFile
-    compression : {"gzip", "zlib"}
+    compression : {"gzip", "zlib", "zstd"}
     max_expansion : int
         A file that unpacks to more than this many times its size is refused, as a zip bomb is;
         but for the first 64 MiB.
+    members : sequence of (int, int)
+        Where members begin that were found before: in what is unpacked, and in the file.
 
     Raises
     ------
@@ -49,42 +58,62 @@ class InflatedFile:
         When it is read: if the compressed bytes are damaged or cut, or unpack to too much.
     """
 
-    def __init__(self, file: SourceFile, compression: Compression, max_expansion: int) -> None:
-        self._arguments = file, compression, max_expansion
+    def __init__(
+        self,
+        file: SourceFile,
+        compression: Compression,
+        max_expansion: int,
+        members: Sequence[Sequence[int]] = (),
+    ) -> None:
+        self._arguments = file, compression, max_expansion, members
         self.file = file
-        self._bits = _WINDOW_BITS[compression]
+        self._compression = compression
         self._name = compression.upper()
+        self.knows_members = len(members) > 0
         self._most_bytes = max(_FREE_BYTES, max_expansion * file.size)
         self._spacing = _READ_BYTES
-        self._places = [_Place(0, 0, zlib.decompressobj(self._bits))]
+        begins = [(unpacked, packed) for unpacked, packed in members if unpacked]
+        self._places = [_Place(*begin, None) for begin in [(0, 0), *begins]]
 
     def __reduce__(self) -> tuple[type[InflatedFile], tuple[object, ...]]:
         return type(self), self._arguments
 
     def read(self, offset: int, size: int) -> NDArray[np.uint8]:
         """Return `size` bytes from `offset` on; fewer where the content ends."""
-        stream = self.open(offset)
-        parts = []
-        left = size
-        while left and (part := stream.read(min(left, _READ_BYTES))):
-            parts.append(part)
-            left -= len(part)
-        return np.frombuffer(b"".join(parts), np.uint8)
+        return self.read_padded(offset, size, 0)
 
-    def open(self, offset: int = 0) -> InflatedStream:
-        """Return the content from `offset` on."""
+    def read_padded(self, offset: int, size: int, padding: int) -> NDArray[np.uint8]:
+        """Do so with some zeros behind them."""
+        stream = self.open(offset)
+        found = _core.read.empty_bytes(size + padding)
+        end = 0
+        while end < size and (part := stream.take(min(size - end, _READ_BYTES))):
+            found[end : end + len(part)] = np.frombuffer(part, np.uint8)
+            end += len(part)
+        found[end:] = 0
+        return found[: end + padding]
+
+    def open(self, offset: int = 0, *, ahead: bool = False) -> InflatedStream:
+        """Return the content from `offset` on; `ahead` if all that follows will be wanted."""
         places = self._places
         number = bisect_right(places, offset, key=lambda place: place.unpacked) - 1
-        stream = InflatedStream(self, places[number])
-        while stream.at < offset and stream.read(min(offset - stream.at, _READ_BYTES)):
+        stream = InflatedStream(self, places[number], ahead=ahead)
+        while stream.at < offset and stream.take(min(offset - stream.at, _READ_BYTES)):
             pass
         return stream
 
-    def new_state(self, packed: int) -> Any:
+    def new_state(self) -> Any:
+        """Return the state at the beginning of a member."""
+        if self._compression == "zstd":
+            return ZstdFrame()
+        return zlib.decompressobj(_WINDOW_BITS[self._compression])
+
+    def enter_member(self, unpacked: int, packed: int) -> Any:
         """Return the state at the beginning of another member."""
-        if self._name == "ZLIB":
+        if self._compression == "zlib":
             raise self.fail(packed, "has ended, and other bytes follow")
-        return zlib.decompressobj(self._bits)
+        self._remember(_Place(unpacked, packed, None))
+        return self.new_state()
 
     def fail(self, packed: int, reason: str) -> DataError:
         """Return the error for a place in the compressed bytes."""
@@ -100,85 +129,127 @@ class InflatedFile:
             )
 
     def remember(self, unpacked: int, packed: int, state: Any) -> None:
-        """Keep a place to go on from, unless there is one near."""
+        """Keep a place within a member to go on from, unless there is one near."""
+        if self._compression == "zstd":  # whose states cannot be copied
+            return
+        if unpacked >= self._places[-1].unpacked + self._spacing:
+            self._remember(_Place(unpacked, packed, state.copy()))
+
+    def _remember(self, place: _Place) -> None:
         places = self._places
-        if unpacked < places[-1].unpacked + self._spacing:
+        least = places[-1].unpacked + (LEAST_MEMBER if place.state is None else 1)
+        if place.unpacked < least:
             return
         # A new list, so that other threads see the old one or the new one.
-        self._places = [*places, _Place(unpacked, packed, state.copy())]
-        if len(places) == _MOST_PLACES:
-            self._places = self._places[::2]
+        self._places = [*places, place]
+        held = [one for one in self._places if one.state is not None]
+        if len(held) > _MOST_PLACES:
+            dropped = {id(one) for one in held[1::2]}
+            self._places = [one for one in self._places if id(one) not in dropped]
             self._spacing *= 2
 
 
-class InflatedStream:
+class InflatedStream(io.RawIOBase):
     """The content of a compressed file from a place on.
 
     Attributes
     ----------
     at : int
         How many bytes of the content lie before what is read next.
+    members : list of (int, int)
+        Where members began that were passed, some way apart: in the content, and in the file.
+    verified : int
+        How much of the content lies in members that have ended with the right checksum.
     """
 
-    def __init__(self, inflated: InflatedFile, place: _Place) -> None:
+    def __init__(self, inflated: InflatedFile, place: _Place, *, ahead: bool = False) -> None:
         self._inflated = inflated
-        self.at = place.unpacked
+        self._ahead = open_to_scan(inflated.file) if ahead else None
+        self.at = self.verified = place.unpacked
+        self.members: list[tuple[int, int]] = [(place.unpacked, place.packed)]
         self._packed = place.packed
-        self._state = place.state.copy()
+        state = place.state
+        self._state = inflated.new_state() if state is None else state.copy()
         self._waiting = b""  # compressed bytes that were read and not taken in
 
-    def tell(self) -> int:
-        """Return how many compressed bytes were taken in."""
+    @property
+    def taken(self) -> int:
+        """How many compressed bytes were taken in."""
         return self._packed - len(self._waiting)
 
-    def read(self, size: int) -> bytes:
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        """Fill a buffer as far as what is unpacked at once goes."""
+        out = np.frombuffer(buffer, np.uint8)  # type: ignore[call-overload] # a writable buffer
+        found = self.take(min(out.size, _READ_BYTES))
+        out[: len(found)] = np.frombuffer(found, np.uint8)
+        return len(found)
+
+    def close(self) -> None:
+        """Wait for no more bytes."""
+        if self._ahead is not None:
+            self._ahead.close()
+        super().close()
+
+    def take(self, size: int) -> bytes:
         """Return the next bytes, `size` at most; none at the end."""
         while True:
             if self._state.eof and not self._enter_next_member():
                 return b""
-            if not self._waiting:
-                self._fill()
             found = self._inflate(size)
             if found:
                 self.at += len(found)
-                self._inflated.check_size(self.at, self.tell())
+                self._inflated.check_size(self.at, self.taken)
                 if not self._state.eof:
-                    self._inflated.remember(self.at, self.tell(), self._state)
+                    self._inflated.remember(self.at, self.taken, self._state)
                 return found
+            if not self._state.eof and not self._fill():
+                raise self._inflated.fail(
+                    self._packed, "ends before its end; it was cut, or is still being written"
+                )
 
     def _inflate(self, size: int) -> bytes:
-        waiting, at_end = self._waiting, self._packed == self._inflated.file.size
-        begin = self.tell()
+        begin = self.taken
         try:
-            found: bytes = self._state.decompress(waiting, size)
-        except zlib.error as error:
+            found: bytes = self._state.decompress(self._waiting, size)
+        except (zlib.error, ValueError) as error:
             raise self._inflated.fail(begin, f"is damaged: {error}") from error
         self._waiting = self._state.unused_data or self._state.unconsumed_tail
-        if at_end and not found and not self._state.eof and not self._waiting:
-            raise self._inflated.fail(
-                self._packed, "ends before its end; it was cut, or is still being written"
-            )
         return found
 
-    def _fill(self) -> None:
+    def _fill(self) -> bool:
+        """Read more compressed bytes; return whether there were any."""
         file = self._inflated.file
         size = min(_READ_BYTES, file.size - self._packed)
         if size:
-            self._waiting = file.read(self._packed, size).tobytes()
+            if self._ahead is None:
+                self._waiting += file.read(self._packed, size).tobytes()
+            else:
+                self._ahead.seek(self._packed)
+                self._waiting += self._ahead.read(size)
             self._packed += size
+        return size > 0
 
     def _enter_next_member(self) -> bool:
+        self.verified = self.at
         if not self._waiting:
             self._fill()
         if self._waiting:
-            self._state = self._inflated.new_state(self.tell())
+            if self.at >= self.members[-1][0] + LEAST_MEMBER:
+                self.members.append((self.at, self.taken))
+            self._state = self._inflated.enter_member(self.at, self.taken)
         return bool(self._waiting)
 
 
 def find_compression(file: SourceFile) -> Compression | None:
     """Tell by its first bytes whether a file is compressed."""
-    head = file.read(0, min(2, file.size)).tobytes()
-    if head == b"\x1f\x8b":
+    head = file.read(0, min(4, file.size)).tobytes()
+    if head[:2] == b"\x1f\x8b":
         return "gzip"
-    is_zlib = len(head) == 2 and head[0] & 15 == 8 and head[0] < 0x80
-    return "zlib" if is_zlib and int.from_bytes(head, "big") % 31 == 0 else None
+    if begins_zstd(head):
+        return "zstd"
+    is_zlib = len(head) >= 2 and head[0] & 15 == 8 and head[0] < 0x80
+    return "zlib" if is_zlib and int.from_bytes(head[:2], "big") % 31 == 0 else None

@@ -80,7 +80,7 @@ class IndexedDeserializer(SelfDescribed):
     decoder: ClassVar[OptionalModule | None] = None  # the package that it cannot do without
     order: NDArray[np.int64] | None = None
     is_resident: bool = False
-    in_parts: ClassVar[bool] = False
+    in_parts: bool = False
     left_out: Mapping[str, str] = MappingProxyType({})
     options: Mapping[str, Any] = MappingProxyType({})
 

@@ -86,22 +86,22 @@ def check_chunk_bytes(given: int | None) -> int | None:
     return given
 
 
-def one_stream(streams: StreamsLike | None) -> StreamDefs:
-    """Return the one stream that is asked for, with the field "tokens".
+def one_stream(streams: StreamsLike | None, only: str = "tokens") -> StreamDefs:
+    """Return the one stream that is asked for, with the only field that there is.
 
     Raises
     ------
     ValueError
         If several are asked for, or one with another field.
     """
-    defined = choose_streams(streams, lambda: StreamDefs(tokens=StreamDef()))
+    defined = choose_streams(streams, lambda: StreamDefs({only: StreamDef()}))
     if len(defined) != 1:
-        raise ValueError(f"there is one field, 'tokens', got streams {', '.join(defined)}")
+        raise ValueError(f"there is one field, {only!r}, got streams {', '.join(defined)}")
     ((name, definition),) = defined.items()
     field = definition.field or name
-    if field != "tokens":
+    if field != only:
         raise ValueError(
-            f"there is no field {field!r}, only 'tokens': write "
-            f"StreamDefs({name}=StreamDef(field='tokens'))"
+            f"there is no field {field!r}, only {only!r}: write "
+            f"StreamDefs({name}=StreamDef(field={only!r}))"
         )
     return defined

@@ -1,0 +1,143 @@
+"""Plain text: every line, or every file, as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.columns import ColumnData, bytes_column
+from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.foreign import is_named_as_document
+from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.units.line_scan import LineConverter, LinePlace
+from sweephand.deserializers.units.line_units import LineUnits
+from sweephand.deserializers.units.row_ids import RowIds
+from sweephand.deserializers.units.tokens import one_stream
+from sweephand.deserializers.units.unit_scan import SampleType
+from sweephand.errors import DataError
+from sweephand.files.contents import MAX_EXPANSION
+from sweephand.files.index_places import Keep
+from sweephand.files.paths import AnyPath
+from sweephand.files.source_file import Files, SourceFile
+
+_SUFFIXES = (".txt", ".text")
+_PACKED = (".gz", ".zst")
+
+
+class TextDeserializer(LineUnits):
+    r"""Serve the lines of text files, each a sequence of one sample: its ``bytes``.
+
+    Lines end with ``\n`` or ``\r\n``, which are left out; a blank line is a line, so that those
+    of two files may be joined by their numbers. What the bytes mean is not looked at.
+
+    Parameters
+    ----------
+    files : str, path, or sequence of them
+        Paths, globs or URLs; plain, or compressed by gzip or zstd.
+    streams : StreamDefs, dict of StreamDef or list of str, optional
+        One stream with the field "text"; by default it has that name too.
+    sample_by : {"line", "document"}
+        What is served as a sequence: a line, or a whole file.
+    max_expansion : int
+        A compressed file that unpacks to more than so many times its size is refused; the first
+        64 MiB are free.
+    index : {"auto", "cache", None}
+        Where the index is kept: beside the files, or in a cache folder where they cannot be
+        written; only there; nowhere, so that it is built again each time.
+    ids : sequence of str or int, optional
+        Ids of the sequences, by which they are joined.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is absent.
+    DataError
+        When it is opened: if a file is in UTF-16; beyond ``max_errors`` if compressed bytes are
+        damaged or cut.
+
+    Examples
+    --------
+    >>> import sweephand as sh, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
+    >>> _ = path.write_text("a cat\n\na dog")
+    >>> source = sh.MinibatchSource(sh.TextDeserializer(path), randomize=False, max_sweeps=1)
+    >>> source.next_minibatch(3)["text"].values
+    array([b'a cat', b'', b'a dog'], dtype=object)
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        streams: StreamsLike | None = None,
+        sample_by: Literal["line", "document"] = "line",
+        *,
+        max_expansion: int = MAX_EXPANSION,
+        index: Keep = "auto",
+        ids: RowIds | None = None,
+    ) -> None:
+        if sample_by not in ("line", "document"):
+            raise ValueError(f"sample_by must be 'line' or 'document', got {sample_by!r}")
+        self.are_whole = sample_by == "document"
+        self.options = {"sample_by": sample_by}
+        super().__init__(
+            files,
+            one_stream(streams, "text"),
+            max_expansion=max_expansion,
+            index=index,
+            ids=ids,
+        )
+
+    format = "text 1"
+
+    def guess_streams(self) -> StreamDefs:
+        """Return the one stream that there is."""
+        return one_stream(None, "text")
+
+    def converter(self) -> LineConverter:
+        """Return what finds the ends of lines."""
+        (name,) = self.definitions
+        return _TextLines(name, are_whole=self.are_whole)
+
+
+class _TextLines:
+    """Makes a sample of every line, or one of all text."""
+
+    padding = 0
+
+    def __init__(self, stream: str, *, are_whole: bool) -> None:
+        self._stream = stream
+        self._are_whole = are_whole
+
+    def kinds(self) -> dict[str, SampleType]:
+        """Return what lines are."""
+        return {self._stream: SampleType("bytes")}
+
+    def convert(
+        self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Return the lines; there is nothing that may be wrong with them."""
+        if self._are_whole:
+            return [bytes_column(padded, np.array([0, len(padded)], np.int64))], {}
+        return [bytes_column(*_core.formats.split_lines(padded))], {}
+
+
+def _is_text(path: AnyPath) -> bool:
+    if not path.is_file() or is_named_as_document(path):
+        return False
+    suffix = path.suffix.lower()
+    if suffix in _PACKED:
+        suffix = path.with_name(path.stem).suffix.lower()
+    return suffix in _SUFFIXES
+
+
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    return wanted.open_files(TextDeserializer, files)
+
+
+FORMAT = Format("text", _is_text, _open)

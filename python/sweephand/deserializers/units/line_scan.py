@@ -1,0 +1,199 @@
+"""What is found in files of lines, piece by piece, when they are first read."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.columns import ColumnData
+from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
+from sweephand.errors import DataError, StaleError
+from sweephand.files.inflate import Compression, InflatedStream
+from sweephand.files.source_file import SourceFile
+
+UNIT_BYTES = 1 << 20
+BOM = b"\xef\xbb\xbf"
+
+_MAX_LINE_BYTES = 256 << 20
+_MAX_UNIT_BYTES = 1 << 30  # a whole one is in memory at a time
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class LinePlace(NamedTuple):
+    """Where lines lie: their bytes in the content, and the first line and row among them."""
+
+    begin: int
+    end: int
+    line: int
+    row: int
+
+    def behind(self, num_lines: int, num_rows: int) -> LinePlace:
+        """Return where the next lines lie, but for their end."""
+        return LinePlace(self.end, self.end, self.line + num_lines, self.row + num_rows)
+
+
+class LineConverter(Protocol):
+    """Makes columns of lines, and learns from line to line what they hold.
+
+    Attributes
+    ----------
+    padding : int
+        Zeros that it needs behind the text.
+    """
+
+    padding: int
+
+    def convert(
+        self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Return the streams of some whole lines; see `IndexedDeserializer.read_units`."""
+
+    def kinds(self) -> dict[str, SampleType]:
+        """Return what the streams are of which something is known."""
+
+
+class LineScan:
+    """What is found in a file, piece by piece."""
+
+    def __init__(self, streams: list[str], file: SourceFile, converter: LineConverter) -> None:
+        self.scan = UnitScan(lengths={name: [] for name in streams})
+        self._units: list[list[int]] = []
+        self.scan.facts["units"] = self._units
+        self._file = file
+        self._converter = converter
+        self.begin_at(0)
+
+    def begin_at(self, begin: int) -> None:
+        """Say where the first line begins."""
+        self._place = LinePlace(begin, begin, 1, 0)
+
+    def add(self, text: bytes, begins_unit: bool) -> None:
+        """Add whole lines."""
+        scan = self.scan
+        place = self._place._replace(end=self._place.end + len(text))
+        padded = np.frombuffer(text + bytes(self._converter.padding), np.uint8)
+        columns, wrong = self._converter.convert(padded, self._file, place)
+        for lengths, column in zip(scan.lengths.values(), columns, strict=True):
+            if column.sample_offsets is not None:
+                lengths.append(column.lengths)
+        for row, error in wrong.items():
+            scan.add_error(error)
+            scan.damaged_rows.append(place.row + row)
+        num_rows = columns[0].num_sequences
+        if begins_unit or not self._units:
+            self._units.append(list(place))
+            scan.rows.append(0)
+            scan.num_bytes.append(0)
+        self._units[-1][1] = place.end
+        scan.rows[-1] += num_rows
+        scan.num_bytes[-1] += len(text)
+        self._place = place.behind(text.count(b"\n"), num_rows)
+
+    def distrust(self, verified: int) -> int:
+        """Leave out the units that do not end within what has the right checksum.
+
+        Returns
+        -------
+        end : int
+            Where those that are left end.
+        """
+        scan = self.scan
+        kept = sum(unit[1] <= verified for unit in self._units)
+        if kept < len(self._units):
+            begin, _, line, row = self._units[kept]
+            self._place = LinePlace(begin, begin, line, row)
+        num_rows = sum(scan.rows[:kept])
+        del self._units[kept:], scan.rows[kept:], scan.num_bytes[kept:]
+        scan.damaged_rows = [row for row in scan.damaged_rows if row < num_rows]
+        for name, parts in scan.lengths.items():
+            scan.lengths[name] = [np.concatenate([np.empty(0, np.int64), *parts])[:num_rows]]
+        return min(self._place.begin, verified)
+
+
+def find_begin(source: io.BufferedReader, file: SourceFile) -> int:
+    """Return where the first line begins, behind a byte order mark, and go there."""
+    try:
+        head = source.peek(4)[:4]
+    except StaleError:
+        raise
+    except DataError:
+        return 0  # which is found again
+    if head.startswith(_UTF_16):
+        raise DataError("the file is in UTF-16", file.path, 0)
+    return len(source.read(len(BOM))) if head.startswith(BOM) else 0
+
+
+def pieces_of(
+    source: io.BufferedReader, file: SourceFile, begin: int, compression: Compression | None
+) -> Iterator[tuple[bytes, bool]]:
+    """Yield whole lines, about as many bytes as make a unit, and whether one begins.
+
+    A frame of zstd is unpacked from its beginning, so that there a unit begins where a frame
+    does: with the first line in it.
+    """
+    raw = source.raw
+    at = first = begin
+    while text := _read_lines(source, file, at):
+        cuts = [0]
+        if compression == "zstd" and isinstance(raw, InflatedStream):
+            inside = [one - at for one, _ in raw.members if at < one <= at + len(text)]
+            cuts += [_next_line(text, one) for one in inside]
+        is_cut = compression != "zstd"
+        for start, stop in zip(cuts, [*cuts[1:], len(text)], strict=True):
+            begins_unit = is_cut or (start > 0 and at + start - first >= UNIT_BYTES)
+            if begins_unit:
+                first = at + start
+            if at + stop - first > _MAX_UNIT_BYTES:
+                raise DataError(
+                    f"a frame unpacks to more than {_MAX_UNIT_BYTES} bytes, which are read as "
+                    f"a whole: {how_to_cut(file.name, 'zstd')}",
+                    file.path,
+                )
+            if stop > start:
+                yield text[start:stop], begins_unit
+        at += len(text)
+
+
+def whole_of(source: io.BufferedReader, file: SourceFile) -> Iterator[tuple[bytes, bool]]:
+    """Yield all that a file holds, if it holds something."""
+    content = source.read(_MAX_UNIT_BYTES + 1)
+    if len(content) > _MAX_UNIT_BYTES:
+        raise DataError(f"a document has more than {_MAX_UNIT_BYTES} bytes", file.path)
+    if content:
+        yield content, True
+
+
+def _next_line(text: bytes, at: int) -> int:
+    """Return where the first line begins that does not begin before a place."""
+    if at and text[at - 1 : at] != b"\n":
+        at = text.find(b"\n", at) + 1
+    return at or len(text)
+
+
+def _read_lines(source: io.BufferedReader, file: SourceFile, at: int) -> bytes:
+    """Return the next lines, about as many bytes as make a unit."""
+    text = source.read(UNIT_BYTES)
+    if text and not text.endswith(b"\n"):
+        text += source.readline(_MAX_LINE_BYTES + 1)
+        begin = text.rfind(b"\n", 0, -1) + 1
+        if len(text) - begin > _MAX_LINE_BYTES:
+            raise DataError(
+                f"a line has more than {_MAX_LINE_BYTES} bytes; is this a file of lines?",
+                file.path,
+                at + begin,
+            )
+    return text
+
+
+def how_to_cut(name: str, compression: str) -> str:
+    """Return what is said of a file that cannot be entered but at its beginning."""
+    tool, suffix = {"gzip": ("gzip", "gz"), "zstd": ("zstd", "zst")}[compression]
+    part = {"gzip": "member of gzip", "zstd": "frame of zstd"}[compression]
+    return (
+        f"{name} is a single {part}, which cannot be read from the middle; write several, as "
+        f"'{tool} -dc {name} | split -l 100000 --filter=\"{tool} >> new.{suffix}\" -' does"
+    )

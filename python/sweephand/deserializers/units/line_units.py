@@ -1,0 +1,194 @@
+"""Files of lines in units: what JSON lines and plain text share, compressed or not."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sweephand.checks import check_int
+from sweephand.corpus import chunks
+from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.deserializers.units.indexed import IndexedDeserializer
+from sweephand.deserializers.units.kept_scans import (
+    all_follow,
+    check_ends,
+    check_runs,
+    require,
+    spread,
+)
+from sweephand.deserializers.units.line_scan import (
+    BOM,
+    LineConverter,
+    LinePlace,
+    LineScan,
+    find_begin,
+    how_to_cut,
+    pieces_of,
+    whole_of,
+)
+from sweephand.deserializers.units.row_ids import RowIds
+from sweephand.deserializers.units.unit_scan import UnitScan
+from sweephand.errors import DataError, StaleError
+from sweephand.files.contents import MAX_EXPANSION, Contents, taken_from
+from sweephand.files.index_file import Advance, Index
+from sweephand.files.index_places import Keep
+from sweephand.files.inflate import Compression, InflatedStream, find_compression
+from sweephand.files.source_file import Files, SourceFile
+
+PACKINGS: tuple[Compression, ...] = ("gzip", "zstd")
+
+
+class LineUnits(IndexedDeserializer):
+    """Serve lines of files, about a MiB of them at a time.
+
+    Parameters
+    ----------
+    max_expansion : int
+        See `InflatedFile`.
+    """
+
+    are_whole: bool = False
+    """Each file is one sequence, not each line."""
+
+    def __init__(
+        self,
+        files: Files,
+        streams: StreamsLike | None = None,
+        *,
+        max_expansion: int = MAX_EXPANSION,
+        index: Keep = "auto",
+        ids: RowIds | None = None,
+    ) -> None:
+        check_int("max_expansion", max_expansion, 1, 2**31)
+        self.contents = Contents(max_expansion)
+        self._known: list[tuple[SourceFile, Mapping[str, Any]]] = []  # when it is opened
+        super().__init__(files, streams, index=index, ids=ids)
+
+    @abstractmethod
+    def converter(self) -> LineConverter:
+        """Return what converts lines: of one file, or of what is read at a time."""
+
+    def head(self, size: int) -> bytes:
+        """Return the first bytes of the first file's content."""
+        file = self.first_file
+        return self.contents.head(file, compression_of(file), size)
+
+    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+        """Convert every line once."""
+        compression = compression_of(file)
+        converter = self.converter()
+        found = LineScan(list(self.definitions), file, converter)
+        scan = found.scan
+        with self.contents.open(file, compression) as source:
+            raw = source.raw
+            told = 0
+            try:
+                begin = find_begin(source, file)
+                found.begin_at(begin)
+                pieces = (
+                    whole_of(source, file)
+                    if self.are_whole
+                    else pieces_of(source, file, begin, compression)
+                )
+                for text, begins_unit in pieces:
+                    found.add(text, begins_unit)
+                    advance(taken_from(source) - told)
+                    told = taken_from(source)
+            except StaleError:
+                raise
+            except DataError as error:
+                if not isinstance(raw, InflatedStream) or error.line is not None:
+                    raise
+                scan.add_error(error)  # what follows cannot be found
+                begin = found.distrust(raw.verified)
+                inflated = self.contents.inflated(file, compression or "gzip")
+                rest = inflated.read(begin, raw.verified - begin).tobytes()
+                if not self.are_whole and (whole := rest[: rest.rfind(b"\n") + 1]):
+                    found.add(whole, True)
+            if isinstance(raw, InflatedStream):
+                scan.facts |= {"compression": compression, "members": raw.members}
+        scan.kinds = converter.kinds()
+        return scan
+
+    def read_units(
+        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Convert the lines of some units."""
+        first = LinePlace(*facts["units"][begin])
+        stop = facts["units"][end - 1][1]
+        converter = self.converter()
+        padded = self.contents.fetch(
+            file,
+            facts.get("compression"),
+            (first.begin, stop),
+            converter.padding,
+            facts.get("members", ()),
+        )
+        if not padded.flags.writeable:  # the answer of a store
+            padded = padded.copy()
+        padded[stop - first.begin :] = 0
+        return converter.convert(padded, file, first._replace(end=stop))
+
+    def load_index(self) -> Index:
+        """Return what there is in the files, learnt now or before."""
+        index = super().load_index()
+        facts = [one["format"] for one in index.facts]
+        self._known = list(zip(index.files, facts, strict=True))
+        # What is compressed takes the less time the more of it is unpacked in one go.
+        self.in_parts = not any("compression" in one for one in facts)
+        return index
+
+    @property
+    def advice(self) -> list[str]:
+        """What makes reading faster: files that are one frame of zstd, to be cut."""
+        found = []
+        for file, facts in self._known:
+            whole = facts["units"][-1][1] if facts["units"] else 0
+            is_one = len(facts.get("members", ())) == 1 and whole > chunks.CHUNK_BYTES
+            if is_one and facts.get("compression") in PACKINGS:
+                found.append(how_to_cut(file.name, facts["compression"]))
+        return found
+
+    def check_facts(self, index: Index) -> None:
+        """Refuse units that are not runs of lines that fill the files."""
+        packed = np.array(["compression" in facts["format"] for facts in index.facts], np.bool_)
+        for file, facts in zip(index.files, index.facts, strict=True):
+            _check_members(facts["format"], file)
+        units, starts = check_runs([facts["format"]["units"] for facts in index.facts], 4)
+        require(np.array_equal(starts, index.starts["rows"]), "units")
+        begins, ends, lines, first_rows = units.T
+        rows = offsets_of(index.arrays["rows"])
+        is_all = (
+            np.array_equal(first_rows, rows[:-1] - spread(rows[starts[:-1]], starts))
+            and all_follow(begins[1:] == ends[:-1], starts)
+            and np.array_equal(index.arrays["num_bytes"], ends - begins)
+            and bool((ends > begins).all())
+            and all_follow(lines[1:] >= lines[:-1], starts)
+        )
+        require(is_all, "units")
+        sizes = np.array([file.size for file in index.files], np.int64)
+        filled, firsts, lasts = check_ends(begins, ends, starts)
+        require(bool(np.isin(firsts, (0, len(BOM))).all()), "units")
+        are_ends = (lasts == sizes[filled]) | packed[filled]
+        require(bool(are_ends.all()), "the end of the units")
+        sizes[filled] = 0
+        require(bool(((sizes <= len(BOM)) | packed).all()), "no units")
+
+
+def compression_of(file: SourceFile) -> Compression | None:
+    """Return how lines are compressed."""
+    found = find_compression(file)
+    return found if found in PACKINGS else None
+
+
+def _check_members(facts: Mapping[str, Any], file: SourceFile) -> None:
+    if "compression" not in facts:
+        return
+    require(facts["compression"] in PACKINGS, "the compression")
+    members, _ = check_runs([facts["members"]], 2)
+    require(bool((np.diff(members, axis=0) > 0).all()), "the members")
+    require(bool((members[:, 1] < max(file.size, 1)).all()), "the members")

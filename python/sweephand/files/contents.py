@@ -1,0 +1,116 @@
+"""What files hold, whether they are compressed or not."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.errors import DataError, StaleError
+from sweephand.files.inflate import Compression, InflatedFile, InflatedStream, find_compression
+from sweephand.files.paths import AnyPath, head_of, stat_all
+from sweephand.files.range_reader import open_to_scan
+from sweephand.files.source_file import SourceFile
+
+MAX_EXPANSION = 200
+"""A compressed file may unpack to so many times its size, unless the user says otherwise."""
+
+_BUFFER_BYTES = 1 << 20
+
+
+class Contents:
+    """Reads files as what they unpack to; what is known of compressed ones is kept.
+
+    Parameters
+    ----------
+    max_expansion : int
+        See `InflatedFile`.
+    """
+
+    def __init__(self, max_expansion: int = MAX_EXPANSION) -> None:
+        self._max_expansion = max_expansion
+        self._inflated: dict[str, InflatedFile] = {}
+
+    def inflated(
+        self,
+        file: SourceFile,
+        compression: Compression,
+        members: Sequence[Sequence[int]] = (),
+    ) -> InflatedFile:
+        """Return the content of a compressed file."""
+        known = self._inflated.get(file.path)
+        # Until the index is there members are not known.
+        if known is None or known.file != file or (members and not known.knows_members):
+            known = InflatedFile(file, compression, self._max_expansion, members)
+            self._inflated[file.path] = known
+        return known
+
+    def open(self, file: SourceFile, compression: Compression | None) -> io.BufferedReader:
+        """Open a file that is read from the beginning of its content to the end."""
+        if compression is None:
+            return open_to_scan(file)
+        raw = self.inflated(file, compression).open(ahead=True)
+        return io.BufferedReader(raw, _BUFFER_BYTES)
+
+    def head(self, file: SourceFile, compression: Compression | None, size: int) -> bytes:
+        """Return the first bytes of the content; what is damaged behind some of them can wait.
+
+        Raises
+        ------
+        DataError
+            If there are none.
+        """
+        if compression is None:
+            return file.read(0, min(size, file.size)).tobytes()
+        stream = self.inflated(file, compression).open()
+        found = b""
+        try:
+            while len(found) < size and (part := stream.take(size - len(found))):
+                found += part
+        except StaleError:
+            raise
+        except DataError:
+            if not found:
+                raise
+        return found
+
+    def fetch(
+        self,
+        file: SourceFile,
+        compression: Compression | None,
+        place: tuple[int, int],
+        padding: int,
+        members: Sequence[Sequence[int]] = (),
+    ) -> NDArray[np.uint8]:
+        """Return a range of the content, which begins and ends there, and some more bytes."""
+        begin, end = place
+        if compression is None:
+            return file.fetch(begin, end - begin, padding)
+        inflated = self.inflated(file, compression, members)
+        return inflated.read_padded(begin, end - begin, padding)
+
+
+def read_some(stream: io.BufferedReader, size: int) -> bytes:
+    """Return the next bytes of a stream of `Contents`: all that can be had before an error."""
+    raw = stream.raw
+    return raw.take(size) if isinstance(raw, InflatedStream) else stream.read(size)
+
+
+def taken_from(stream: io.BufferedReader) -> int:
+    """Return how many bytes of a file, as it is stored, a stream of `Contents` has read."""
+    raw = stream.raw
+    return raw.taken if isinstance(raw, InflatedStream) else stream.tell()
+
+
+def head_of_content(path: AnyPath, size: int, among: Collection[Compression]) -> bytes:
+    """Return the first bytes of what a file holds, also where it is compressed so."""
+    head = head_of(path, size)
+    if not head:
+        return b""
+    (file,) = stat_all([path])
+    compression = find_compression(file)
+    if compression not in among:
+        return head
+    return Contents().head(file, compression, size)

@@ -1,0 +1,194 @@
+"""Lines in gzip and zstd: members and frames, what is damaged, and how much is unpacked."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.cli.conftest import Call, call  # noqa: F401 - a fixture
+
+import sweephand as sh
+from sweephand.deserializers.units import line_scan
+from sweephand.files import inflate
+from sweephand.files.inflate import InflatedFile
+from sweephand.files.local import stat_file
+from sweephand.files.zstd_frames import ZstdFrame, begins_zstd
+
+Pack = Callable[[bytes], bytes]
+
+
+def zstd(content: bytes) -> bytes:
+    library = pytest.importorskip("zstandard")
+    packed: bytes = library.ZstdCompressor(write_checksum=True).compress(content)
+    return packed
+
+
+PACKS: dict[str, Pack] = {"gzip": gzip.compress, "zstd": zstd}
+
+
+@pytest.fixture(params=PACKS)
+def pack(request: pytest.FixtureRequest) -> Pack:
+    found = PACKS[str(request.param)]
+    found(b"")  # skips where the library is not there
+    return found
+
+
+def lines(first: int, count: int) -> bytes:
+    return b"".join(
+        b'{"n": %d, "text": "%060d"}\n' % (n, n) for n in range(first, first + count)
+    )
+
+
+def numbers(corpus: sh.Deserializer, **options: Any) -> list[int]:
+    options = {"randomize": False, "max_sweeps": 1, **options}
+    with sh.MinibatchSource(corpus, **options) as source:
+        return [n for one in source.minibatches(50) for n in one["n"].values.tolist()]
+
+
+def test_a_part_is_read_without_what_lies_before_it(
+    pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_scan, "UNIT_BYTES", 1 << 16)
+    monkeypatch.setattr("sweephand.corpus.chunks.CHUNK_BYTES", 1 << 17)
+    monkeypatch.setattr(inflate, "LEAST_MEMBER", 1 << 14)
+    path = tmp_path / "a.jsonl"
+    text = lines(0, 20_000)
+    cuts = [*range(0, len(text), 90_001), len(text)]  # within lines
+    parts = [text[begin:end] for begin, end in pairwise(cuts)]
+    path.write_bytes(b"".join(map(pack, parts)))
+    assert numbers(sh.JSONLDeserializer(path, ["n"])) == list(range(20_000))
+    unpacked = []
+    take = inflate.InflatedStream.take
+
+    def watched(self: Any, size: int) -> bytes:
+        found = take(self, size)
+        unpacked.append(len(found))
+        return found
+
+    monkeypatch.setattr(inflate.InflatedStream, "take", watched)
+    corpus = sh.JSONLDeserializer(path, ["n"])
+    with sh.MinibatchSource(corpus, num_threads=0, randomize=False) as source:
+        unpacked.clear()  # the first lines were, for their fields
+        source.current_position = 15_000
+        assert source.next_minibatch(1)["n"].values.tolist() == [15_000]
+    assert sum(unpacked) < 500_000 < len(text)
+
+
+def test_shuffled_sweeps_are_those_of_the_plain_file(pack: Pack, tmp_path: Path) -> None:
+    plain, packed = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    plain.write_bytes(lines(0, 3000))
+    packed.write_bytes(pack(lines(0, 1234)) + pack(lines(1234, 1766)))
+    options: dict[str, Any] = {"randomize": True, "max_sweeps": 2, "randomization_seed": 3}
+    expected = numbers(sh.JSONLDeserializer(plain), **options)
+    assert numbers(sh.JSONLDeserializer(packed), **options) == expected
+
+
+def test_a_cut_file_is_an_error_and_its_whole_members_are_left(
+    pack: Pack, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.jsonl"
+    first = pack(lines(0, 30))
+    path.write_bytes((first + pack(lines(30, 30)))[:-3])
+    with pytest.raises(sh.DataError, match="was cut, or is still being written") as caught:
+        numbers(sh.JSONLDeserializer(path))
+    assert caught.value.file == str(path)
+    assert caught.value.offset is not None
+    assert caught.value.offset >= len(first)
+    assert numbers(sh.JSONLDeserializer(path), max_errors=1) == list(range(30))
+
+
+def test_a_bomb_is_refused_and_takes_no_memory(
+    pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inflate, "_FREE_BYTES", 1 << 20)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(pack(b'{"n": 1}' + b" " * (8 << 20) + b"\n"))
+    with pytest.raises(sh.DataError, match="is this a zip bomb"):
+        numbers(sh.JSONLDeserializer(path, ["n"]))
+    assert numbers(sh.JSONLDeserializer(path, ["n"], max_expansion=1 << 20)) == [1]
+
+
+def test_info_says_how_a_single_frame_is_cut(
+    pack: Pack,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: Call,  # noqa: F811
+) -> None:
+    monkeypatch.setattr("sweephand.corpus.chunks.CHUNK_BYTES", 1000)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(pack(lines(0, 100)))
+    (advice,) = call("info", path, "--json").facts["advice"]
+    assert "a.jsonl is a single" in advice
+    assert "split -l 100000 --filter=" in advice
+    path.write_bytes(pack(lines(0, 4000)) + pack(lines(4000, 10)))
+    assert call("info", path, "--json").facts["advice"] == []
+
+
+@given(
+    parts=st.lists(st.binary(max_size=3000), max_size=4),
+    skippable=st.binary(max_size=40),
+    step=st.integers(1, 700),
+    size=st.integers(1, 5000),
+)
+def test_frames_come_in_pieces_of_any_size(
+    parts: list[bytes], skippable: bytes, step: int, size: int
+) -> None:
+    pytest.importorskip("zstandard")
+    note = b"\x5a\x2a\x4d\x18" + len(skippable).to_bytes(4, "little") + skippable
+    content = note + b"".join(zstd(part) for part in parts) + note
+    found = b""
+    state = ZstdFrame()
+    waiting = b""
+    for begin in range(0, len(content), step):
+        waiting += content[begin : begin + step]
+        while True:
+            part = state.decompress(waiting, size)
+            assert len(part) <= size
+            found += part
+            waiting = state.unused_data if state.eof else state.unconsumed_tail
+            if state.eof and waiting:
+                state = ZstdFrame()
+            elif not part:
+                break
+    assert found == b"".join(parts)
+    assert state.eof
+
+
+@given(head=st.binary(max_size=8))
+def test_few_bytes_begin_a_frame(head: bytes) -> None:
+    if begins_zstd(head):
+        assert head[1:4] in (b"\xb5\x2f\xfd", b"\x2a\x4d\x18")
+
+
+def test_any_range_of_frames_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inflate, "LEAST_MEMBER", 1000)
+    random = np.random.default_rng(0)
+    parts = [
+        random.integers(0, 8, int(n), dtype=np.uint8).tobytes() for n in range(0, 40_000, 999)
+    ]
+    path = tmp_path / "a.zst"
+    path.write_bytes(b"".join(map(zstd, parts)))
+    content = b"".join(parts)
+    file = InflatedFile(stat_file(path), "zstd", 200)
+    for begin, size in [(90_000, 20_000), (0, 10), *random.integers(0, len(content), (30, 2))]:
+        assert file.read(int(begin), int(size)).tobytes() == content[begin : begin + size]
+    members = [(one.unpacked, one.packed) for one in file._places]
+    again = InflatedFile(stat_file(path), "zstd", 200, members)
+    assert again.read(len(content) - 5, 9).tobytes() == content[-5:]
+
+
+def test_what_lines_hold_is_guessed_in_compressed_files(pack: Pack, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl.zst"
+    path.write_bytes(pack(json.dumps({"a": [1, 2], "b": None}).encode()))
+    with pytest.warns(UserWarning, match="what cannot be served"):
+        corpus = sh.open(path)
+    assert isinstance(corpus, sh.JSONLDeserializer)
+    assert list(corpus.definitions) == ["a"]

@@ -1,0 +1,146 @@
+"""Plain text: lines and documents, as they are and compressed."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sweephand as sh
+from sweephand.deserializers.units import line_scan
+
+
+def texts(corpus: sh.Deserializer, **options: Any) -> list[bytes]:
+    options = {"randomize": False, "max_sweeps": 1, **options}
+    with sh.MinibatchSource(corpus, **options) as source:
+        return [text for one in source.minibatches(7) for text in one["text"].values]
+
+
+@given(
+    content=st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r\n", b"\r", b"\0", b"\xff"])),
+    unit=st.sampled_from([1, 5, 1 << 20]),
+    is_packed=st.booleans(),
+)
+def test_lines_are_those_that_readlines_has(
+    content: list[bytes], unit: int, is_packed: bool, tmp_path_factory: Any
+) -> None:
+    text = b"".join(content)
+    lines = text.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+        tail: list[bytes] = []
+    else:
+        tail = [lines.pop()]
+    wanted = [line.removesuffix(b"\r") for line in lines] + tail
+    path = tmp_path_factory.mktemp("text") / "a.txt"
+    path.write_bytes(gzip.compress(text) if is_packed else text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(line_scan, "UNIT_BYTES", unit)
+        patch.setattr(os, "fsync", lambda _: None)
+        for _ in range(2):  # without an index, and with one
+            if wanted:
+                assert texts(sh.TextDeserializer(path)) == wanted
+            else:
+                with pytest.raises(sh.DataError, match=r"empty|no row"):
+                    texts(sh.TextDeserializer(path))
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_documents_are_whole_files(tmp_path: Path, is_packed: bool) -> None:
+    contents = [b"a\nb\n", b"", b"\xef\xbb\xbfc"]
+    for number, content in enumerate(contents):
+        packed = gzip.compress(content) if is_packed else content
+        (tmp_path / f"{number}.txt").write_bytes(packed)
+    corpus = sh.TextDeserializer(str(tmp_path / "*.txt"), ["text"], "document")
+    assert texts(corpus) == [b"a\nb\n", b"c"]
+    with sh.MinibatchSource(corpus, randomize=False) as source:
+        assert source.next_minibatch(2).ids == ["0.txt__0", "2.txt__0"]
+
+
+def test_lines_of_two_files_are_joined_by_their_numbers(tmp_path: Path) -> None:
+    (tmp_path / "en.txt").write_text("a cat\n\na dog\n")
+    (tmp_path / "fr.txt").write_text("un chat\n?\nun chien\n")
+    pair = [
+        sh.TextDeserializer(tmp_path / f"{name}.txt", {name: sh.StreamDef(field="text")})
+        for name in ("en", "fr")
+    ]
+    with sh.MinibatchSource(pair, max_sweeps=1) as source:
+        minibatch = source.next_minibatch(3)
+    found = set(zip(minibatch["en"].values, minibatch["fr"].values, strict=True))
+    assert found == {(b"a cat", b"un chat"), (b"", b"?"), (b"a dog", b"un chien")}
+
+
+def test_text_is_recognised_where_nothing_else_is(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "README.txt").write_text("of the data\n")
+    corpus = sh.open(tmp_path)
+    assert isinstance(corpus, sh.TextDeserializer)
+    assert texts(corpus) == [b"one", b"two"]
+    (tmp_path / "rows.jsonl").write_text('{"x": 1}\n')
+    assert isinstance(sh.open(tmp_path), sh.JSONLDeserializer)
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"three\n"))
+    assert texts(sh.open([tmp_path / "a.txt", tmp_path / "b.txt.gz"])) == [
+        b"one",
+        b"two",
+        b"three",
+    ]
+
+
+def test_text_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("text".encode("utf-16"))
+    with pytest.raises(sh.DataError, match="in UTF-16"):
+        texts(sh.TextDeserializer(path))
+    with pytest.raises(ValueError, match="only 'text'"):
+        sh.TextDeserializer(path, ["tokens"])
+    with pytest.raises(ValueError, match="sample_by must be 'line' or 'document'"):
+        sh.TextDeserializer(path, sample_by="word")  # type: ignore[arg-type]
+
+
+def test_lines_of_a_store_are_those_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
+    store = fsspec.filesystem("memory")
+    content = b"".join(b"line %d\n" % n for n in range(500))
+    store.pipe("/text/a.txt", content)
+    store.pipe("/text/b.txt", gzip.compress(content))
+    try:
+        found = texts(sh.TextDeserializer("memory://text/*.txt"))
+    finally:
+        store.rm("/text", recursive=True)
+    assert found == content.splitlines() * 2
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_file_that_is_cut_or_flipped_is_an_error_or_other_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_packed: bool
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    content = b"a cat\r\na dog\n\nlast"
+    whole = gzip.compress(content, mtime=0) if is_packed else content
+    path = tmp_path / "a.txt"
+    refused: list[str | None] = []
+    damaged = [whole[:size] for size in range(1, len(whole))]
+    damaged += [
+        whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :]
+        for at in range(len(whole))
+        for bit in (0x11, 0x80)
+    ]
+    for one in damaged:
+        path.write_bytes(one)
+        try:
+            found = texts(sh.TextDeserializer(path, index=None))
+        except sh.DataError as error:
+            refused.append(error.file)
+        else:
+            is_told_packed = is_packed and one[:2] == whole[:2]
+            assert not is_told_packed or found == content.replace(b"\r", b"").split(b"\n")
+    assert set(refused) <= {str(path)}
+    assert not is_packed or len(refused) > 0.8 * len(damaged)
