@@ -52,6 +52,7 @@ WRITERS = {
     "CNTK text": ctf,
     "TFDS folder": tfds,
     "bare numbers": raw,
+    "bare numbers in documents": from_corpus(format_corpora.datatrove),
     "Megatron": from_corpus(format_corpora.megatron),
     "JSON lines": from_corpus(format_corpora.jsonl),
     "JSON lines in gzip": from_corpus(format_corpora.jsonl_in_gzip),
@@ -63,7 +64,7 @@ WRITERS = {
     "Arrow": from_corpus(format_corpora.arrow_files),
     "Hugging Face folder": from_corpus(format_corpora.saved_dataset, "saved"),
 }
-NEED_NO_INDEX = (".npy", "bare numbers", "Megatron")
+NEED_NO_INDEX = (".npy", "bare numbers", "bare numbers in documents", "Megatron")
 LOCAL_ONLY = ("Hugging Face folder",)
 
 

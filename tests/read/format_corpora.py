@@ -136,6 +136,16 @@ def raw_tokens(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return OPEN[raw_tokens](folder)
 
 
+def datatrove(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    """Tokens, and where every document ends in them, as datatrove's tokenizer writes both."""
+    for number, part in enumerate(corpus.parts(3)):
+        tokens = np.concatenate([np.empty(0, np.uint16), *part.tokens])
+        tokens.astype("<u2").tofile(folder / f"part-{number}.ds")
+        ends = np.cumsum([len(one) for one in part.tokens])
+        ends.astype("<u8").tofile(folder / f"part-{number}.ds.index")
+    return OPEN[datatrove](folder)
+
+
 def jsonl(folder: Path, corpus: Corpus) -> sh.Deserializer:
     path = folder / "all.jsonl"
     write_jsonl(path, corpus)
@@ -327,6 +337,9 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
     raw_tokens: lambda folder: sh.RawTokensDeserializer(
         str(folder / "*.bin"), "uint16", 5, TOKENS
     ),
+    datatrove: lambda folder: sh.RawTokensDeserializer(
+        str(folder / "*.ds"), "uint16", streams=TOKENS, offsets=".index"
+    ),
     jsonl: lambda folder: sh.JSONLDeserializer(str(folder / "*.jsonl"), ALL),
     jsonl_in_gzip: lambda folder: sh.JSONLDeserializer(str(folder / "*.packed"), ALL),
     jsonl_in_zstd: lambda folder: sh.JSONLDeserializer(str(folder / "*.packed"), ALL),
@@ -349,7 +362,7 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
 EVERY_FORMAT: list[Make] = [
     *(megatron, raw_tokens, jsonl, parquet, arrow_files, arrow_table, dataset),
     *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib, npy),
-    *(ctf, ctf_in_store, webdataset, jsonl_in_gzip, jsonl_in_zstd),
+    *(ctf, ctf_in_store, webdataset, jsonl_in_gzip, jsonl_in_zstd, datatrove),
 ]
 
 

@@ -15,6 +15,7 @@ from tests.read.format_corpora import (
     TOKENS,
     corpus_for,
     ctf,
+    datatrove,
     jsonl,
     jsonl_in_gzip,
     jsonl_in_zstd,
@@ -36,6 +37,9 @@ OPEN: dict[Any, Any] = {
     ctf: lambda at: sh.CTFDeserializer(f"{at}/*.ctf", CTF_STREAMS, chunk_size_in_bytes=200),
     megatron: lambda at: sh.MegatronDeserializer(f"{at}/part-*", TOKENS),
     raw_tokens: lambda at: sh.RawTokensDeserializer(f"{at}/*.bin", "uint16", 5, TOKENS),
+    datatrove: lambda at: sh.RawTokensDeserializer(
+        f"{at}/*.ds", "uint16", streams=TOKENS, offsets=".index"
+    ),
     npy: lambda at: sh.NpyDeserializer(
         {"tokens": (f"{at}/tokens.npy", f"{at}/offsets.npy")}, TOKENS, chunk_size=9
     ),

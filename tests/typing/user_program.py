@@ -75,6 +75,7 @@ def read_formats(folder: Path) -> list[sh.Deserializer]:
     return [
         sh.WebDatasetDeserializer(folder / "train-*.tar", ["jpg", "cls"], ids="__key__"),
         sh.TextDeserializer(folder / "train.txt", sample_by="document"),
+        sh.RawTokensDeserializer(folder / "train.ds", offsets=".index"),
     ]
 
 

@@ -46,6 +46,8 @@ def advice_for_file(path: AnyPath) -> str | None:
 
 def is_document(path: AnyPath) -> bool:
     """Return whether a file of no known format tells of data, rather than holding them."""
+    if path.suffix in (".metadata", ".loss") and path.stem.endswith(".ds"):
+        return True  # of datatrove's tokens
     if path.suffix == ".idx":  # of an archive: our own index says more
         return path.stem.endswith(".tar") or path.with_suffix(".tar").exists()
     return path.suffix.lower() in _DOCUMENTS or is_named_as_document(path)

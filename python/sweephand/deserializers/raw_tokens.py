@@ -1,12 +1,14 @@
-"""Bare token files, as nanoGPT and OLMo write them: numbers, and nothing else."""
+"""Bare token files, as nanoGPT, OLMo and datatrove write them: numbers, and nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from sweephand.casts import as_dtype
 from sweephand.checks import check_int
@@ -17,6 +19,12 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.token_bounds import (
+    check_ends_of,
+    find_ends,
+    read_ends,
+    type_of_tokens,
+)
 from sweephand.deserializers.units.tokens import (
     check_chunk_bytes,
     one_stream,
@@ -24,6 +32,8 @@ from sweephand.deserializers.units.tokens import (
 )
 from sweephand.errors import DataError
 from sweephand.files.find import find_files
+from sweephand.files.index_file import Index
+from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.paths import AnyPath
 from sweephand.files.source_file import Files, SourceFile
 
@@ -31,7 +41,7 @@ _NPY_MAGIC = b"\x93NUMPY"
 
 
 class RawTokensDeserializer(Deserializer):
-    """Serve files of bare numbers, cut into sequences of equal length.
+    """Serve files of bare numbers: sequences of equal length, or documents.
 
     Local files are mapped into memory and read where they lie, in any order; or, where the
     source is given a window, in chunks that are held, as remote ones always are.
@@ -42,10 +52,21 @@ class RawTokensDeserializer(Deserializer):
     files : str, path, or sequence of them
         Paths, globs or URLs. Each file is cut for itself: what is left at its end is a shorter
         sequence.
-    dtype : dtype-like
-        Of the numbers, such as "uint16"; the file does not say. In native byte order.
-    sequence_length : int
-        Numbers in a sequence.
+    dtype : dtype-like, optional
+        Of the numbers, such as "uint16"; the file does not say. In native byte order. With
+        ``offsets`` it may be left to them: unsigned integers, as many as there are.
+    sequence_length : int, optional
+        Numbers in a sequence; or else documents are told by one of the next two.
+    offsets : str, path, or sequence of them, optional
+        Of every file one, in the same order, that says where its documents end, in tokens: bare
+        unsigned integers of 64 bits, as datatrove's ``.ds.index``, or ``.npy``; the first may
+        be 0. ".index" stands for the files whose names have that behind them.
+    end_of_document : int, optional
+        The token that ends every document, and is a part of it. All tokens are read once for an
+        index.
+    index : {"auto", "cache", None}
+        Where that is kept: beside the files, or in a cache folder where they cannot be written;
+        only there; nowhere, so that it is built again each time.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         One stream with the field "tokens"; by default it has that name too.
     chunk_size_in_bytes : int, optional
@@ -57,8 +78,8 @@ class RawTokensDeserializer(Deserializer):
     FileNotFoundError
         If a file is absent.
     DataError
-        If the size of a file is no multiple of the dtype's, or it is a ``.npy`` file with a
-        header.
+        If the size of a file is no multiple of the dtype's, it is a ``.npy`` file with a
+        header, or the offsets do not ascend to its end.
 
     Examples
     --------
@@ -74,45 +95,92 @@ class RawTokensDeserializer(Deserializer):
     def __init__(
         self,
         files: Files,
-        dtype: DTypeLike,
-        sequence_length: int,
+        dtype: DTypeLike | None = None,
+        sequence_length: int | None = None,
         streams: StreamsLike | None = None,
         *,
+        offsets: Files | None = None,
+        end_of_document: int | None = None,
         chunk_size_in_bytes: int | None = None,
+        index: Keep = "auto",
     ) -> None:
         self._chunk_bytes = check_chunk_bytes(chunk_size_in_bytes)
-        self._dtype = as_dtype(dtype)
-        if self._dtype.kind not in "iuf" or not self._dtype.isnative:
-            raise ValueError(f"dtype must be a native integer or float type, got {dtype!r}")
-        check_int("sequence_length", sequence_length, 1, 2**32)
+        self._keep = check_keep(index)
+        _check_choice(sequence_length, offsets, end_of_document)
         self._length = sequence_length
+        self._token = end_of_document
         self._streams = one_stream(streams)
         listed = find_files(files)
         self.files = listed.files
         self.leftovers = listed.leftovers
+        self._offsets = None if offsets is None else self._find_offsets(offsets)
+        if self._offsets is not None and len(self._offsets) != len(self.files):
+            raise ValueError(
+                f"there are {len(self.files)} files of tokens and {len(self._offsets)} of "
+                "offsets: give one for each, in the same order"
+            )
+        self._dtype = self._dtype_of(dtype)
         for file in self.files:
             self._check(file)
 
+    def _find_offsets(self, offsets: Files) -> list[SourceFile]:
+        if isinstance(offsets, str) and offsets.startswith(".") and "/" not in offsets:
+            return find_files([f"{file.spec}{offsets}" for file in self.files]).files
+        return find_files(offsets).files
+
+    def _dtype_of(self, dtype: DTypeLike | None) -> np.dtype[Any]:
+        if dtype is None and self._offsets is not None:
+            first = next((n for n, file in enumerate(self.files) if file.size), 0)
+            return type_of_tokens(self.files[first], read_ends(self._offsets[first]))
+        if dtype is None:
+            raise ValueError("dtype is needed: bare numbers do not say what they are")
+        found = as_dtype(dtype)
+        if found.kind not in "iuf" or not found.isnative:
+            raise ValueError(f"dtype must be a native integer or float type, got {dtype!r}")
+        return found
+
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
-        item = self._dtype.itemsize
-        counts = [file.size // item for file in self.files]  # of numbers
-        sequences = [-(-count // self._length) for count in counts]
+        found: Index | None = None
+        if self._token is not None:
+            found = find_ends(self.files, self._dtype, self._token, self._keep)
+        ends = [self._ends_in(number, found) for number in range(len(self.files))]
+        lengths = np.concatenate([np.diff(own, prepend=0) for own in ends])
+        counts = [len(own) for own in ends]
+        empty = np.flatnonzero(lengths == 0)
         starts = offsets_of(counts)
-        parts = [
-            np.arange(start, start + count, self._length)
-            for start, count in zip(starts.tolist(), counts, strict=False)
-        ]
+        for number in empty.tolist():
+            file = int(np.searchsorted(starts, number, side="right")) - 1
+            at = number - int(starts[file])
+            ledger.add(
+                DataError("the document has no tokens", self.files[file].path, sequence=at)
+            )
         pieces = [(number, 0, file.size) for number, file in enumerate(self.files)]
-        return open_tokens(
+        corpus = open_tokens(
             self._streams,
-            ShardIds([file.name for file in self.files], offsets_of(sequences).tolist()),
+            ShardIds([file.name for file in self.files], starts.tolist()),
             self.files,
             np.array(pieces, np.uint64),
-            np.concatenate([*parts, starts[-1:]]),
+            offsets_of(lengths),
             self._dtype,
+            skipped=empty if len(empty) else None,
             chunk_size_in_bytes=self._chunk_bytes,
         )
+        return corpus if found is None else replace(corpus, index=found.path)
+
+    def _ends_in(self, number: int, found: Index | None) -> NDArray[np.int64]:
+        """Return where the sequences of a file end, in tokens."""
+        file = self.files[number]
+        if found is not None:
+            return found.scan(number).arrays["ends"]
+        if self._offsets is not None:
+            ends = read_ends(self._offsets[number])
+            check_ends_of(file, ends, self._dtype.itemsize)
+            return ends
+        count = file.size // self._dtype.itemsize
+        assert self._length is not None
+        begins = np.arange(0, count, self._length, dtype=np.int64)
+        return np.append(begins, count)[1:] if count else begins
 
     def _told(self) -> str:
         return brief([file.name for file in self.files], self._streams or ["tokens"])
@@ -135,15 +203,47 @@ class RawTokensDeserializer(Deserializer):
             )
 
 
+def _check_choice(
+    sequence_length: int | None, offsets: Files | None, end_of_document: int | None
+) -> None:
+    given = [one is not None for one in (sequence_length, offsets, end_of_document)]
+    if sum(given) != 1:
+        raise ValueError(
+            "say where sequences end by one of sequence_length, offsets and end_of_document, "
+            f"got {sum(given)} of them"
+        )
+    if sequence_length is not None:
+        check_int("sequence_length", sequence_length, 1, 2**32)
+    if end_of_document is not None:
+        check_int("end_of_document", end_of_document, -(2**31), 2**63)
+
+
+def _index_of(path: AnyPath) -> AnyPath:
+    return path.with_name(f"{path.name}.index")
+
+
+def _tokens_of(path: AnyPath) -> AnyPath:
+    return path.with_name(path.stem) if path.suffix == ".index" else path
+
+
+def _is_bare(path: AnyPath) -> bool:
+    name = _tokens_of(path).name
+    return name.endswith(".ds") or path.suffix in (".bin", ".tokens")
+
+
 def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    streams = wanted.choose(partial(one_stream, None))
+    files = list(dict.fromkeys(map(_tokens_of, files)))  # of pairs one each
+    are_told = all(file.suffix == ".ds" and _index_of(file).exists() for file in files)
+    if are_told and wanted.sequence_length is None:
+        return RawTokensDeserializer(files, wanted.dtype, streams=streams, offsets=".index")
     if wanted.dtype is None or wanted.sequence_length is None:
         raise ValueError(
             f"{str(files[0])!r} holds bare numbers, as it seems: say of which dtype, such as "
             "uint16, and the sequence_length to cut them into (on the command line --dtype and "
             "--sequence-length)"
         )
-    streams = wanted.choose(partial(one_stream, None))
     return RawTokensDeserializer(files, wanted.dtype, wanted.sequence_length, streams)
 
 
-FORMAT = Format("bare numbers", lambda path: path.suffix in (".bin", ".tokens"), _open)
+FORMAT = Format("bare numbers", _is_bare, _open)

@@ -1,0 +1,124 @@
+"""Where the documents in files of bare tokens end: by files that say so, or by a token."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.deserializers.npy import read_header
+from sweephand.deserializers.units.kept_scans import all_follow, check_array, require
+from sweephand.errors import DataError
+from sweephand.files.index_file import Advance, Index, Scan, load_index
+from sweephand.files.index_places import Keep
+from sweephand.files.range_reader import open_to_scan
+from sweephand.files.source_file import SourceFile
+
+_BLOCK_TOKENS = 1 << 20
+_NPY_MAGIC = b"\x93NUMPY"
+_TOKEN_TYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def read_ends(file: SourceFile) -> NDArray[np.int64]:
+    """Return where documents end, in tokens: bare u64 or an array, with or without the first 0.
+
+    Raises
+    ------
+    DataError
+        If these are no such numbers.
+    """
+    dtype: np.dtype[Any] = np.dtype("<u8")
+    offset = 0
+    if file.size >= len(_NPY_MAGIC) and file.read(0, 6).tobytes() == _NPY_MAGIC:
+        header = read_header(file)
+        dtype, offset = np.dtype(header.dtype), header.offset
+        if len(header.shape) != 1 or dtype.kind not in "iu" or not dtype.isnative:
+            raise DataError(
+                f"the ends of documents are one row of integers, not {dtype} of shape "
+                f"{header.shape}",
+                file.path,
+            )
+    tail = (file.size - offset) % dtype.itemsize
+    if tail:
+        raise DataError(
+            f"the ends of documents are integers of {dtype.itemsize} bytes; {tail} bytes are "
+            "left over",
+            file.path,
+            file.size - tail,
+        )
+    stored = file.read(offset, file.size - offset).view(dtype)
+    if dtype.kind == "u" and stored.size and stored.max() >= 2**62:
+        raise DataError(
+            "a document ends beyond any file",
+            file.path,
+            offset + int(stored.argmax()) * dtype.itemsize,
+        )
+    ends = stored.astype(np.int64)
+    wrong = np.flatnonzero(np.diff(ends, prepend=0) < 0)
+    if len(wrong):
+        raise DataError(
+            f"document {int(wrong[0])} ends before it begins",
+            file.path,
+            offset + int(wrong[0]) * dtype.itemsize,
+        )
+    return ends[1:] if len(ends) and ends[0] == 0 else ends
+
+
+def type_of_tokens(file: SourceFile, ends: NDArray[np.int64]) -> np.dtype[np.generic]:
+    """Return the type that the tokens of a file have, if all its documents fill it."""
+    count = int(ends[-1]) if len(ends) else 0
+    known = _TOKEN_TYPES.get(file.size // count if count and file.size % count == 0 else 0)
+    if known is None:
+        raise DataError(
+            f"{file.size} bytes are not {count} tokens, where the last document ends; say of "
+            "which dtype they are",
+            file.path,
+        )
+    return np.dtype(known)
+
+
+def check_ends_of(file: SourceFile, ends: NDArray[np.int64], itemsize: int) -> None:
+    """Refuse ends of documents that are not those of a file."""
+    count = int(ends[-1]) if len(ends) else 0
+    if count * itemsize != file.size:
+        raise DataError(
+            f"the last document ends with token {count}, and there are "
+            f"{file.size // itemsize}; are these the ends of its documents, is the dtype right?",
+            file.path,
+            min(file.size, count * itemsize),
+        )
+
+
+def find_ends(
+    files: list[SourceFile], dtype: np.dtype[np.generic], token: int, keep: Keep
+) -> Index:
+    """Return an index of where documents end, each with its token; array "ends"."""
+    meaning = {"format": "token bounds 1", "dtype": dtype.name, "token": token}
+    scan = partial(_scan, dtype=dtype, token=token)
+    return load_index(files, meaning, scan, check=partial(_check, dtype=dtype), keep=keep)
+
+
+def _scan(file: SourceFile, advance: Advance, dtype: np.dtype[np.generic], token: int) -> Scan:
+    num_tokens = file.size // dtype.itemsize
+    parts = [np.empty(0, np.int64)]
+    with open_to_scan(file) as stream:
+        for begin in range(0, num_tokens, _BLOCK_TOKENS):
+            block = stream.read(min(_BLOCK_TOKENS, num_tokens - begin) * dtype.itemsize)
+            parts.append(np.flatnonzero(np.frombuffer(block, dtype) == token) + begin + 1)
+            advance(len(block))
+    file.check_unchanged()
+    ends = np.concatenate(parts)
+    if num_tokens and (not len(ends) or ends[-1] < num_tokens):
+        ends = np.append(ends, num_tokens)  # the last one lacks its token
+    return Scan({"ends": ends})
+
+
+def _check(index: Index, dtype: np.dtype[np.generic]) -> None:
+    ends, starts = check_array(index, "ends", np.int64), index.starts["ends"]
+    require(bool((ends > 0).all()) and all_follow(ends[1:] > ends[:-1], starts), "ends")
+    for number, file in enumerate(index.files):
+        own = ends[starts[number] : starts[number + 1]]
+        last = int(own[-1]) if len(own) else 0
+        require(last * dtype.itemsize == file.size, "the last end")
