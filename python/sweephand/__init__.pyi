@@ -10,6 +10,7 @@ from .deserializers.ctf_text import sequence_to_cntk_text_format
 from .deserializers.deserializer import Deserializer
 from .deserializers.jsonl import JSONLDeserializer
 from .deserializers.map import MapDeserializer
+from .deserializers.mds import MDSDeserializer
 from .deserializers.megatron import MegatronDeserializer
 from .deserializers.npy import NpyDeserializer
 from .deserializers.parquet import ParquetDeserializer
@@ -91,6 +92,7 @@ __all__ = [
     "LearningRateControl",
     "LossScaleError",
     "LossScaleOptimizer",
+    "MDSDeserializer",
     "MLflowProgressWriter",
     "MapDeserializer",
     "MegatronDeserializer",

@@ -53,6 +53,7 @@ WRITERS = {
     "TFDS folder": tfds,
     "bare numbers": raw,
     "bare numbers in documents": from_corpus(format_corpora.datatrove),
+    "MDS": from_corpus(format_corpora.mds),
     "Megatron": from_corpus(format_corpora.megatron),
     "JSON lines": from_corpus(format_corpora.jsonl),
     "JSON lines in gzip": from_corpus(format_corpora.jsonl_in_gzip),

@@ -302,6 +302,81 @@ def webdataset(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return OPEN[webdataset](folder)
 
 
+def write_mds(
+    folder: Path,
+    columns: dict[str, tuple[str, int | None]],
+    shards: Sequence[Sequence[dict[str, bytes]]],
+    pack: tuple[str, str, Callable[[bytes], bytes]] | None = None,
+) -> None:
+    """Shards as MosaicML's writer lays them out; of every column its encoding and size."""
+    told = []
+    names = sorted(columns)
+    for number, samples in enumerate(shards):
+        name = f"shard.{number:05}.mds"
+        described = json.dumps({"column_names": names}).encode()
+        bodies = []
+        for sample in samples:
+            words = [len(sample[one]) for one in names if columns[one][1] is None]
+            values = [sample[one] for one in names]
+            bodies.append(struct.pack(f"<{len(words)}I", *words) + b"".join(values))
+        begin = 4 * (len(samples) + 2) + len(described)
+        ends = np.cumsum([begin, *map(len, bodies)]).astype("<u4").tobytes()
+        content = struct.pack("<I", len(samples)) + ends + described + b"".join(bodies)
+        shard: dict[str, Any] = {
+            "format": "mds",
+            "version": 2,
+            "column_names": names,
+            "column_encodings": [columns[one][0] for one in names],
+            "column_sizes": [columns[one][1] for one in names],
+            "samples": len(samples),
+            "raw_data": {"basename": name, "bytes": len(content), "hashes": {}},
+            "zip_data": None,
+            "compression": None,
+        }
+        if pack is not None:
+            algorithm, suffix, compress = pack
+            content = compress(content)
+            name = f"{name}.{suffix}"
+            shard["compression"] = algorithm
+            shard["zip_data"] = {"basename": name, "bytes": len(content), "hashes": {}}
+        (folder / name).write_bytes(content)
+        told.append(shard)
+    (folder / "index.json").write_text(json.dumps({"version": 2, "shards": told}))
+
+
+def _mds(folder: Path, corpus: Corpus, pack: Any = None) -> None:
+    rows = list(zip(corpus.tokens, corpus.labels, corpus.texts, strict=True))
+    columns: dict[str, tuple[str, int | None]] = {
+        "label": ("int", 8),
+        "text": ("str", None),
+        "tokens": ("ndarray:int32", None),
+    }
+    shards = [
+        [
+            {
+                "label": struct.pack("<q", label),
+                "text": text.encode(),
+                "tokens": bytes([4, len(tokens)]) + tokens.astype("<i4").tobytes(),
+            }
+            for tokens, label, text in part
+        ]
+        for part in _split(rows, 3)
+    ]
+    write_mds(folder, columns, shards, pack)
+
+
+def mds(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    _mds(folder, corpus)
+    return OPEN[mds](folder)
+
+
+def mds_in_zstd(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    zstandard = pytest.importorskip("zstandard")
+    compress = zstandard.ZstdCompressor(write_checksum=True).compress
+    _mds(folder, corpus, ("zstd:7", "zstd", compress))
+    return OPEN[mds_in_zstd](folder)
+
+
 Make = Callable[[Path, Corpus], sh.Deserializer]
 
 TAR_STREAMS = sh.StreamDefs(
@@ -352,6 +427,8 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
     tfrecords_in_gzip: _records_in,
     tfrecords_in_zlib: _records_in,
     webdataset: lambda folder: sh.WebDatasetDeserializer(str(folder / "*.tar"), TAR_STREAMS),
+    mds: lambda folder: sh.MDSDeserializer(folder, ALL),
+    mds_in_zstd: lambda folder: sh.MDSDeserializer(folder, ALL),
     parquet: lambda folder: sh.ParquetDeserializer(str(folder / "*.parquet"), ALL),
     arrow_files: lambda folder: sh.ArrowDeserializer(
         [folder / "a.arrow", folder / "b.arrow"], ALL
@@ -363,6 +440,7 @@ EVERY_FORMAT: list[Make] = [
     *(megatron, raw_tokens, jsonl, parquet, arrow_files, arrow_table, dataset),
     *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib, npy),
     *(ctf, ctf_in_store, webdataset, jsonl_in_gzip, jsonl_in_zstd, datatrove),
+    *(mds, mds_in_zstd),
 ]
 
 

@@ -19,6 +19,8 @@ from tests.read.format_corpora import (
     jsonl,
     jsonl_in_gzip,
     jsonl_in_zstd,
+    mds,
+    mds_in_zstd,
     megatron,
     npy,
     parquet,
@@ -40,6 +42,8 @@ OPEN: dict[Any, Any] = {
     datatrove: lambda at: sh.RawTokensDeserializer(
         f"{at}/*.ds", "uint16", streams=TOKENS, offsets=".index"
     ),
+    mds: lambda at: sh.MDSDeserializer(at, ALL),
+    mds_in_zstd: lambda at: sh.MDSDeserializer(at, ALL),
     npy: lambda at: sh.NpyDeserializer(
         {"tokens": (f"{at}/tokens.npy", f"{at}/offsets.npy")}, TOKENS, chunk_size=9
     ),

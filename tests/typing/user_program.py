@@ -74,6 +74,7 @@ def read_others(folder: Path) -> list[sh.Deserializer]:
 def read_formats(folder: Path) -> list[sh.Deserializer]:
     return [
         sh.WebDatasetDeserializer(folder / "train-*.tar", ["jpg", "cls"], ids="__key__"),
+        sh.MDSDeserializer(folder, {"tokens": sh.StreamDef(dtype="int64")}),
         sh.TextDeserializer(folder / "train.txt", sample_by="document"),
         sh.RawTokensDeserializer(folder / "train.ds", offsets=".index"),
     ]

@@ -85,7 +85,7 @@ def check_ends_of(file: SourceFile, ends: NDArray[np.int64], itemsize: int) -> N
     if count * itemsize != file.size:
         raise DataError(
             f"the last document ends with token {count}, and there are "
-            f"{file.size // itemsize}; are these the ends of its documents, is the dtype right?",
+            f"{file.size // itemsize}; are these its ends, is the dtype right?",
             file.path,
             min(file.size, count * itemsize),
         )

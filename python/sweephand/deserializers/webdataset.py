@@ -27,6 +27,7 @@ from sweephand.deserializers.units.placed import (
     add_held,
     add_placed,
     add_units,
+    samples_of,
 )
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
@@ -249,14 +250,7 @@ class _Members:
         check_dtype("the array", header.dtype)
         if not header.dtype.isnative:
             raise ValueError(f"is big-endian ({header.dtype.str}); save it in native order")
-        shape = header.shape
-        wanted = self._definition.sample_shape
-        sample = shape[1:] if wanted is None else wanted
-        if len(shape) == len(sample):
-            shape = (1, *shape)
-        if shape[1:] != sample:
-            raise ValueError(f"holds an array of shape {header.shape}, not of {sample}")
-        return SampleType(header.dtype.name, sample, is_ragged=True), shape[0]
+        return samples_of(header.dtype, header.shape, self._definition.sample_shape)
 
     def _head(self, row: int) -> bytes:
         head = self._heads[self._starts[row] : self._starts[row + 1]]

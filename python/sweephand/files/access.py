@@ -17,10 +17,13 @@ class Access:
     Attributes
     ----------
     local : list of LocalFile, or None
-        The files, if all lie on this machine.
+        The files, if all lie on this machine as they are read.
+    asks : bool
+        Whether a store is asked for some of them.
     """
 
     local: list[LocalFile] | None
+    asks: bool
 
     @property
     def is_local(self) -> bool:
@@ -29,10 +32,11 @@ class Access:
 
     def threads(self, here: int = 1) -> int:
         """Return how many threads read: `here` of this machine, or one for each request."""
-        return here if self.is_local else MOST_REQUESTS
+        return MOST_REQUESTS if self.asks else here
 
 
 def access_to(files: Sequence[SourceFile]) -> Access:
     """Return how files are read; one that is not here decides for all."""
     local = [file for file in files if isinstance(file, LocalFile)]
-    return Access(local if len(local) == len(files) else None)
+    asks = not all(file.is_here for file in files)
+    return Access(local if len(local) == len(files) else None, asks)

@@ -31,6 +31,11 @@ class LocalFile(SourceFile):
     inode: int
 
     @property
+    def is_here(self) -> bool:
+        """Whether its bytes lie on this machine."""
+        return True
+
+    @property
     def core_tag(self) -> _core.read.FileTag:
         """What the core compares whenever it reads."""
         return _core.read.FileTag(self.size, int(self.tag), self.inode)

@@ -86,6 +86,11 @@ class SourceFile(ABC):
         """Raise StaleError if the file is not the one that was listed."""
 
     @property
+    def is_here(self) -> bool:
+        """Whether its bytes lie on this machine, so that nobody is asked for them."""
+        return False
+
+    @property
     def spec(self) -> str:
         """What finds the file again; of a URL it may hold secrets, which `path` does not."""
         return self.path

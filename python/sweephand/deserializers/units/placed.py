@@ -16,6 +16,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,6 +134,23 @@ def add_units(scan: UnitScan, num_bytes: NDArray[np.integer]) -> None:
     scan.rows += np.diff(firsts, append=len(num_bytes)).tolist()
     if len(firsts):
         scan.num_bytes += np.add.reduceat(num_bytes, firsts).tolist()
+
+
+def samples_of(
+    dtype: np.dtype[Any], shape: tuple[int, ...], wanted: tuple[int, ...] | None
+) -> tuple[SampleType, int]:
+    """Return what the samples of an array are, and how many: its rows, or of a given shape.
+
+    Raises
+    ------
+    ValueError
+        If the array has no samples of that shape.
+    """
+    sample = shape[1:] if wanted is None else wanted
+    rows = (1, *shape) if len(shape) == len(sample) else shape
+    if rows[1:] != sample:
+        raise ValueError(f"holds an array of shape {shape}, not of {sample}")
+    return SampleType(dtype.name, sample, is_ragged=True), rows[0]
 
 
 def add_placed(

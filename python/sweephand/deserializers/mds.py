@@ -1,0 +1,256 @@
+"""Shards of MosaicML's streaming datasets (MDS), read in place.
+
+::
+
+    index.json   the columns, and of every shard its file and how many samples it has
+    shard        u32 samples n | u32 offset[n + 1] | the columns as JSON | sample | sample | ...
+    sample       u32 size of each column without a fixed one | the columns' bytes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.mds_index import MdsColumn, is_mds, read_mds_index
+from sweephand.deserializers.mds_shard import MdsShard
+from sweephand.deserializers.units.placed import (
+    PlacedDeserializer,
+    add_placed,
+    add_units,
+    samples_of,
+)
+from sweephand.deserializers.units.row_ids import RowIds
+from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
+from sweephand.errors import DataError
+from sweephand.files.content_file import ContentFile
+from sweephand.files.find import list_paths
+from sweephand.files.index_file import Advance
+from sweephand.files.index_places import Keep
+from sweephand.files.paths import AnyPath
+from sweephand.files.source_file import Files, SourceFile
+
+_VALUE_TYPES = {
+    **{8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32"},
+    **{33: "int32", 34: "float32", 64: "uint64", 65: "int64", 66: "float64"},
+}
+_EXTENT_TYPES = ("<u1", "<u2", "<u4", "<u8")
+
+
+class MDSDeserializer(PlacedDeserializer):
+    """Serve the samples of MosaicML's streaming shards, each a sequence, where they lie.
+
+    Nothing is copied to a cache, and no shard is deleted. Plain shards are mapped into memory
+    and read in any order; compressed ones are unpacked as a whole, a shard being a chunk.
+
+    Parameters
+    ----------
+    folders : str, path, or sequence of them
+        Paths or URLs of folders with an ``index.json``.
+    streams : StreamDefs, dict of StreamDef or list of str, optional
+        By default all columns. "int" and the other numbers are one sample; "str", "bytes",
+        "json", "jpeg" and "png" one sample of ``bytes``, or, with a ``dtype``, a sequence of
+        the numbers that the bytes are, as token datasets have them. Arrays are sequences of
+        their rows, or with ``shape`` of samples of that shape.
+    index : {"auto", "cache", None}
+        Where the index is kept: beside the shards, or in a cache folder where they cannot be
+        written; only there; nowhere, so that it is built again each time.
+    ids : str, or sequence of str or int, optional
+        Ids of the sequences, by which they are joined: a column with one integer or text in
+        every sample, or one id for each sequence.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a folder has no index.
+    DataError
+        If the index says what cannot be, or a shard is not there; when it is opened, beyond
+        ``max_errors``, if a shard is not as the index says, or a sample is damaged.
+
+    References
+    ----------
+    https://docs.mosaicml.com/projects/streaming
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> corpus = sh.MDSDeserializer("train/", ["tokens"])  # doctest: +SKIP
+    """
+
+    format = "mds 1"
+
+    def __init__(
+        self,
+        folders: Files,
+        streams: StreamsLike | None = None,
+        *,
+        index: Keep = "auto",
+        ids: RowIds | None = None,
+    ) -> None:
+        found = read_mds_index(list_paths(folders))
+        self._columns = found.columns
+        self._counts = found.counts
+        super().__init__(found.files, streams, index=index, ids=ids)
+        self.options = {"columns": [[c.name, c.encoding, c.size] for c in found.columns]}
+        for name, field in self.fields.items():
+            self._column(field, name)
+
+    def is_held(self, stream: str) -> bool:
+        """Return False: all values are read where they lie."""
+        return False
+
+    def guess_streams(self) -> StreamDefs:
+        """Return the columns that can be served."""
+        refused = {one.name: one.refusal for one in self._columns}
+        self.left_out = {name: why for name, why in refused.items() if why is not None}
+        served = {name: StreamDef() for name, why in refused.items() if why is None}
+        if not served:
+            raise DataError("there is no column that can be served", self.files[0].path)
+        return StreamDefs(served)
+
+    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+        """Read the table of a shard, and the first bytes of its samples."""
+        scan = UnitScan()
+        try:
+            shard = MdsShard(file, self._columns, self._counts[file.path])
+        except DataError as error:
+            scan.add_error(error)
+            shard = None
+        sizes = np.empty(0, np.int64) if shard is None else np.diff(shard.offsets)
+        if not isinstance(file, ContentFile) or not len(sizes):
+            add_units(scan, sizes)
+        else:  # it is read as a whole
+            scan.rows, scan.num_bytes = [len(sizes)], [int(sizes.sum())]
+        faults: dict[int, DataError] = {} if shard is None else shard.faults()
+        for name, field in self.fields.items():
+            column = self._column(field, name)
+            empty = np.zeros(len(sizes), np.int64)
+            begins, own, lengths, kind = empty, empty.copy(), empty.copy(), None
+            if shard is not None:
+                begins, own = shard.places(column, faults)
+                kind, lengths = self._samples(shard, column, name, (begins, own), faults)
+            own[lengths == 0] = 0
+            add_placed(scan, name, kind, lengths, begins, own)
+        for row, fault in sorted(faults.items()):
+            scan.add_error(fault)
+            scan.damaged_rows.append(row)
+        advance(file.size)
+        return scan
+
+    def _column(self, field: str, stream: str) -> MdsColumn:
+        for column in self._columns:
+            if column.name == field:
+                if column.refusal is not None:
+                    raise DataError(
+                        f"the column {field!r} cannot be served: {column.refusal}",
+                        self.files[0].path,
+                        stream=stream,
+                    )
+                return column
+        told = ", ".join(one.name for one in self._columns)
+        raise DataError(
+            f"there is no field {field!r}, there are: {told}", self.files[0].path, stream=stream
+        )
+
+    def _samples(
+        self,
+        shard: MdsShard,
+        column: MdsColumn,
+        stream: str,
+        places: tuple[NDArray[np.int64], NDArray[np.int64]],
+        faults: dict[int, DataError],
+    ) -> tuple[SampleType | None, NDArray[np.int64]]:
+        """Return what a column holds, and how many samples each row has; moves arrays."""
+        begins, sizes = places
+        definition = self.definitions[stream]
+        lengths = np.ones(len(begins), np.int64)
+        lengths[list(faults)] = 0
+        if column.is_array:
+            return _array_samples(shard, column, definition, places, lengths, faults)
+        dtype = column.dtype
+        if dtype is not None:
+            return SampleType(dtype.name, is_ragged=True), lengths
+        wanted = None if definition.dtype is None else np.dtype(definition.dtype)
+        if wanted is None or wanted.kind not in "iuf":
+            return SampleType("bytes", is_ragged=True), lengths
+        shape = definition.sample_shape or ()
+        item = wanted.itemsize * int(np.prod(shape, dtype=np.int64))
+        for row in np.flatnonzero(sizes % item).tolist():
+            told = f"{sizes[row]} bytes are no whole number of {item}"
+            faults.setdefault(row, shard.fault(row, told, stream))
+        lengths = np.where(lengths == 1, sizes // item, 0)
+        lengths[list(faults)] = 0
+        return SampleType(wanted.name, shape, is_ragged=True), lengths
+
+
+def _array_samples(
+    shard: MdsShard,
+    column: MdsColumn,
+    definition: StreamDef,
+    places: tuple[NDArray[np.int64], NDArray[np.int64]],
+    lengths: NDArray[np.int64],
+    faults: dict[int, DataError],
+) -> tuple[SampleType | None, NDArray[np.int64]]:
+    """Return what arrays hold, and how many samples; moves their places behind their heads."""
+    begins, sizes = places
+    known: SampleType | None = None
+    dtype = column.dtype
+    shape = column.array_shape
+    is_fixed = dtype is not None and shape is not None
+    heads = [b""] * len(begins) if is_fixed else shard.heads(begins, sizes)
+    for row in np.flatnonzero(lengths).tolist():
+        try:
+            head_bytes, own_dtype, own_shape = _array_head(heads[row], dtype, shape)
+            own = int(np.prod(own_shape, dtype=object)) * own_dtype.itemsize
+            if own != sizes[row] - head_bytes:
+                raise ValueError(f"an array of {own} bytes in {sizes[row] - head_bytes}")
+            kind, lengths[row] = samples_of(own_dtype, own_shape, definition.sample_shape)
+            if known is not None and kind != known:
+                raise ValueError(f"the array is {kind}, and {known} in other samples")
+        except (ValueError, IndexError) as error:
+            told = f"the column {column.name!r} is damaged: {error}"
+            faults.setdefault(row, shard.fault(row, told, column.name))
+            lengths[row] = 0
+            continue
+        known = kind
+        begins[row] += head_bytes
+        sizes[row] -= head_bytes
+    return known, lengths
+
+
+@lru_cache(maxsize=1024)  # most arrays are alike
+def _array_head(
+    head: bytes, dtype: np.dtype[Any] | None, shape: tuple[int, ...] | None
+) -> tuple[int, np.dtype[Any], tuple[int, ...]]:
+    """Return how many bytes stand before the values of an array, and what they say."""
+    at = 0
+    if dtype is None:
+        name = _VALUE_TYPES.get(head[0])
+        if name is None:
+            raise ValueError(f"no dtype has the number {head[0]}")
+        dtype = np.dtype(name)
+        at = 1
+    if shape is None:
+        extents = np.dtype(_EXTENT_TYPES[head[at] & 3])
+        rank = head[at] >> 2
+        end = at + 1 + rank * extents.itemsize
+        if rank == 0 or end > len(head):
+            raise ValueError(f"an array of {rank} dimensions")
+        shape = tuple(np.frombuffer(head[at + 1 : end], extents).tolist())
+        at = end
+    return at, dtype, shape
+
+
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    return wanted.open_files(MDSDeserializer, files)
+
+
+FORMAT = Format("MDS", is_mds, _open, in_folders=False)

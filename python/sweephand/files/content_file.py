@@ -1,0 +1,47 @@
+"""A compressed file as the file that it unpacks to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.errors import DataError
+from sweephand.files.inflate import InflatedFile
+from sweephand.files.source_file import SourceFile
+
+
+@dataclass(frozen=True)
+class ContentFile(SourceFile):
+    """What a compressed file holds, of a size that is known; it is as old as that file.
+
+    Attributes
+    ----------
+    content : InflatedFile
+    """
+
+    content: InflatedFile = field(compare=False)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its bytes lie on this machine."""
+        return self.content.file.is_here
+
+    @property
+    def spec(self) -> str:
+        """What finds the file again."""
+        return self.content.file.spec
+
+    def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
+        """Fill an array with the bytes from `offset` on; see `SourceFile`."""
+        found = self.content.read(offset, len(out))
+        if len(found) < len(out):
+            raise DataError(
+                f"it unpacks to {offset + len(found)} bytes, not to {self.size}", self.path
+            )
+        out[:] = found
+
+    def check_unchanged(self) -> None:
+        """Raise StaleError if the file is not the one that was listed."""
+        self.content.file.check_unchanged()
