@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,15 @@ def ctf(folder: Path) -> list[object]:
     return [folder / "train.ctf"]
 
 
+def ctf_in_gzip(folder: Path) -> list[object]:
+    ctf(folder)
+    content = (folder / "train.ctf").read_bytes()
+    (folder / "train.ctf").write_bytes(
+        gzip.compress(content[:99]) + gzip.compress(content[99:])
+    )
+    return [folder / "train.ctf"]
+
+
 def raw(folder: Path) -> list[object]:
     format_corpora.raw_tokens(folder, corpus_for(format_corpora.raw_tokens))
     return [folder, "--dtype", "uint16", "--sequence-length", 5]
@@ -50,6 +60,7 @@ def npy(folder: Path) -> list[object]:
 WRITERS = {
     ".npy": npy,
     "CNTK text": ctf,
+    "CNTK text in gzip": ctf_in_gzip,
     "TFDS folder": tfds,
     "bare numbers": raw,
     "bare numbers in documents": from_corpus(format_corpora.datatrove),

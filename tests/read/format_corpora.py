@@ -156,10 +156,9 @@ def jsonl(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return OPEN[jsonl](folder)
 
 
-def _jsonl_packed(folder: Path, corpus: Corpus, pack: Callable[[bytes], bytes]) -> None:
+def _pack(folder: Path, pattern: str, pack: Callable[[bytes], bytes]) -> None:
     """Members or frames of some lines each, the last of which may go on in the next one."""
-    jsonl(folder, corpus)
-    for path in folder.glob("*.jsonl"):
+    for path in folder.glob(pattern):
         text = path.read_bytes()
         ends = [*range(0, len(text), 150), len(text)]
         packed = b"".join(pack(text[begin:end]) for begin, end in pairwise(ends))
@@ -168,14 +167,16 @@ def _jsonl_packed(folder: Path, corpus: Corpus, pack: Callable[[bytes], bytes]) 
 
 
 def jsonl_in_gzip(folder: Path, corpus: Corpus) -> sh.Deserializer:
-    _jsonl_packed(folder, corpus, partial(gzip.compress, mtime=0))
+    jsonl(folder, corpus)
+    _pack(folder, "*.jsonl", partial(gzip.compress, mtime=0))
     return OPEN[jsonl_in_gzip](folder)
 
 
 def jsonl_in_zstd(folder: Path, corpus: Corpus) -> sh.Deserializer:
     zstandard = pytest.importorskip("zstandard")
     compressor = zstandard.ZstdCompressor(write_checksum=True)
-    _jsonl_packed(folder, corpus, compressor.compress)
+    jsonl(folder, corpus)
+    _pack(folder, "*.jsonl", compressor.compress)
     return OPEN[jsonl_in_zstd](folder)
 
 
@@ -250,6 +251,19 @@ def ctf(folder: Path, corpus: Corpus) -> sh.Deserializer:
     for number, part in enumerate(_split(texts, 3)):
         (folder / f"part-{number}.ctf").write_text("".join(f"{text}\n" for text in part))
     return OPEN[ctf](folder)
+
+
+def ctf_in_gzip(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    ctf(folder, corpus)
+    _pack(folder, "*.ctf", partial(gzip.compress, mtime=0))
+    return OPEN[ctf_in_gzip](folder)
+
+
+def ctf_in_zstd(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    zstandard = pytest.importorskip("zstandard")
+    ctf(folder, corpus)
+    _pack(folder, "*.ctf", zstandard.ZstdCompressor(write_checksum=True).compress)
+    return OPEN[ctf_in_zstd](folder)
 
 
 def ctf_in_store(folder: Path, corpus: Corpus) -> sh.Deserializer:
@@ -419,6 +433,8 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
     jsonl_in_gzip: lambda folder: sh.JSONLDeserializer(str(folder / "*.packed"), ALL),
     jsonl_in_zstd: lambda folder: sh.JSONLDeserializer(str(folder / "*.packed"), ALL),
     ctf: lambda folder: sh.CTFDeserializer(str(folder / "*.ctf"), CTF_STREAMS),
+    ctf_in_gzip: lambda folder: sh.CTFDeserializer(str(folder / "*.packed"), CTF_STREAMS),
+    ctf_in_zstd: lambda folder: sh.CTFDeserializer(str(folder / "*.packed"), CTF_STREAMS),
     ctf_in_store: _upload_ctf,
     npy: lambda folder: sh.NpyDeserializer(
         {"tokens": (folder / "tokens.npy", folder / "offsets.npy")}, TOKENS
@@ -440,7 +456,7 @@ EVERY_FORMAT: list[Make] = [
     *(megatron, raw_tokens, jsonl, parquet, arrow_files, arrow_table, dataset),
     *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib, npy),
     *(ctf, ctf_in_store, webdataset, jsonl_in_gzip, jsonl_in_zstd, datatrove),
-    *(mds, mds_in_zstd),
+    *(mds, mds_in_zstd, ctf_in_gzip, ctf_in_zstd),
 ]
 
 

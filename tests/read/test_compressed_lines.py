@@ -192,3 +192,20 @@ def test_what_lines_hold_is_guessed_in_compressed_files(pack: Pack, tmp_path: Pa
         corpus = sh.open(path)
     assert isinstance(corpus, sh.JSONLDeserializer)
     assert list(corpus.definitions) == ["a"]
+
+
+def test_cntk_text_is_read_in_chunks_of_its_members(pack: Pack, tmp_path: Path) -> None:
+    text = b"".join(b"%d |x %d\n" % (n, n) for n in range(5000))
+    path = tmp_path / "a.ctf"
+    path.write_bytes(pack(text[:7001]) + pack(text[7001:]))
+    streams = {"x": sh.StreamDef(shape=1)}
+    corpus = sh.CTFDeserializer(path, streams, chunk_size_in_bytes=5000)
+    for _ in range(2):  # without an index, and with one
+        with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
+            found = [
+                n for one in source.minibatches(64) for n in one["x"].values[:, 0].tolist()
+            ]
+        assert found == list(range(5000))
+    path.write_bytes(pack(text)[:-9])
+    with pytest.raises(sh.DataError, match="was cut, or is still being written"):
+        sh.MinibatchSource(corpus)

@@ -18,6 +18,7 @@ from tests.read.format_corpora import (
     Make,
     arrow_files,
     ctf,
+    ctf_in_gzip,
     jsonl,
     jsonl_in_gzip,
     parquet,
@@ -35,6 +36,7 @@ from sweephand.tfds.records import _check_frames, _find_frames
 
 INDEXED = [
     ctf,
+    ctf_in_gzip,
     jsonl,
     jsonl_in_gzip,
     tfrecords,

@@ -15,6 +15,7 @@ from tests.read.format_corpora import (
     TOKENS,
     corpus_for,
     ctf,
+    ctf_in_gzip,
     datatrove,
     jsonl,
     jsonl_in_gzip,
@@ -39,6 +40,7 @@ OPEN: dict[Any, Any] = {
     ctf: lambda at: sh.CTFDeserializer(f"{at}/*.ctf", CTF_STREAMS, chunk_size_in_bytes=200),
     megatron: lambda at: sh.MegatronDeserializer(f"{at}/part-*", TOKENS),
     raw_tokens: lambda at: sh.RawTokensDeserializer(f"{at}/*.bin", "uint16", 5, TOKENS),
+    ctf_in_gzip: lambda at: sh.CTFDeserializer(f"{at}/*.packed", CTF_STREAMS),
     datatrove: lambda at: sh.RawTokensDeserializer(
         f"{at}/*.ds", "uint16", streams=TOKENS, offsets=".index"
     ),

@@ -23,6 +23,7 @@ from sweephand.deserializers.ctf_index import (
     check_index,
     cut_pieces,
     list_errors,
+    of_contents,
     scan_file,
 )
 from sweephand.deserializers.deserializer import Deserializer, brief
@@ -30,11 +31,12 @@ from sweephand.deserializers.formats import Format, SelfDescribed, Wanted
 from sweephand.deserializers.units.unit_scan import told_fields
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
+from sweephand.files.contents import MAX_EXPANSION, PACKINGS, Contents, head_of_content
 from sweephand.files.find import find_files
 from sweephand.files.index_file import Index, load_index
 from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.local import look_again
-from sweephand.files.paths import AnyPath, as_path, head_of
+from sweephand.files.paths import AnyPath, as_path
 from sweephand.files.source_file import Files, SourceFile
 
 _CHUNK_BYTES = 32 << 20
@@ -49,8 +51,8 @@ class CTFDeserializer(SelfDescribed):
     Parameters
     ----------
     filename : path, glob, URL, or a list of them
-        Files of one corpus, read one after the other in the order of their names; a list keeps
-        its order.
+        Files of one corpus, plain or compressed by gzip or zstd, read one after the other in
+        the order of their names; a list keeps its order.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         Stream name to `StreamDef` with ``field``, the name in the file, and ``shape``, the
         dimension. Values are float32 unless ``dtype`` says float64 or an integer type. What is
@@ -66,6 +68,9 @@ class CTFDeserializer(SelfDescribed):
         written; only there; nowhere, so that it is built again each time.
     allow_blank_lines, allow_nonfinite : bool
         Accept lines without a sample; accept ``inf`` and ``nan``.
+    max_expansion : int
+        A compressed file that unpacks to more than so many times its size is refused; the first
+        64 MiB are free.
 
     Raises
     ------
@@ -96,7 +101,10 @@ class CTFDeserializer(SelfDescribed):
         *,
         allow_blank_lines: bool = False,
         allow_nonfinite: bool = False,
+        max_expansion: int = MAX_EXPANSION,
     ) -> None:
+        check_int("max_expansion", max_expansion, 1, 2**31)
+        self._contents = Contents(max_expansion)
         check_int("chunk_size_in_bytes", chunk_size_in_bytes, 1, 2**63)
         self._keep = check_keep(index)
         self._files = find_files(filename, as_given=True).files
@@ -180,7 +188,8 @@ class CTFDeserializer(SelfDescribed):
         """Return the corpus, ready to be planned and read; the index is built if need be."""
         local = access_to(self._files).local  # as they are now; objects as they were listed
         listed: Sequence[SourceFile] = self._files if local is None else look_again(local)
-        index = self._load_index(listed, ledger.max_errors)
+        index = of_contents(self._load_index(listed, ledger.max_errors), self._contents)
+        listed = index.files
         self._refuse_unmet(index)
         infos = self._settled(index)
         list_errors(index, ledger)
@@ -214,8 +223,11 @@ class CTFDeserializer(SelfDescribed):
     def _load_index(self, files: Sequence[SourceFile], max_errors: int) -> Index:
         """Return the index; an error that a misspelt field leads to names those there are."""
         form = self._make_format(self._infos)
-        scan = partial(scan_file, form=form, max_errors=max_errors)
-        check = partial(check_index, num_streams=len(self._infos))
+        scan = partial(scan_file, form=form, max_errors=max_errors, contents=self._contents)
+
+        def check(index: Index) -> None:
+            check_index(of_contents(index, self._contents), num_streams=len(self._infos))
+
         try:
             return load_index(files, self._meaning, scan, check=check, keep=self._keep)
         except DataError as error:
@@ -295,7 +307,9 @@ def _describe(name: str, definition: StreamDef) -> StreamInfo:
 
 
 def _is_ctf(path: AnyPath) -> bool:
-    line = head_of(path, 4096).removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
+    line = (
+        head_of_content(path, 4096, PACKINGS).removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
+    )
     before, bar, after = line.partition(b"|")
     return bool(bar) and (not before or before.strip().isdigit()) and after[:1].isalpha()
 
@@ -303,8 +317,9 @@ def _is_ctf(path: AnyPath) -> bool:
 def guess_streams(path: AnyPath) -> StreamDefs:
     """Return the streams of the first lines: dense ones of their width, or sparse ones."""
     streams: dict[str, StreamDef] = {}
-    head, _, _ = head_of(path, _HEAD_BYTES).rpartition(b"\n")
-    for line in (head or head_of(path, _HEAD_BYTES)).splitlines():
+    content = head_of_content(path, _HEAD_BYTES, PACKINGS)
+    head, _, _ = content.rpartition(b"\n")
+    for line in (head or content).splitlines():
         for sample in line.decode(errors="replace").split("|")[1:]:
             name, *values = sample.split() or ["#"]
             if name.startswith("#") or name in streams or not values:
@@ -313,7 +328,7 @@ def guess_streams(path: AnyPath) -> StreamDefs:
             shape = None if is_sparse else len(values)
             streams[name] = StreamDef(shape=shape, is_sparse=is_sparse)
     if not streams:
-        if not head_of(path, 1):
+        if not content:
             raise DataError("the file is empty", str(path))
         raise DataError("the first lines have no sample that tells a stream", str(path))
     return StreamDefs(streams)

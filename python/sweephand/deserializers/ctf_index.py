@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
 
@@ -17,27 +19,49 @@ from sweephand.deserializers.units.kept_scans import (
     all_follow,
     check_array,
     check_ends,
+    check_runs,
     require,
 )
 from sweephand.errors import DataError
+from sweephand.files.contents import PACKINGS, Contents
 from sweephand.files.index_arrays import IndexArrays, PackedArray, stored_in
 from sweephand.files.index_file import Advance, Index, Scan
+from sweephand.files.inflate import Compression
 from sweephand.files.local import LocalFile
-from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import SourceFile
 
 _PART_BYTES = 16 << 20  # a thread's share of a file, at least
 
 
 def scan_file(
-    file: SourceFile, advance: Advance, form: _core.formats.CtfFormat, max_errors: int
+    file: SourceFile,
+    advance: Advance,
+    form: _core.formats.CtfFormat,
+    max_errors: int,
+    contents: Contents,
 ) -> Scan:
-    """Scan a file once; it gets an index if what is wrong in it is within the budget."""
-    if isinstance(file, LocalFile):
+    """Scan a file once; it gets an index if what is wrong in it is within the budget.
+
+    What is compressed is unpacked once before that, as nobody knows how long it is.
+    """
+    content: dict[str, Any] | None = None
+    stream, compression = contents.open_text(file)
+    if compression is not None:
+        stream.close()
+        size, members = contents.measure(file, compression)
+        content = {"compression": compression, "size": size, "members": members}
+        with contents.open(file, compression) as stream:
+            start, index = _index_in_order(stream, file.path, size, form, max_errors)
+        advance(file.size)
+    elif isinstance(file, LocalFile):
+        stream.close()
         start, index = _index_in_parts(_core.read.File(file.path), form, max_errors)
         advance(file.size)
     else:
-        start, index = _index_in_order(file, form, max_errors, advance)
+        with stream:
+            start, index = _index_in_order(
+                stream, file.path, file.size, form, max_errors, advance
+            )
     index.ledger.check()
     file.check_unchanged()
     listed = index.ledger.items
@@ -71,6 +95,7 @@ def scan_file(
             "met": index.num_met,
             "num_indices": index.num_indices,
             "single": index.is_single,
+            **({} if content is None else {"content": content}),
         },
     )
 
@@ -99,6 +124,28 @@ def check_index(index: Index, num_streams: int) -> None:
     require(bool((ends <= file_sizes[filled]).all()), "places of items")
     require(bool((np.diff(item_starts) <= file_sizes + 1).all()), "items")
     _check_facts(index.facts, num_streams)
+
+
+def of_contents(index: Index, contents: Contents) -> Index:
+    """Return the index of files with what compressed ones hold in their place."""
+    if not any("content" in facts for facts in index.facts):
+        return index
+    files = [
+        contents.as_file(file, *_known_content(facts["content"]))
+        if "content" in facts
+        else file
+        for file, facts in zip(index.files, index.facts, strict=True)
+    ]
+    return replace(index, files=files)
+
+
+def _known_content(facts: Mapping[str, Any]) -> tuple[Compression, int, list[list[int]]]:
+    """Return what an index says of the content of a compressed file."""
+    compression, size = facts["compression"], facts["size"]
+    require(compression in PACKINGS and type(size) is int and size >= 0, "the content")
+    members, _ = check_runs([facts["members"]], 2)
+    require(bool((np.diff(members, axis=0) > 0).all()), "the members")
+    return compression, size, members.tolist()
 
 
 def _check_places(
@@ -218,21 +265,23 @@ def _join_small(
 
 
 def _index_in_order(
-    file: SourceFile, form: _core.formats.CtfFormat, max_errors: int, advance: Advance
+    stream: io.BufferedReader,
+    path: str,
+    size: int,
+    form: _core.formats.CtfFormat,
+    max_errors: int,
+    advance: Advance = lambda _: None,
 ) -> tuple[_core.formats.CtfStart, _core.formats.CtfIndex]:
-    """Index an object in one pass, by few requests."""
-    with open_to_scan(file) as stream:
+    """Index what is read from its beginning to its end: by few requests, or unpacked."""
 
-        def read_into(offset: int, out: memoryview) -> None:
-            stream.seek(offset)
-            stream.readinto(out)
-            advance(len(out))
+    def read_into(offset: int, out: memoryview) -> None:
+        stream.seek(offset)
+        stream.readinto(out)
+        advance(len(out))
 
-        source = _core.read.CallbackBytes(file.path, file.size, read_into)
-        start = _core.formats.ctf_start(source, form)
-        return start, _core.formats.ctf_index(
-            source, form, start, start.offset, file.size, max_errors
-        )
+    source = _core.read.CallbackBytes(path, size, read_into)
+    start = _core.formats.ctf_start(source, form)
+    return start, _core.formats.ctf_index(source, form, start, start.offset, size, max_errors)
 
 
 def _index_in_parts(

@@ -26,12 +26,12 @@ from sweephand.deserializers.jsonl_columns import (
 )
 from sweephand.deserializers.jsonl_guess import guess_fields
 from sweephand.deserializers.units.line_scan import BOM, LineConverter, LinePlace
-from sweephand.deserializers.units.line_units import PACKINGS, LineUnits
+from sweephand.deserializers.units.line_units import LineUnits
 from sweephand.deserializers.units.unit_loader import Piece
 from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
-from sweephand.files.contents import head_of_content
+from sweephand.files.contents import PACKINGS, head_of_content
 from sweephand.files.paths import AnyPath
 from sweephand.files.source_file import SourceFile
 

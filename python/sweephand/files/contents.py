@@ -9,10 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError, StaleError
-from sweephand.files.inflate import Compression, InflatedFile, InflatedStream, find_compression
+from sweephand.files.content_file import ContentFile
+from sweephand.files.inflate import (
+    Compression,
+    InflatedFile,
+    InflatedStream,
+    find_compression,
+    told_by,
+)
 from sweephand.files.paths import AnyPath, head_of, stat_all
 from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import SourceFile
+
+PACKINGS: tuple[Compression, ...] = ("gzip", "zstd")
+"""How text may be compressed."""
 
 MAX_EXPANSION = 200
 """A compressed file may unpack to so many times its size, unless the user says otherwise."""
@@ -51,8 +61,33 @@ class Contents:
         """Open a file that is read from the beginning of its content to the end."""
         if compression is None:
             return open_to_scan(file)
-        raw = self.inflated(file, compression).open(ahead=True)
+        raw = self.inflated(file, compression).open(packed=open_to_scan(file))
         return io.BufferedReader(raw, _BUFFER_BYTES)
+
+    def open_text(self, file: SourceFile) -> tuple[io.BufferedReader, Compression | None]:
+        """Do so and tell how it is compressed, by what is read of it anyway."""
+        stream = open_to_scan(file)
+        compression = told_by(stream.peek(4)[:4])
+        if compression not in PACKINGS:
+            return stream, None
+        raw = self.inflated(file, compression).open(packed=stream)
+        return io.BufferedReader(raw, _BUFFER_BYTES), compression
+
+    def measure(
+        self, file: SourceFile, compression: Compression
+    ) -> tuple[int, list[list[int]]]:
+        """Return how long the content of a file is, and where its members begin."""
+        with self.inflated(file, compression).open(packed=open_to_scan(file)) as stream:
+            while stream.take(_BUFFER_BYTES):
+                pass
+            return stream.at, [list(one) for one in stream.members]
+
+    def as_file(
+        self, file: SourceFile, compression: Compression, size: int, members: list[list[int]]
+    ) -> ContentFile:
+        """Return the content of a compressed file, whose size is known, as a file."""
+        content = self.inflated(file, compression, members)
+        return ContentFile(file.path, file.name, size, file.tag, content)
 
     def head(self, file: SourceFile, compression: Compression | None, size: int) -> bytes:
         """Return the first bytes of the content; what is damaged behind some of them can wait.
@@ -90,6 +125,12 @@ class Contents:
             return file.fetch(begin, end - begin, padding)
         inflated = self.inflated(file, compression, members)
         return inflated.read_padded(begin, end - begin, padding)
+
+
+def compression_of(file: SourceFile) -> Compression | None:
+    """Return how text is compressed."""
+    found = find_compression(file)
+    return found if found in PACKINGS else None
 
 
 def read_some(stream: io.BufferedReader, size: int) -> bytes:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.errors import DataError
-from sweephand.files.range_reader import open_to_scan
 from sweephand.files.source_file import SourceFile
 from sweephand.files.zstd_frames import ZstdFrame, begins_zstd
 
@@ -93,11 +92,17 @@ class InflatedFile:
         found[end:] = 0
         return found[: end + padding]
 
-    def open(self, offset: int = 0, *, ahead: bool = False) -> InflatedStream:
-        """Return the content from `offset` on; `ahead` if all that follows will be wanted."""
+    def open(
+        self, offset: int = 0, *, packed: io.BufferedReader | None = None
+    ) -> InflatedStream:
+        """Return the content from `offset` on.
+
+        `packed` is the file, if all that follows will be wanted; it is closed with what is
+        returned.
+        """
         places = self._places
         number = bisect_right(places, offset, key=lambda place: place.unpacked) - 1
-        stream = InflatedStream(self, places[number], ahead=ahead)
+        stream = InflatedStream(self, places[number], packed)
         while stream.at < offset and stream.take(min(offset - stream.at, _READ_BYTES)):
             pass
         return stream
@@ -162,9 +167,11 @@ class InflatedStream(io.RawIOBase):
         How much of the content lies in members that have ended with the right checksum.
     """
 
-    def __init__(self, inflated: InflatedFile, place: _Place, *, ahead: bool = False) -> None:
+    def __init__(
+        self, inflated: InflatedFile, place: _Place, packed: io.BufferedReader | None = None
+    ) -> None:
         self._inflated = inflated
-        self._ahead = open_to_scan(inflated.file) if ahead else None
+        self._file = packed
         self.at = self.verified = place.unpacked
         self.members: list[tuple[int, int]] = [(place.unpacked, place.packed)]
         self._packed = place.packed
@@ -181,6 +188,24 @@ class InflatedStream(io.RawIOBase):
         """Return True."""
         return True
 
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the place in the content."""
+        return self.at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place in the content: what lies before it is unpacked."""
+        if whence == io.SEEK_CUR:
+            offset += self.at
+        if whence == io.SEEK_END or offset < self.at:
+            raise io.UnsupportedOperation("the content is read from its beginning to its end")
+        while self.at < offset and self.take(min(offset - self.at, _READ_BYTES)):
+            pass
+        return self.at
+
     def readinto(self, buffer: object) -> int:
         """Fill a buffer as far as what is unpacked at once goes."""
         out = np.frombuffer(buffer, np.uint8)  # type: ignore[call-overload] # a writable buffer
@@ -190,8 +215,8 @@ class InflatedStream(io.RawIOBase):
 
     def close(self) -> None:
         """Wait for no more bytes."""
-        if self._ahead is not None:
-            self._ahead.close()
+        if self._file is not None:
+            self._file.close()
         super().close()
 
     def take(self, size: int) -> bytes:
@@ -225,11 +250,11 @@ class InflatedStream(io.RawIOBase):
         file = self._inflated.file
         size = min(_READ_BYTES, file.size - self._packed)
         if size:
-            if self._ahead is None:
+            if self._file is None:
                 self._waiting += file.read(self._packed, size).tobytes()
             else:
-                self._ahead.seek(self._packed)
-                self._waiting += self._ahead.read(size)
+                self._file.seek(self._packed)
+                self._waiting += self._file.read(size)
             self._packed += size
         return size > 0
 
@@ -246,7 +271,11 @@ class InflatedStream(io.RawIOBase):
 
 def find_compression(file: SourceFile) -> Compression | None:
     """Tell by its first bytes whether a file is compressed."""
-    head = file.read(0, min(4, file.size)).tobytes()
+    return told_by(file.read(0, min(4, file.size)).tobytes())
+
+
+def told_by(head: bytes) -> Compression | None:
+    """Return the compression of which these are the first bytes."""
     if head[:2] == b"\x1f\x8b":
         return "gzip"
     if begins_zstd(head):

@@ -33,13 +33,17 @@ from sweephand.deserializers.units.line_scan import (
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.errors import DataError, StaleError
-from sweephand.files.contents import MAX_EXPANSION, Contents, taken_from
+from sweephand.files.contents import (
+    MAX_EXPANSION,
+    PACKINGS,
+    Contents,
+    compression_of,
+    taken_from,
+)
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
-from sweephand.files.inflate import Compression, InflatedStream, find_compression
+from sweephand.files.inflate import InflatedStream
 from sweephand.files.source_file import Files, SourceFile
-
-PACKINGS: tuple[Compression, ...] = ("gzip", "zstd")
 
 
 class LineUnits(IndexedDeserializer):
@@ -79,11 +83,11 @@ class LineUnits(IndexedDeserializer):
 
     def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
         """Convert every line once."""
-        compression = compression_of(file)
+        source, compression = self.contents.open_text(file)
         converter = self.converter()
         found = LineScan(list(self.definitions), file, converter)
         scan = found.scan
-        with self.contents.open(file, compression) as source:
+        with source:
             raw = source.raw
             told = 0
             try:
@@ -177,12 +181,6 @@ class LineUnits(IndexedDeserializer):
         require(bool(are_ends.all()), "the end of the units")
         sizes[filled] = 0
         require(bool(((sizes <= len(BOM)) | packed).all()), "no units")
-
-
-def compression_of(file: SourceFile) -> Compression | None:
-    """Return how lines are compressed."""
-    found = find_compression(file)
-    return found if found in PACKINGS else None
 
 
 def _check_members(facts: Mapping[str, Any], file: SourceFile) -> None:
