@@ -81,3 +81,34 @@ def test_data_sets_without_rows_by_number_are_refused_by_name(dataset: Any) -> N
         sh.ArrowDeserializer(dataset.to_iterable_dataset(), STREAMS)
     with pytest.raises(TypeError, match="got DatasetDict"):
         sh.ArrowDeserializer(datasets.DatasetDict(train=dataset), STREAMS)
+
+
+def pictures(shape: tuple[int | None, int], heights: list[int]) -> tuple[Any, list[Any]]:
+    rows = [np.arange(h * 3).reshape(h, 3) + 10 * n for n, h in enumerate(heights)]
+    features = datasets.Features(m=datasets.Array2D(shape, "int32"))
+    return datasets.Dataset.from_dict({"m": rows}, features=features), rows
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_arrays_of_two_dimensions_are_samples(tmp_path: Any, is_saved: bool) -> None:
+    dataset, rows = pictures((2, 3), [2, 2, 2, 2])
+    if is_saved:
+        datasets.disable_progress_bars()
+        dataset.save_to_disk(tmp_path / "saved")
+        corpus = sh.open(tmp_path / "saved")
+    else:
+        corpus = sh.ArrowDeserializer(dataset)
+    with sh.MinibatchSource(corpus) as source:
+        assert source.streams["m"].shape == (2, 3)
+        assert source.streams["m"].dtype == np.int32
+    assert delivered(corpus, "m") == [row.tolist() for row in rows]
+    picked = sh.ArrowDeserializer(dataset.select([3, 1]))
+    assert delivered(picked, "m") == [rows[3].tolist(), rows[1].tolist()]
+
+
+def test_arrays_whose_first_extent_is_free_are_sequences() -> None:
+    dataset, rows = pictures((None, 3), [1, 3, 2])
+    with sh.MinibatchSource(sh.ArrowDeserializer(dataset), randomize=False) as source:
+        found = source.next_minibatch(6)["m"]
+    assert found.lengths.tolist() == [1, 3, 2]
+    assert found.values.tolist() == np.concatenate(rows).tolist()

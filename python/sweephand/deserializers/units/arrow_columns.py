@@ -7,6 +7,7 @@ a null anywhere is wrong, and so is one whose innermost lists do not have the sh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,8 @@ pc = OptionalModule("pyarrow.compute", extra="parquet")
 
 # Extension types whose storage says all; others would need code that is not ours.
 _TRANSPARENT = ("arrow.json", "arrow.uuid", "arrow.bool8")
+
+_HF_ARRAY = re.compile(r"datasets\.features\.features\.Array\dDExtensionType")
 
 _IS_NULL = "is null, or has a null in it"
 
@@ -74,6 +77,7 @@ def convert(
     ValueError
         If the type cannot have the shape, or offsets are damaged.
     """
+    array, shape = _as_lists(array, shape)
     nested = _open(array)
     sample_levels = _sample_levels(nested, shape, array.type)
     wrong = dict.fromkeys(nested.null_rows(), _IS_NULL)
@@ -189,6 +193,22 @@ def _is_bytes(kind: Any) -> bool:
         or pa.types.is_large_binary(kind)
         or pa.types.is_fixed_size_binary(kind)
     )
+
+
+def _as_lists(array: Any, shape: tuple[int, ...] | None) -> tuple[Any, tuple[int, ...] | None]:
+    """Return Hugging Face's ``Array2D`` to ``Array5D`` as the lists that they are stored as.
+
+    The type tells the shape, whose first extent is None where it differs from row to row: then
+    a row is a sequence.
+    """
+    kind = array.type
+    if not isinstance(kind, pa.BaseExtensionType) or not _HF_ARRAY.fullmatch(
+        kind.extension_name
+    ):
+        return array, shape
+    told = tuple(kind.shape)
+    own = told[1:] if told[0] is None else told
+    return array.storage, own if shape is None else shape
 
 
 def _storage(array: Any) -> Any:
