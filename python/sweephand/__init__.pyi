@@ -5,6 +5,7 @@ from . import torch as torch
 from .corpus.streams import StreamDef, StreamDefs, StreamInfo, Streams
 from .deserializers.array import ArrayDeserializer
 from .deserializers.arrow import ArrowDeserializer
+from .deserializers.csv_files import CSVDeserializer
 from .deserializers.ctf import CTFDeserializer
 from .deserializers.ctf_text import sequence_to_cntk_text_format
 from .deserializers.deserializer import Deserializer
@@ -77,6 +78,7 @@ __all__ = [
     "ArrowDeserializer",
     "Attention",
     "Bucketed",
+    "CSVDeserializer",
     "CSVProgressWriter",
     "CTFDeserializer",
     "CheckpointConfig",

@@ -10,6 +10,7 @@ from pathlib import Path
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers import (
     arrow,
+    csv_files,
     ctf,
     jsonl,
     mds,
@@ -241,6 +242,7 @@ FILE_FORMATS = (
     jsonl.FORMAT,
     ctf.FORMAT,
     raw_tokens.FORMAT,
+    csv_files.FORMAT,
     text.FORMAT,
 )
 

@@ -97,9 +97,9 @@ MISTAKES = [
     ),
     Mistake(
         "data beside what is not read",
-        lambda f: sh.open([CTF(f), write("more.csv", "a,b\n")(f)][0].parent),
+        lambda f: sh.open([CTF(f), write("more.pkl", b"\x80\x04")(f)][0].parent),
         ValueError,
-        ("train.ctf", "more.csv", "pandas.read_csv", "'*.ctf'"),
+        ("train.ctf", "more.pkl", "objects of Python", "'*.ctf'"),
     ),
     Mistake(
         "folders of pictures",
@@ -120,10 +120,10 @@ MISTAKES = [
         ("the folders train", "open one of them"),
     ),
     Mistake(
-        "a table of text",
-        lambda f: sh.open(write("a.csv", "a,b\n")(f)),
-        ValueError,
-        ("sh.ArrowDeserializer(pandas.read_csv(path))",),
+        "a table of text without a row",
+        lambda f: sh.MinibatchSource(sh.open(write("a.csv", "a,b\n")(f))),
+        sh.DataError,
+        ("empty",),
     ),
     Mistake(
         "one JSON array",

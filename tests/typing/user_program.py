@@ -76,6 +76,7 @@ def read_formats(folder: Path) -> list[sh.Deserializer]:
         sh.WebDatasetDeserializer(folder / "train-*.tar", ["jpg", "cls"], ids="__key__"),
         sh.MDSDeserializer(folder, {"tokens": sh.StreamDef(dtype="int64")}),
         sh.TextDeserializer(folder / "train.txt", sample_by="document"),
+        sh.CSVDeserializer(folder / "train.csv", delimiter=";"),
         sh.RawTokensDeserializer(folder / "train.ds", offsets=".index"),
     ]
 

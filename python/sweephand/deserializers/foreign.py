@@ -9,7 +9,6 @@ _PICTURES = (
     "{'image': numpy.asarray(PIL.Image.open(path)), 'label': 0}"
 )
 _SOUND = "sound: give MapDeserializer a dataset whose items are dicts of arrays"
-_TABLE = "a table of text: write sh.ArrowDeserializer(pandas.read_csv(path))"
 _OBJECTS = "objects of Python: load them, and give a dict of arrays to ArrayDeserializer"
 _HDF5 = "HDF5: write sh.ArrayDeserializer({name: file[name][...] for name in file})"
 _PACKED = "compressed: unpack it first"
@@ -18,7 +17,6 @@ _BY_SUFFIX = {
     **dict.fromkeys((".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif"), _PICTURES),
     **dict.fromkeys((".ppm", ".tiff", ".jpe"), _PICTURES),
     **dict.fromkeys((".wav", ".flac", ".mp3", ".ogg", ".m4a", ".opus"), _SOUND),
-    **dict.fromkeys((".csv", ".tsv"), _TABLE),
     **dict.fromkeys((".pkl", ".pickle", ".pt", ".pth", ".joblib"), _OBJECTS),
     **dict.fromkeys((".h5", ".hdf5"), _HDF5),
     **dict.fromkeys((".gz", ".zst", ".bz2", ".xz", ".tar", ".zip", ".tgz"), _PACKED),

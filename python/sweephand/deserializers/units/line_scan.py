@@ -67,9 +67,9 @@ class LineScan:
         self._converter = converter
         self.begin_at(0)
 
-    def begin_at(self, begin: int) -> None:
-        """Say where the first line begins."""
-        self._place = LinePlace(begin, begin, 1, 0)
+    def begin_at(self, begin: int, line: int = 1) -> None:
+        """Say where the first line begins, and its number."""
+        self._place = LinePlace(begin, begin, line, 0)
 
     def add(self, text: bytes, begins_unit: bool) -> None:
         """Add whole lines."""
@@ -128,16 +128,23 @@ def find_begin(source: io.BufferedReader, file: SourceFile) -> int:
 
 
 def pieces_of(
-    source: io.BufferedReader, file: SourceFile, begin: int, compression: Compression | None
+    source: io.BufferedReader,
+    file: SourceFile,
+    begin: int,
+    compression: Compression | None,
+    quote: bytes | None = None,
 ) -> Iterator[tuple[bytes, bool]]:
     """Yield whole lines, about as many bytes as make a unit, and whether one begins.
 
     A frame of zstd is unpacked from its beginning, so that there a unit begins where a frame
-    does: with the first line in it.
+    does: with the first line in it; but not where lines may be quoted, as a line end there may
+    be within a value.
     """
+    if quote is not None:
+        compression = None
     raw = source.raw
     at = first = begin
-    while text := _read_lines(source, file, at):
+    while text := _read_lines(source, file, at, quote):
         cuts = [0]
         if compression == "zstd" and isinstance(raw, InflatedStream):
             inside = [one - at for one, _ in raw.members if at < one <= at + len(text)]
@@ -174,7 +181,22 @@ def _next_line(text: bytes, at: int) -> int:
     return at or len(text)
 
 
-def _read_lines(source: io.BufferedReader, file: SourceFile, at: int) -> bytes:
+def records_of(text: bytes, quote: bytes) -> list[bytes]:
+    """Return lines, of which those that end within quotes go on in the next one."""
+    found: list[bytes] = []
+    is_open = False
+    for line in io.BytesIO(text):
+        if is_open:
+            found[-1] += line
+        else:
+            found.append(line)
+        is_open ^= line.count(quote) % 2 == 1
+    return found
+
+
+def _read_lines(
+    source: io.BufferedReader, file: SourceFile, at: int, quote: bytes | None
+) -> bytes:
     """Return the next lines, about as many bytes as make a unit."""
     text = source.read(UNIT_BYTES)
     if text and not text.endswith(b"\n"):
@@ -186,7 +208,25 @@ def _read_lines(source: io.BufferedReader, file: SourceFile, at: int) -> bytes:
                 file.path,
                 at + begin,
             )
+    if quote is not None and text.count(quote) % 2:
+        text += _rest_of_quote(source, file, at, quote)
     return text
+
+
+def _rest_of_quote(source: io.BufferedReader, file: SourceFile, at: int, quote: bytes) -> bytes:
+    """Return the lines up to that which closes a quote."""
+    lines: list[bytes] = []
+    size = 0
+    while line := source.readline(_MAX_LINE_BYTES + 1):
+        lines.append(line)
+        size += len(line)
+        if line.count(quote) % 2:
+            break
+        if size > _MAX_LINE_BYTES:
+            raise DataError(
+                f"a quote is not closed within {_MAX_LINE_BYTES} bytes", file.path, at
+            )
+    return b"".join(lines)
 
 
 def how_to_cut(name: str, compression: str) -> str:

@@ -45,6 +45,8 @@ from sweephand.files.index_places import Keep
 from sweephand.files.inflate import InflatedStream
 from sweephand.files.source_file import Files, SourceFile
 
+_MOST_HEADER = 1 << 20
+
 
 class LineUnits(IndexedDeserializer):
     """Serve lines of files, about a MiB of them at a time.
@@ -57,6 +59,12 @@ class LineUnits(IndexedDeserializer):
 
     are_whole: bool = False
     """Each file is one sequence, not each line."""
+
+    has_header: bool = False
+    """The first line of each file is none of the others: `check_header` looks at it."""
+
+    quote: bytes | None = None
+    """What line ends may stand between, that end no line."""
 
     def __init__(
         self,
@@ -76,6 +84,9 @@ class LineUnits(IndexedDeserializer):
     def converter(self) -> LineConverter:
         """Return what converts lines: of one file, or of what is read at a time."""
 
+    def check_header(self, line: bytes, file: SourceFile) -> None:
+        """Refuse a first line; see `has_header`."""
+
     def head(self, size: int) -> bytes:
         """Return the first bytes of the first file's content."""
         file = self.first_file
@@ -92,11 +103,15 @@ class LineUnits(IndexedDeserializer):
             told = 0
             try:
                 begin = find_begin(source, file)
-                found.begin_at(begin)
+                if self.has_header:
+                    header = source.readline(_MOST_HEADER)
+                    self.check_header(header, file)
+                    begin += len(header)
+                found.begin_at(begin, 2 if self.has_header else 1)
                 pieces = (
                     whole_of(source, file)
                     if self.are_whole
-                    else pieces_of(source, file, begin, compression)
+                    else pieces_of(source, file, begin, compression, self.quote)
                 )
                 for text, begins_unit in pieces:
                     found.add(text, begins_unit)
@@ -176,11 +191,13 @@ class LineUnits(IndexedDeserializer):
         require(is_all, "units")
         sizes = np.array([file.size for file in index.files], np.int64)
         filled, firsts, lasts = check_ends(begins, ends, starts)
-        require(bool(np.isin(firsts, (0, len(BOM))).all()), "units")
+        is_first = np.isin(firsts, (0, len(BOM))) | self.has_header
+        require(bool(is_first.all()), "units")
         are_ends = (lasts == sizes[filled]) | packed[filled]
         require(bool(are_ends.all()), "the end of the units")
         sizes[filled] = 0
-        require(bool(((sizes <= len(BOM)) | packed).all()), "no units")
+        most = _MOST_HEADER if self.has_header else len(BOM)
+        require(bool(((sizes <= most) | packed).all()), "no units")
 
 
 def _check_members(facts: Mapping[str, Any], file: SourceFile) -> None:

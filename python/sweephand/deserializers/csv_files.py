@@ -1,0 +1,320 @@
+"""Tables of text, CSV and TSV, parsed by pyarrow."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.columns import ColumnData, spread
+from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.units.arrow_columns import convert
+from sweephand.deserializers.units.line_scan import LineConverter, LinePlace, records_of
+from sweephand.deserializers.units.line_units import LineUnits
+from sweephand.deserializers.units.row_ids import RowIds
+from sweephand.deserializers.units.unit_scan import SampleType, told_fields
+from sweephand.errors import DataError
+from sweephand.files.contents import MAX_EXPANSION
+from sweephand.files.index_places import Keep
+from sweephand.files.paths import AnyPath
+from sweephand.files.source_file import Files, SourceFile
+from sweephand.optional import OptionalModule
+
+pa = OptionalModule("pyarrow", extra="parquet")
+pa_csv = OptionalModule("pyarrow.csv", extra="parquet")
+
+_HEAD_BYTES = 1 << 20
+_PREFIX = re.compile(r"CSV parse error: (Row #\d+: )?")
+_BOM = b"\xef\xbb\xbf"
+_PACKED = (".gz", ".zst")
+_SUFFIXES = (".csv", ".tsv")
+_PARSED = ("bool", "float32", "float64")  # and integers; what else is asked for is cast
+
+
+class CSVDeserializer(LineUnits):
+    r"""Serve the rows of tables of text, each a sequence of one sample in every stream.
+
+    The first line of every file names the columns. A column holds integers, floats, true and
+    false, or text, which is delivered as ``bytes``: as the first MiB of the first file tells,
+    or a ``dtype``. Values may be quoted by ``"``, and then hold delimiters, line ends, and
+    quotes that are doubled. Blank lines are passed over.
+
+    Parameters
+    ----------
+    files : str, path, or sequence of them
+        Paths, globs or URLs; plain, or compressed by gzip or zstd.
+    streams : StreamDefs, dict of StreamDef or list of str, optional
+        By default all columns. ``field`` is the name of the column; ``dtype=object`` makes text
+        of numbers.
+    delimiter : str, optional
+        The character between values; by default a tab if the name of the first file says
+        ``.tsv``, and else a comma.
+    max_expansion : int
+        A compressed file that unpacks to more than so many times its size is refused; the first
+        64 MiB are free.
+    index : {"auto", "cache", None}
+        Where the index is kept: beside the files, or in a cache folder where they cannot be
+        written; only there; nowhere, so that it is built again each time.
+    ids : str, or sequence of str or int, optional
+        Ids of the sequences, by which they are joined: a column of integers or text, or one id
+        for each sequence.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is absent.
+    DataError
+        When it is opened: if a file has other columns than the first; beyond ``max_errors`` if
+        a row has more or fewer values than there are columns, a number is lacking, or a value
+        is not what its column holds.
+
+    Examples
+    --------
+    >>> import sweephand as sh, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "train.csv"
+    >>> _ = path.write_text('score,text\n1.5,"a, b"\n2,c\n')
+    >>> source = sh.MinibatchSource(sh.CSVDeserializer(path), randomize=False, max_sweeps=1)
+    >>> minibatch = source.next_minibatch(2)
+    >>> minibatch["score"].values, minibatch["text"].values
+    (array([1.5, 2. ]), array([b'a, b', b'c'], dtype=object))
+    """
+
+    format = "csv 1"
+    decoder = pa_csv
+    quote = b'"'
+    has_header = True
+
+    def __init__(
+        self,
+        files: Files,
+        streams: StreamsLike | None = None,
+        delimiter: str | None = None,
+        *,
+        max_expansion: int = MAX_EXPANSION,
+        index: Keep = "auto",
+        ids: RowIds | None = None,
+    ) -> None:
+        if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii()):
+            raise ValueError(f"delimiter must be one character of ASCII, got {delimiter!r:.20}")
+        self._delimiter = delimiter
+        self._found: dict[str, str] | None = None
+        super().__init__(files, streams, max_expansion=max_expansion, index=index, ids=ids)
+        columns = self._columns()
+        self.options = {"delimiter": self._separator, "columns": list(columns.items())}
+        for name, field in self.fields.items():
+            if field not in columns:
+                told = told_fields(lambda: columns)
+                reason = f"there is no field {field!r}{told}"
+                raise DataError(reason, self.first_file.path, stream=name)
+
+    @property
+    def _separator(self) -> str:
+        is_tabs = ".tsv" in self.files[0].name.lower()
+        return self._delimiter or ("\t" if is_tabs else ",")
+
+    def guess_streams(self) -> StreamDefs:
+        """Return all columns."""
+        return StreamDefs({name: StreamDef() for name in self._columns()})
+
+    def _columns(self) -> dict[str, str]:
+        """Return what the columns of the first file hold, by their names."""
+        if self._found is None:
+            head = self.head(_HEAD_BYTES).removeprefix(_BOM)
+            header, _, rows = head.partition(b"\n")
+            whole = rows[: rows.rfind(b"\n") + 1] or rows
+            names = _names_in(header, self._separator, self.first_file)
+            self._found = _guess_types(names, self._separator, whole)
+        return self._found
+
+    def check_header(self, line: bytes, file: SourceFile) -> None:
+        """Refuse a file whose columns are not those of the first."""
+        names = _names_in(line, self._separator, file)
+        if names != list(self._columns()):
+            raise DataError(
+                f"the columns are {', '.join(names):.200} here and "
+                f"{', '.join(self._columns()):.200} in {self.first_file.path}; all files of a "
+                "corpus must agree",
+                file.path,
+                0,
+            )
+
+    def converter(self) -> LineConverter:
+        """Return what parses rows."""
+        columns = self._columns()
+        types = {
+            name: _type_of(columns[field], self.definitions[name])
+            for name, field in self.fields.items()
+        }
+        return _Rows(list(columns), self.fields, types, self._separator)
+
+
+class _Rows:
+    """Parses rows of text."""
+
+    padding = 0
+
+    def __init__(
+        self, columns: list[str], fields: Mapping[str, str], types: dict[str, str], between: str
+    ) -> None:
+        self._columns = columns
+        self._fields = fields
+        self._types = types
+        self._between = between
+
+    def kinds(self) -> dict[str, SampleType]:
+        """Return what the streams are."""
+        empty = {name: pa.array([], _arrow_type(one)) for name, one in self._types.items()}
+        return {name: SampleType.of(convert(array)[0]) for name, array in empty.items()}
+
+    def convert(
+        self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Return the streams of some rows, and what is wrong with which."""
+        text = padded.tobytes()
+        try:
+            columns, wrong = self._parse(text)
+        except pa.ArrowInvalid:
+            columns, wrong = self._parse_one_by_one(text)
+        num_rows = columns[0].num_sequences
+        is_plain = text.count(b"\n") + (not text.endswith(b"\n")) == num_rows
+        return columns, {
+            row: DataError(
+                reason,
+                file.path,
+                None,
+                None,
+                stream,
+                place.row + row,
+                place.line + row if is_plain else None,
+            )
+            for row, (stream, reason) in sorted(wrong.items())
+        }
+
+    def _parse(self, text: bytes) -> tuple[list[ColumnData], dict[int, tuple[str | None, str]]]:
+        """Return the streams; ArrowInvalid if a row is damaged."""
+        columns = []
+        wrong: dict[int, tuple[str | None, str]] = {}
+        table = None
+        if text.strip(b"\r\n"):
+            options = {
+                self._fields[name]: _arrow_type(one) for name, one in self._types.items()
+            }
+            table = _read(text, self._columns, self._between, options)
+        for name, field in self._fields.items():
+            array = pa.array([], _arrow_type(self._types[name]))
+            if table is not None:
+                array = table.column(field).combine_chunks()
+            column, reasons = convert(array.cast(_arrow_type(self._types[name])))
+            columns.append(column)
+            for row in reasons:
+                wrong.setdefault(row, (name, f"the field {field!r} is empty"))
+        return columns, wrong
+
+    def _parse_one_by_one(
+        self, text: bytes
+    ) -> tuple[list[ColumnData], dict[int, tuple[str | None, str]]]:
+        """Do so for rows some of which are damaged."""
+        wrong: dict[int, tuple[str | None, str]] = {}
+        good: list[int] = []
+        kept: list[bytes] = []
+        records = [one for one in records_of(text, CSVDeserializer.quote) if one.strip(b"\r\n")]
+        for row, record in enumerate(records):
+            try:
+                self._parse(record)
+            except pa.ArrowInvalid as error:
+                reason = _PREFIX.sub("", str(error).partition("\n")[0])
+                wrong[row] = None, f"the row is damaged: {reason:.200}"
+            else:
+                good.append(row)
+                kept.append(record if record.endswith(b"\n") else record + b"\n")
+        columns, empty = self._parse(b"".join(kept))
+        wrong |= {good[row]: told for row, told in empty.items()}
+        rows = np.array(good, np.int64)
+        return [spread(column, rows, len(records)) for column in columns], wrong
+
+
+def _read(text: bytes, names: list[str], between: str, types: Mapping[str, Any] | None) -> Any:
+    skipping = {"invalid_row_handler": lambda _: "skip"} if types is None else {}
+    asked = {} if types is None else {"column_types": types, "include_columns": list(types)}
+    return pa_csv.read_csv(
+        pa.BufferReader(text),
+        read_options=pa_csv.ReadOptions(
+            use_threads=False, block_size=len(text) + 1, column_names=names
+        ),
+        parse_options=pa_csv.ParseOptions(
+            delimiter=between, newlines_in_values=True, **skipping
+        ),
+        convert_options=pa_csv.ConvertOptions(
+            check_utf8=False, null_values=[""], strings_can_be_null=False, **asked
+        ),
+    )
+
+
+def _names_in(line: bytes, between: str, file: SourceFile) -> list[str]:
+    """Return the names of the columns."""
+    try:
+        text = line.rstrip(b"\r\n").decode()
+    except UnicodeDecodeError:
+        kind = "UTF-16" if line.startswith((b"\xff\xfe", b"\xfe\xff")) else "no UTF-8"
+        raise DataError(f"the first line is in {kind}", file.path, 0) from None
+    try:
+        names = next(csv.reader(io.StringIO(text), delimiter=between), [])
+    except csv.Error as error:
+        raise DataError(f"the first line names no columns: {error}", file.path, 0) from None
+    if not names or "" in names:
+        raise DataError("the first line does not name the columns", file.path, 0)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"there are several columns {twice[0]!r}", file.path, 0)
+    return names
+
+
+def _guess_types(names: list[str], between: str, text: bytes) -> dict[str, str]:
+    """Return the dtype of every column, or "bytes"."""
+    if not text.strip(b"\r\n"):
+        return dict.fromkeys(names, "bytes")
+    text = text.decode(errors="replace").encode()  # pyarrow shows rows that it skips
+    try:
+        table = _read(text, names, between, None)
+    except pa.ArrowInvalid:
+        return dict.fromkeys(names, "bytes")
+    kinds = {pa.int64(): "int64", pa.float64(): "float64", pa.bool_(): "bool"}
+    return {name: kinds.get(table.schema.field(name).type, "bytes") for name in names}
+
+
+def _type_of(guessed: str, definition: StreamDef) -> str:
+    """Return what a column is parsed as, by the dtype that is wanted of it."""
+    if definition.dtype is None:
+        return guessed
+    wanted = np.dtype(definition.dtype)
+    if wanted.kind == "O":
+        return "bytes"
+    if wanted.kind in "iu" or wanted.name in _PARSED:
+        return wanted.name
+    return "float64"
+
+
+def _arrow_type(name: str) -> Any:
+    return pa.binary() if name == "bytes" else pa.from_numpy_dtype(np.dtype(name))
+
+
+def _is_csv(path: AnyPath) -> bool:
+    suffix = path.suffix.lower()
+    if suffix in _PACKED:
+        suffix = path.with_name(path.stem).suffix.lower()
+    return suffix in _SUFFIXES and path.is_file()
+
+
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    return wanted.open_files(CSVDeserializer, files)
+
+
+FORMAT = Format("CSV", _is_csv, _open)

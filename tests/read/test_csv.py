@@ -1,0 +1,165 @@
+"""Tables of text: what Python's csv reads in them, and rows that are damaged."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sweephand as sh
+from sweephand.deserializers.units import line_scan
+
+pytest.importorskip("pyarrow")
+
+
+def rows(corpus: sh.Deserializer, **options: Any) -> list[tuple[Any, ...]]:
+    options = {"randomize": False, "max_sweeps": 1, **options}
+    with sh.MinibatchSource(corpus, **options) as source:
+        return [
+            row
+            for one in source.minibatches(7)
+            for row in zip(*(one[name].values.tolist() for name in one), strict=True)
+        ]
+
+
+cell = st.text(st.sampled_from('a,"\n\ré '), max_size=6)
+
+
+@given(
+    table=st.lists(st.tuples(st.integers(-9, 9), cell), min_size=1, max_size=12),
+    unit=st.sampled_from([1, 20, 1 << 20]),
+    is_packed=st.booleans(),
+)
+def test_values_are_those_that_csv_wrote(
+    table: list[tuple[int, str]], unit: int, is_packed: bool, tmp_path_factory: Any
+) -> None:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    writer.writerow(["n", "text"])
+    writer.writerows(table)
+    content = out.getvalue().encode()
+    path = tmp_path_factory.mktemp("csv") / "a.csv"
+    path.write_bytes(gzip.compress(content) if is_packed else content)
+    streams = {"n": sh.StreamDef(dtype="int64"), "text": sh.StreamDef(dtype=object)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(line_scan, "UNIT_BYTES", unit)
+        patch.setattr(os, "fsync", lambda _: None)
+        for _ in range(2):  # without an index, and with one
+            found = rows(sh.CSVDeserializer(path, streams))
+            assert found == [(n, text.encode()) for n, text in table]
+
+
+def test_columns_are_what_the_first_rows_tell(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("\ufeffi\tf\tb\tt\td\n1\t1.5\ttrue\tx\t2026-01-02\n\n2\t2\tfalse\t\t-\n")
+    corpus = sh.open(path)
+    assert isinstance(corpus, sh.CSVDeserializer)
+    with sh.MinibatchSource(corpus) as source:
+        kinds = [info.dtype.name for info in source.streams.values()]
+    assert kinds == ["int64", "float64", "bool", "object", "object"]
+    assert rows(corpus) == [(1, 1.5, True, b"x", b"2026-01-02"), (2, 2.0, False, b"", b"-")]
+
+
+def test_a_dtype_says_how_a_column_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n0.1,007\n")
+    streams = {"a": sh.StreamDef(dtype="float32"), "b": sh.StreamDef(dtype=object)}
+    ((a, b),) = rows(sh.CSVDeserializer(path, streams))
+    assert np.float32(a) == np.float32(0.1)
+    assert b == b"007"
+
+
+def test_damaged_rows_are_told_and_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("n,t\n1,a\n2,b,c\nx,d\n4,e\n,f\n6,g\n")
+    streams = {"n": sh.StreamDef(dtype="int64"), "t": sh.StreamDef()}
+    with pytest.raises(sh.DataError, match="the row is damaged: Expected 2 columns") as caught:
+        rows(sh.CSVDeserializer(path, streams))
+    assert (caught.value.file, caught.value.sequence, caught.value.line) == (str(path), 1, 3)
+    corpus = sh.CSVDeserializer(path, streams)
+    with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1, max_errors=3) as source:
+        minibatch = source.next_minibatch(9)
+        assert minibatch["n"].values.tolist() == [1, 4, 6]
+        assert [error.line for error in source.errors] == [3, 4, 6]
+        assert "the field 'n' is empty" in source.errors[2].reason
+
+
+def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "b.csv").write_text("b,a\n1,2\n")
+    with pytest.raises(sh.DataError, match="the columns are b, a here and a, b in") as caught:
+        rows(sh.open(tmp_path))
+    assert caught.value.file == str(tmp_path / "b.csv")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"a,a\n1,2\n", "several columns 'a'"),
+        (b"a,\n1,2\n", "does not name the columns"),
+        (b"\n1,2\n", "does not name the columns"),
+        (b"a,b\n", "empty"),
+        ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
+    ],
+)
+def test_a_file_without_a_table_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    with pytest.raises(sh.DataError, match=reason) as caught:
+        rows(sh.CSVDeserializer(path))
+    assert caught.value.file == str(path)
+
+
+def test_a_misspelt_column_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(sh.DataError, match=r"no field 'c', there are: a, b"):
+        sh.CSVDeserializer(path, {"x": sh.StreamDef(field="c")})
+    with pytest.raises(ValueError, match="delimiter must be one character"):
+        sh.CSVDeserializer(path, delimiter="ab")
+
+
+def test_objects_of_a_store_are_served_as_files_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
+    store = fsspec.filesystem("memory")
+    for name in ("a", "b"):
+        store.pipe(f"/tables/{name}.csv", b"n\n" + b"".join(b"%d\n" % n for n in range(300)))
+    try:
+        found = rows(sh.CSVDeserializer("memory://tables/*.csv"))
+    finally:
+        store.rm("/tables", recursive=True)
+    assert found == [(n,) for n in range(300)] * 2
+
+
+def test_a_file_that_is_cut_or_flipped_is_an_error_or_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    whole = b'n,t\n1,"a, b"\n22,"c\nd"\n3,e\n'
+    path = tmp_path / "a.csv"
+    variants = [whole[:size] for size in range(1, len(whole))]
+    variants += [
+        whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :]
+        for at in range(len(whole))
+        for bit in (0x11, 0x80)
+    ]
+    named: set[str | None] = set()
+    for one in variants:
+        path.write_bytes(one)
+        for budget in (0, 9):
+            try:
+                rows(sh.CSVDeserializer(path, index=None), max_errors=budget)
+            except sh.DataError as error:
+                named.add(error.file)
+    assert named == {str(path)}
