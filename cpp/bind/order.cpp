@@ -1,5 +1,6 @@
 // The order: permutations and the timeline.
 #include "bind/bind.hpp"
+#include "order/chunk_uses.hpp"
 #include "order/cursor.hpp"
 #include "order/permutation.hpp"
 #include "order/timeline.hpp"
@@ -43,6 +44,20 @@ void bind_order(py::module_& room) {
             return to_numpy_without_gil([&] { return sequences_between(self, start, stop); });
           },
           "start"_a, "stop"_a);
+
+  py::class_<LaneReader>(room, "LaneReader")
+      .def(py::init<std::uint32_t, std::uint32_t>(), "count"_a, "index"_a);
+  py::class_<ChunkUses>(room, "ChunkUses")
+      .def(py::init<std::shared_ptr<const Timeline>, std::uint64_t, bool>(), "timeline"_a,
+           "limit"_a, "by_lanes"_a)
+      .def(
+          "next",
+          [](ChunkUses& self, const Array<std::uint64_t>& chunks, std::uint64_t time,
+             const std::vector<LaneReader>& readers, bool skips_one) {
+            return to_numpy_without_gil(
+                [&] { return self.next(view(chunks), time, readers, skips_one); });
+          },
+          "chunks"_a, "time"_a, "readers"_a, "skips_one"_a);
 }
 
 }  // namespace sweephand

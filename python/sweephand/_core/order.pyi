@@ -1,9 +1,10 @@
 from __future__ import annotations
+import collections.abc
 import numpy
 import numpy.typing
 import sweephand._core.index
 import typing
-__all__: list[str] = ['OrderSettings', 'Permutation', 'Timeline']
+__all__: list[str] = ['ChunkUses', 'LaneReader', 'OrderSettings', 'Permutation', 'Timeline']
 class Permutation:
     def __init__(self, size: typing.SupportsInt | typing.SupportsIndex, key: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
@@ -25,4 +26,12 @@ class Timeline:
         ...
     @property
     def block_chunks(self) -> int:
+        ...
+class LaneReader:
+    def __init__(self, count: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+class ChunkUses:
+    def __init__(self, timeline: Timeline, limit: typing.SupportsInt | typing.SupportsIndex, by_lanes: bool) -> None:
+        ...
+    def next(self, chunks: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], time: typing.SupportsInt | typing.SupportsIndex, readers: collections.abc.Sequence[LaneReader], skips_one: bool) -> numpy.typing.NDArray[numpy.uint64]:
         ...
