@@ -65,7 +65,9 @@ void bind_plan(py::module_& room) {
       .def(py::init<std::uint64_t, std::uint32_t, std::uint32_t, std::uint32_t, bool,
                     std::optional<Cost>>(),
            "num_samples"_a, "num_workers"_a, "rank"_a, "num_skipped"_a, "crosses_sweeps"_a,
-           "balance"_a);
+           "balance"_a)
+      .def_readonly("num_workers", &Request::num_workers)
+      .def_readonly("rank", &Request::rank);
   py::class_<Position>(room, "Position")
       .def(py::init<std::uint64_t, std::vector<std::uint64_t>>(), "time"_a, "progress"_a)
       .def_readonly("time", &Position::time)

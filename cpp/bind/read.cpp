@@ -218,6 +218,13 @@ void bind_deserializers(py::module_& room) {
           [](Deserializer& self, std::uint64_t chunk) {
             return to_arrays(without_gil([&] { return self.load(chunk); }));
           },
+          "chunk"_a)
+      .def(
+          "load_chunk",
+          [](Deserializer& self, std::uint64_t chunk) {
+            return std::const_pointer_cast<Chunk>(
+                without_gil([&] { return self.load(chunk); }));
+          },
           "chunk"_a);
   py::class_<ResidentDeserializer, Deserializer, std::shared_ptr<ResidentDeserializer>>(
       room, "ResidentDeserializer")

@@ -2,6 +2,7 @@
 
 from . import mxnet, numpy, ray, tfds, tfrecord, torchft
 from . import torch as torch
+from .corpus.node_cache import NodeCache
 from .corpus.streams import StreamDef, StreamDefs, StreamInfo, Streams
 from .deserializers.array import ArrayDeserializer
 from .deserializers.arrow import ArrowDeserializer
@@ -103,6 +104,7 @@ __all__ = [
     "MinibatchScaling",
     "MinibatchSource",
     "MinibatchSourceFromData",
+    "NodeCache",
     "NpyDeserializer",
     "Packed",
     "Padded",

@@ -64,6 +64,7 @@ def serve(folder: Path) -> Iterator[HttpStore]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # an answer in two parts waits for nothing
 
         def do_HEAD(self) -> None:
             self._answer(with_content=False)

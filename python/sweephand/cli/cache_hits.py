@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import OrderedDict
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sweephand.files.node_cache.soonest import SoonestKept
 
 CHUNKS = 512  # of the corpus that is simulated
 _ACCESSES = 12_000
@@ -24,22 +25,15 @@ def needs(nodes: int, seed: int) -> NDArray[np.int64]:
 
 
 def hits_of_known_future(order: NDArray[np.int64], room: int) -> float:
-    """Return the hit rate of a cache that keeps what is needed soonest (Belady)."""
+    """Return the hit rate of a cache that keeps what is needed soonest, as `NodeCache` does."""
     never = len(order)
     following, seen = np.full(never, never), np.full(CHUNKS, never)
     for j in range(never - 1, -1, -1):
         following[j], seen[order[j]] = seen[order[j]], j
-    kept: dict[int, int] = {}  # chunk: when it is needed next
-    latest: list[tuple[int, int]] = []  # the same, the last one first, and some that are gone
-    hits = 0
+    kept, hits = SoonestKept[int](room), 0
     for j, chunk in enumerate(order.tolist()):
         hits += _counts(j, never) and chunk in kept
-        kept[chunk] = int(following[j])
-        heapq.heappush(latest, (-kept[chunk], chunk))
-        while len(kept) > room:
-            time, last = heapq.heappop(latest)
-            if kept.get(last) == -time:
-                del kept[last]
+        kept.put(chunk, 1, int(following[j]))
     return hits / (never - never // 4)
 
 

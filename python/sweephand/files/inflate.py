@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.errors import DataError
+from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile
 from sweephand.files.zstd_frames import ZstdFrame, begins_zstd
 
@@ -248,15 +249,20 @@ class InflatedStream(io.RawIOBase):
     def _fill(self) -> bool:
         """Read more compressed bytes; return whether there were any."""
         file = self._inflated.file
-        size = min(_READ_BYTES, file.size - self._packed)
-        if size:
-            if self._file is None:
-                self._waiting += file.read(self._packed, size).tobytes()
-            else:
-                self._file.seek(self._packed)
-                self._waiting += self._file.read(size)
-            self._packed += size
-        return size > 0
+        # From a store whole blocks, the same ones for whoever comes from elsewhere.
+        is_here = self._file is not None or isinstance(file, LocalFile)
+        inside = 0 if is_here else self._packed % _READ_BYTES
+        begin = self._packed - inside
+        size = min(_READ_BYTES, file.size - begin)
+        if size <= inside:
+            return False
+        if self._file is None:
+            self._waiting += file.read(begin, size)[inside:].tobytes()
+        else:
+            self._file.seek(begin)
+            self._waiting += self._file.read(size)
+        self._packed = begin + size
+        return True
 
     def _enter_next_member(self) -> bool:
         self.verified = self.at

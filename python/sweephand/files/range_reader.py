@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.files.local import LocalFile
+from sweephand.files.node_cache.loading import current, entered
 from sweephand.files.source_file import SourceFile
 
 if TYPE_CHECKING:
@@ -19,11 +20,15 @@ _BLOCKS_AHEAD = 3
 
 
 class RangeReader(io.RawIOBase):
-    """Read a file as libraries want to read it; every read is one request."""
+    """Read a file as libraries want to read it; every read is one request.
+
+    They may read it with threads of their own, for the chunk that is loaded where it is made.
+    """
 
     def __init__(self, file: SourceFile) -> None:
         self._file = file
         self._at = 0
+        self._loading = current()
 
     def readable(self) -> bool:
         """Return True."""
@@ -48,7 +53,8 @@ class RangeReader(io.RawIOBase):
         out = np.frombuffer(buffer, np.uint8)  # type: ignore[call-overload] # a writable buffer
         count = int(max(0, min(out.size, self._file.size - self._at)))
         if count:
-            self._file.read_into(self._at, out[:count])
+            with entered(self._loading):
+                self._file.read_into(self._at, out[:count])
         self._at += count
         return count
 

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError, StaleError
+from sweephand.files.content_tags import is_of_content, tag_of
 from sweephand.files.local import find_local, stat_file
+from sweephand.files.node_cache.loading import current
 from sweephand.files.requests import MOST_REQUESTS
 from sweephand.files.source_file import FileList, SourceFile, is_leftover, no_match
 from sweephand.files.time_limit import VARIABLE, call_within, time_limit
@@ -36,13 +38,6 @@ _FINAL: dict[int, set[object]] = {
     errno.EISDIR: {"IsADirectoryError"},
     errno.ENOTDIR: {"NotADirectoryError"},
 }
-
-# What stores call the thing that changes with the content.
-_CONTENT_TAGS = ("etag", "e_tag", "generation", "blob_id", "content-md5", "md5", "digest")
-_TIME_TAGS = (
-    *("last-modified", "last_modified", "lastmodified", "updated", "modified", "mtime"),
-    "created",
-)
 
 _LOCAL = ("file", "local")
 _OBSTORE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "http", "https"}
@@ -70,8 +65,15 @@ class RemoteFile(SourceFile):
         out[:] = self.fetch(offset, out.size)
 
     def fetch(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
-        """Return bytes from `offset` on by one request; see `SourceFile`."""
+        """Return bytes from `offset` on by one request or of a cache; see `SourceFile`."""
         self._check_end(offset, size)
+        loading = current()
+        if loading is not None:
+            return loading.fetch(self, offset, size, padding)
+        return self.request(offset, size, padding)
+
+    def request(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
+        """Return bytes from `offset` on by one request."""
         end = min(offset + size + padding, self.size)
 
         def request() -> bytes:
@@ -95,6 +97,14 @@ class RemoteFile(SourceFile):
 
     def check_unchanged(self) -> None:
         """Raise StaleError if the object is not the one that was listed."""
+        loading = current()
+        if loading is None:
+            self.look()
+        else:
+            loading.check_unchanged(self)
+
+    def look(self) -> None:
+        """Raise StaleError if the store now has another object than the listed one."""
 
         def request() -> Mapping[str, Any]:
             return _look_up(*open_store(self.url))
@@ -106,6 +116,11 @@ class RemoteFile(SourceFile):
                 f"{now.get('size')} and {tag_of(now)}",
                 self.path,
             )
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether path, size and tag are of no other object: a query may name one."""
+        return is_of_content(self.tag) or (bool(self.tag) and not has_secrets(self.url))
 
 
 def find_objects(urls: Sequence[str]) -> list[FileList]:
@@ -157,7 +172,7 @@ def _describe(url: str, listing: Mapping[str, Mapping[str, Any]]) -> SourceFile:
     store, path = open_store(url)
     url = store.unstrip_protocol(path)
     info = listing.get(url, {})
-    if info.get("size") is None or not tag_of(info).startswith(_CONTENT_TAGS):
+    if info.get("size") is None or not is_of_content(tag_of(info)):
         info = retry(lambda: _look_up(store, path), url)
     if info["type"] != "file":
         raise DataError("this is a folder; name the files in it, such as '*'", shown(url))
@@ -318,15 +333,6 @@ def _raise_final(failure: Exception, url: str) -> None:
     for code, final in _FINAL.items():
         if known & final:
             raise OSError(code, os.strerror(code), shown(url))
-
-
-def tag_of(info: Mapping[str, Any]) -> str:
-    """Return what a store says that changes with the content of an object."""
-    known = {key.lower(): value for key, value in info.items()}
-    for name in (*_CONTENT_TAGS, *_TIME_TAGS):
-        if known.get(name) is not None:
-            return f"{name} {known[name]}"
-    return ""
 
 
 def _look_up(store: Any, path: str) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from sweephand import _core
 from sweephand.corpus.assembler import make_assembler
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.read_through import CacheUse
 from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.turns import Turn
 from sweephand.layouts import Layout, pad_element
@@ -53,6 +54,8 @@ class Delivery:
         Of the user's objects that the engine calls.
     workers : MapWorkers
         What maps run on.
+    cache_use : CacheUse
+        Is told where the source stands, and when it is closed.
 
     Attributes
     ----------
@@ -65,10 +68,12 @@ class Delivery:
         make_engine: Callable[[], _core.engine.Engine],
         turns: Sequence[Turn],
         workers: MapWorkers,
+        cache_use: CacheUse,
     ) -> None:
         self._make_engine = make_engine
         self._workers = workers
         self._turns = turns
+        self._cache_use = cache_use
         self._closed = False
         self.elsewhere: Elsewhere | None = None
         self._engine = make_engine()
@@ -81,6 +86,8 @@ class Delivery:
             told = None if self.elsewhere is None else self.elsewhere.come_back()
             if told is not None:
                 engine.resume(told)
+        if self._cache_use.is_told:
+            self._cache_use.stand(engine.time, request.num_workers, request.rank)
         return engine.next(request)
 
     @property
@@ -129,7 +136,10 @@ class Delivery:
         """Close, wait so long for the threads, and return whether they have ended."""
         self._closed = True
         self._workers.close()
-        return self._engine.forked or self._engine.close(seconds)
+        ended = self._engine.forked or self._engine.close(seconds)
+        if ended:
+            self._cache_use.close()
+        return ended
 
     def _own(self) -> _core.engine.Engine:
         """Return the engine; in a forked child a new one, as its threads are not there."""

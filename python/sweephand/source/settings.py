@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sweephand.checks import check_int
+from sweephand.corpus.node_cache import NodeCache
 from sweephand.layouts import Frames, Layout, Ragged
 from sweephand.printable import shown
 from sweephand.source.balance import Balance, cost_of
@@ -44,6 +45,7 @@ class Settings:
     memory_limit: int | None
     num_map_workers: int | None
     map_executor: Literal["threads", "processes"]
+    node_cache: NodeCache | None
     crosses_sweeps: bool
 
     def __post_init__(self) -> None:
@@ -56,6 +58,11 @@ class Settings:
             raise ValueError(f"missing must be 'error' or 'drop', got {shown(self.missing)}")
         if self.memory_limit is not None:
             check_int("memory_limit", self.memory_limit, 1, 2**63)
+        if self.node_cache is not None and not isinstance(self.node_cache, NodeCache):
+            raise TypeError(
+                "node_cache must be a NodeCache such as sh.NodeCache('/disk/cache', max_bytes="
+                f"10**11), got {shown(self.node_cache)}"
+            )
         check_int("num_lanes", self.lanes, 1, 2**16)
         if self.num_threads is not None:
             check_int("num_threads", self.num_threads, 0, 2**10)

@@ -11,6 +11,8 @@ from typing import Any, Literal, Self, Unpack
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.node_cache import NodeCache
+from sweephand.corpus.read_through import CacheUse, read_through
 from sweephand.corpus.streams import StreamInfo
 from sweephand.deserializers.serve import Servable, deserializers_of
 from sweephand.errors import DataError, StateError
@@ -20,6 +22,7 @@ from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.at_exit import close_at_exit
 from sweephand.source.balance import Balance
+from sweephand.source.chunk_uses import ChunkUses
 from sweephand.source.delivery import Delivery, make_engine
 from sweephand.source.foreign_names import NEXT, SOURCE, names_ours
 from sweephand.source.hints import Hints
@@ -92,6 +95,8 @@ class MinibatchSource(Loops):
     map_executor : {"threads", "processes"}
         Threads are for functions that release the GIL, as decoders do; the functions that
         processes call must be found by their names, as pickle finds them.
+    node_cache : NodeCache, optional
+        Where what is read of a store is kept on a disk of this node, for all its processes.
     epoch_size : int, optional
         Old name of `max_samples`; deprecated.
     **old
@@ -139,6 +144,7 @@ class MinibatchSource(Loops):
         memory_limit: int | None = None,
         num_map_workers: int | None = None,
         map_executor: Literal["threads", "processes"] = "threads",
+        node_cache: NodeCache | None = None,
         epoch_size: int | None = None,
         **old: Unpack[OldOptions],
     ) -> None:
@@ -161,6 +167,7 @@ class MinibatchSource(Loops):
             memory_limit=memory_limit,
             num_map_workers=num_map_workers,
             map_executor=map_executor,
+            node_cache=node_cache,
             crosses_sweeps=self._crosses_sweeps,
         )
         self._open(deserializers, settings)
@@ -187,11 +194,13 @@ class MinibatchSource(Loops):
         self._hints = Hints()
         self._requests = Requests(settings, self._layout, self._memory)
         turns = [turn for reader in self._corpus.readers for turn in reader.turns]
+        served, self._cache_use = self._corpus, CacheUse()
+        if settings.node_cache is not None:
+            future = partial(ChunkUses, served, self._timeline, settings, self._window)
+            served, self._cache_use = read_through(served, settings.node_cache, future)
         # Not a method: a source is gone as soon as nobody has it, with all its memory.
-        make = partial(
-            make_engine, self._corpus, self._layout, self._timeline, settings, ledger
-        )
-        self._delivery = Delivery(make, turns, workers)
+        make = partial(make_engine, served, self._layout, self._timeline, settings, ledger)
+        self._delivery = Delivery(make, turns, workers, self._cache_use)
         close_at_exit(self)
 
     @names_ours(NEXT)
@@ -303,7 +312,11 @@ class MinibatchSource(Loops):
             ``bytes_held`` of chunks that are not resident;
             ``fill_ratio``, samples over the cells of dense arrays so far. Per sweep:
             ``dropped_sequences`` by a join or the layout, ``dropped_samples`` of those that are
-            too long for the layout, and ``split_sequences`` with ``split_samples``.
+            too long for the layout, and ``split_sequences`` with ``split_samples``. With a
+            `NodeCache` also the ranges of objects that this process has found in it and not,
+            ``cache_hits`` and ``cache_misses``, with ``cache_bytes_read`` from the disk and
+            ``cache_bytes_fetched`` from the store, ``cache_evictions`` to make room, and
+            ``cache_damaged`` entries, which were fetched again.
         """
         found = self._delivery.stats()
         loaded, written = found.load, found.write
@@ -324,6 +337,7 @@ class MinibatchSource(Loops):
             "dropped_samples": self._long.dropped_samples,
             "split_sequences": self._long.split_sequences,
             "split_samples": self._long.split_samples,
+            **self._cache_use.stats(),
         }
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -60,6 +60,11 @@ class Timeline:
             self._order, self._layout.planner_choices, min(self.limit, END_OF_TIME)
         )
 
+    def make_chunk_uses(self) -> _core.order.ChunkUses:
+        """Return what says when chunks are read."""
+        by_lanes = self._settings.randomize and self._layout.shares_by_lanes
+        return _core.order.ChunkUses(self._order, min(self.limit, END_OF_TIME), by_lanes)
+
     def make_look_ahead(self) -> _core.engine.LookAhead:
         """Return what says which chunks will be wanted soon."""
         by_lanes = self._settings.randomize and self._layout.shares_by_lanes

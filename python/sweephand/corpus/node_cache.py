@@ -1,0 +1,56 @@
+"""A cache on the disk of a node, as users name it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from sweephand.checks import check_int
+
+
+@dataclass(frozen=True)
+class NodeCache:
+    """A folder on a disk of this node, where a source keeps what it reads of a store.
+
+    All processes of the node that are given one folder share it: what a chunk reads is fetched
+    by one of them. When what comes next is known there is no need to guess what to keep: it is
+    what is needed soonest. So of a corpus of which a part fits, at least that part of every
+    later sweep comes from the disk. Local files are read where they are.
+
+    Parameters
+    ----------
+    folder : str or path
+        A folder of its own, made if need be. It can be deleted when nobody uses it.
+    max_bytes : int
+        What all files in it together may take, but for some bytes of notes for each.
+
+    Raises
+    ------
+    ValueError
+        If `max_bytes` is no positive number. When a source is made with it: if the folder
+        holds other things, the disk has no room, or the largest chunk does not fit.
+    OSError
+        When a source is made with it: if the folder cannot be written.
+
+    Examples
+    --------
+    >>> import fsspec, tempfile, numpy as np, sweephand as sh
+    >>> content = np.arange(4096, dtype=np.uint16).tobytes()
+    >>> fsspec.filesystem("memory").pipe("/cached/tokens.bin", content)
+    >>> corpus = sh.RawTokensDeserializer(
+    ...     "memory://cached/tokens.bin", "uint16", 64, chunk_size_in_bytes=1024)
+    >>> cache = sh.NodeCache(tempfile.mkdtemp(), max_bytes=1 << 20)
+    >>> with sh.MinibatchSource(corpus, max_sweeps=1, node_cache=cache) as source:
+    ...     _ = [minibatch.ids for minibatch in source.minibatches(64)]
+    >>> with sh.MinibatchSource(corpus, max_sweeps=1, node_cache=cache) as source:
+    ...     _ = [minibatch.ids for minibatch in source.minibatches(64)]
+    ...     source.stats()["cache_bytes_fetched"], source.stats()["cache_bytes_read"]
+    (0, 8192)
+    """
+
+    folder: str | os.PathLike[str]
+    max_bytes: int
+
+    def __post_init__(self) -> None:
+        check_int("max_bytes", self.max_bytes, 1, 2**63)
+        os.fspath(self.folder)

@@ -1,0 +1,157 @@
+"""A corpus whose chunks are read through what the processes of a node share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.mapped_reader import MappedReader
+from sweephand.corpus.node_cache import NodeCache
+from sweephand.corpus.reader import Reader
+
+if TYPE_CHECKING:
+    from sweephand.files.node_cache.folder import Uses
+    from sweephand.files.node_cache.reads import NodeReads
+
+UNKNOWN_CHUNK = 2**64 - 1
+"""Stands for the chunks of a member whose sequences come in another order."""
+
+
+@dataclass(frozen=True)
+class CacheUse:
+    """How a source uses the cache of its node.
+
+    Attributes
+    ----------
+    reads : NodeReads or None
+        None where nothing lies in a store.
+    """
+
+    reads: NodeReads | None = None
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is to be told where the source stands."""
+        return self.reads is not None
+
+    def stand(self, time: int, num_workers: int, worker: int) -> None:
+        """Tell at which nominal time the source stands, and for which of how many workers."""
+        if self.reads is not None:
+            self.reads.stand(time, num_workers, worker)
+
+    def stats(self) -> dict[str, float]:
+        """Return counts since this process began to read."""
+        return {} if self.reads is None else self.reads.stats()
+
+    def close(self) -> None:
+        """Leave the cache to the others."""
+        if self.reads is not None:
+            self.reads.close()
+
+
+def read_through(
+    corpus: Corpus, cache: NodeCache, make_uses: Callable[[], Uses]
+) -> tuple[Corpus, CacheUse]:
+    """Return a corpus whose chunks come from others of the node where they can.
+
+    Parameters
+    ----------
+    make_uses : callable
+        Returns the future of the chunks of the corpus.
+    """
+    stored = list(_stored(corpus))
+    if not any(_is_remote(reader) for _, reader in stored):
+        return corpus, CacheUse()
+    from sweephand.files.node_cache.reads import NodeReads  # only here: few use it
+
+    for owner, reader in stored:
+        _check_room(owner, reader, cache)
+    reads = NodeReads(Path(cache.folder), cache.max_bytes, make_uses)
+
+    def change(owner: Corpus, reader: Reader) -> Reader:
+        if not _is_remote(reader):
+            return reader
+        return _read_through(reads, _chunks_in(corpus, owner, reader), reader)
+
+    return _change_stored(corpus, change), CacheUse(reads)
+
+
+def _stored(corpus: Corpus) -> Iterator[tuple[Corpus, Reader]]:
+    """Iterate over the readers that load chunks, with the corpus of each."""
+    for reader in corpus.readers:
+        if isinstance(reader, MappedReader) and reader.origin is not None:
+            yield from _stored(reader.origin.corpus)
+        elif reader.core is not None:
+            yield corpus, reader
+
+
+def _change_stored(corpus: Corpus, change: Callable[[Corpus, Reader], Reader]) -> Corpus:
+    """Return a corpus with other readers in the place of those, in the same order."""
+    readers: list[Reader] = []
+    for reader in corpus.readers:
+        if isinstance(reader, MappedReader) and reader.origin is not None:
+            inner = _change_stored(reader.origin.corpus, change)
+            readers.append(replace(reader, origin=replace(reader.origin, corpus=inner)))
+        else:
+            readers.append(reader if reader.core is None else change(corpus, reader))
+    return replace(corpus, readers=readers)
+
+
+def _is_remote(reader: Reader) -> bool:
+    return reader.asks_a_store and not reader.resident
+
+
+def _chunks_in(corpus: Corpus, owner: Corpus, reader: Reader) -> NDArray[np.uint64]:
+    """Return the chunk of the corpus for each load of a reader that may be of an inner one."""
+    chunks = chunks_of_loads(owner, reader)
+    if len(owner.chunk_sequences) == len(corpus.chunk_sequences):
+        return chunks
+    return np.full(len(chunks), UNKNOWN_CHUNK, np.uint64)
+
+
+def chunks_of_loads(corpus: Corpus, reader: Reader) -> NDArray[np.uint64]:
+    """Return the chunk of the corpus whose sequences come first in each load of a reader.
+
+    Returns
+    -------
+    ndarray of uint64, shape (loads,)
+        `UNKNOWN_CHUNK` where the reader has the sequences in an order of its own.
+    """
+    begins = offsets_of(reader.loads.astype(np.int64))[:-1]
+    numbers = reader.numbers
+    if numbers is not None:
+        if (numbers[1:] < numbers[:-1]).any():
+            return np.full(len(begins), UNKNOWN_CHUNK, np.uint64)
+        begins = np.searchsorted(numbers, begins.astype(np.uint64))
+    ends = offsets_of(corpus.chunk_sequences.astype(np.int64))[1:]
+    chunks = np.searchsorted(ends, begins, side="right")
+    return np.minimum(chunks, len(ends) - 1).astype(np.uint64)
+
+
+def _read_through(reads: NodeReads, chunks: NDArray[np.uint64], reader: Reader) -> Reader:
+    core = reader.core
+    assert core is not None
+
+    def load(number: int) -> _core.read.Chunk:
+        return reads.load(lambda: core.load_chunk(number), int(chunks[number]))
+
+    return replace(reader, core=_core.read.CallbackDeserializer(load))
+
+
+def _check_room(corpus: Corpus, reader: Reader, cache: NodeCache) -> None:
+    if not _is_remote(reader):
+        return
+    largest = int(int(corpus.sizing.chunk_samples.max()) * reader.sample_bytes)
+    if cache.max_bytes < largest:
+        raise ValueError(
+            f"max_bytes of the node cache is {cache.max_bytes}, less than the largest chunk, "
+            f"about {largest} bytes; give more, or read in smaller chunks"
+        )

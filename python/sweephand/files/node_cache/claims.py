@@ -1,0 +1,77 @@
+"""Who fetches what: one process at a time, whatever becomes of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from sweephand.files.node_cache.entries import Key
+from sweephand.files.node_cache.locks import LockFile
+
+_FIRST = 1 << 22  # behind the bytes that are locked for other things; two for each key
+
+
+# Once somebody was waited for in vain: how long for what others do, and until when.
+_LITTLE_PATIENCE, _HURRY = 0.1, 60.0
+
+
+class Patience:
+    """How long to wait for other processes, which may have been stopped.
+
+    Parameters
+    ----------
+    most : float
+        In seconds.
+    """
+
+    def __init__(self, most: float) -> None:
+        self._most = most
+        self._lost_until = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """How long to wait now."""
+        lost = time.monotonic() < self._lost_until
+        return min(_LITTLE_PATIENCE, self._most) if lost else self._most
+
+    def lose(self) -> None:
+        """Wait less for some time, as somebody has not come."""
+        self._lost_until = time.monotonic() + _HURRY
+
+
+class Claim:
+    """The right to fetch an entry, or the wait for whoever has it; it ends with the process.
+
+    Attributes
+    ----------
+    key : bytes
+    is_mine : bool
+        Whether it is the right.
+    """
+
+    def __init__(self, mark: Path, key: Key) -> None:
+        self.key = key
+        self._lock = LockFile(mark)
+        self._byte = _FIRST + 2 * int.from_bytes(key[:7], "little")
+        self.is_mine = False
+        self._is_open = True
+
+    def take(self) -> None:
+        """Take it, or tell whoever has it that somebody waits. Only in one's turn."""
+        self.is_mine = self._lock.lock(self._byte)
+        if not self.is_mine:
+            self._lock.lock(self._byte + 1, shared=True)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether somebody else waits for what is fetched."""
+        return self._lock.is_locked(self._byte + 1)
+
+    def close(self) -> None:
+        """Give it back."""
+        if self._is_open:
+            self._is_open = False
+            # Not by closing alone, as a child may have been forked meanwhile.
+            self._lock.unlock(self._byte)
+            self._lock.unlock(self._byte + 1)
+            self._lock.close()

@@ -1,0 +1,319 @@
+"""The folder of a cache: who uses it, what is in it, and what stays.
+
+    sweephand-node-cache   says whose folder it is; bytes far behind its end are locked
+    ranks                  where every process stands: 32 bytes for each
+    journal                what they have kept and removed
+    entries/               a file for each range of an object
+
+All of it changes under one lock, which is held for microseconds. What the journal says of an
+entry comes before the entry itself, so that no kill leaves one that nobody knows.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.files.node_cache.claims import Claim
+from sweephand.files.node_cache.entries import HEAD_BYTES, Entries, Key
+from sweephand.files.node_cache.journal import Journal, Record
+from sweephand.files.node_cache.locks import LockFile, check_supported
+from sweephand.files.node_cache.marker import prepare
+from sweephand.files.node_cache.ranks import MOST_RANKS, Rank, Ranks
+from sweephand.files.node_cache.soonest import SoonestKept
+
+_TURN = 1 << 20  # the byte that is locked
+_TURN_SECONDS = 1.0  # it is held for microseconds, unless who holds it was stopped
+_SHUN_SECONDS = 30.0
+_AT_ONCE = 64  # what this part of a sweep lies between is read at about the same time
+_UNKNOWN = 2**64  # needed next: after all that is known
+_MANY_RECORDS = 10_000
+
+
+class Busy(Exception):
+    """Somebody has the lock of the folder, and does not let go of it."""
+
+
+class Uses(Protocol):
+    """The future: when chunks are read.
+
+    Attributes
+    ----------
+    corpus, timeline : int
+        Digests of what numbers chunks, and of what says when they come.
+    sweep : int
+        Samples of a sweep.
+    """
+
+    corpus: int
+    timeline: int
+    sweep: int
+
+    def next(
+        self,
+        chunks: NDArray[np.uint64],
+        time: int,
+        readers: Sequence[tuple[int, int]],
+        *,
+        skips_one: bool,
+    ) -> NDArray[np.uint64]:
+        """Return when each is read next after a time; see ``_core.order.ChunkUses``."""
+
+
+class CacheFolder:
+    """What one process knows of the folder, and does in it. Safe for several threads.
+
+    Raises
+    ------
+    ValueError
+        If the folder is not one of a cache, or the disk has no room for `max_bytes`.
+    OSError
+        If it cannot be written.
+    """
+
+    def __init__(self, path: Path, max_bytes: int, uses: Uses) -> None:
+        check_supported()
+        self.path, self.uses, self.evictions = path, uses, 0
+        self._kept = SoonestKept[Key](max_bytes)
+        self._chunks: dict[Key, set[int]] = {}  # of this corpus, that an entry is a part of
+        self._threads, self._standing = threading.Lock(), threading.Lock()
+        self._shunned_until, self._is_closed = 0.0, False
+        self._rank, self._has_moved = Rank(uses.timeline, 0, 1, 0), False
+        mark = prepare(path)
+        self._lock = LockFile(mark)
+        self.entries = Entries(path / "entries")
+        self._journal = Journal(path / "journal")
+        self._ranks = Ranks(path / "ranks", self._lock)
+        if self._ranks.number is None:
+            raise ValueError(f"more than {MOST_RANKS} processes use the node cache {path}")
+        self._number = self._ranks.number
+        with self._turn():
+            self.stand(0, 1, 0)
+            self._begin()
+
+    def _begin(self) -> None:
+        """Take over what is there, and remove what a killed process left."""
+        for writer, path in self.entries.unfinished():
+            if not self._ranks.lives(writer):
+                os.unlink(path)  # noqa: PTH108
+        is_alone = not any(self._ranks.lives(number) for number in range(MOST_RANKS))
+        num_records = self._hear()
+        there = self.entries.keys()
+        for key in there - set(self._kept):
+            self.entries.remove(key)
+        if is_alone:
+            for key in set(self._kept) - there:
+                self._forget(key)
+            if num_records > _MANY_RECORDS + 2 * len(self._kept):
+                self._journal.rewrite([self._record(key) for key in self._kept])
+        free = shutil.disk_usage(self.path).free
+        if self._kept.room > free + self._kept.used:
+            raise ValueError(
+                f"max_bytes of the node cache is {self._kept.room}, but the disk of "
+                f"{self.path} has only {free + self._kept.used} bytes for it; give less"
+            )
+        self._remove(self._kept.take_farthest())
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Have the folder alone for a moment, and know what the others did.
+
+        Raises
+        ------
+        Busy
+            If that takes too long: whoever has the lock may be stopped.
+        """
+        begin = time.monotonic()
+        end = begin + _TURN_SECONDS
+        if begin < self._shunned_until or not self._threads.acquire(timeout=_TURN_SECONDS):
+            raise Busy
+        try:
+            if self._is_closed:
+                raise Busy
+            delay = 1e-4
+            while not self._lock.lock(_TURN):
+                if time.monotonic() > end:
+                    self._shunned_until = end + _SHUN_SECONDS
+                    raise Busy
+                time.sleep(delay)
+                delay = min(2 * delay, 5e-3)
+            try:
+                yield
+            finally:
+                self._lock.unlock(_TURN)
+        finally:
+            self._threads.release()
+
+    def stand(self, time: int, num_workers: int, worker: int) -> None:
+        """Tell the others where this process stands."""
+        before = self._rank
+        self._rank = Rank(self.uses.timeline, time, num_workers, worker)
+        if not before.time <= time <= before.time + self.uses.sweep // 2:
+            self._has_moved = True  # so that other chunks come next
+        with self._standing:
+            if not self._is_closed:
+                self._ranks.tell(self._rank)
+
+    def try_to_take(self, claim: Claim) -> bool:
+        """Take a claim if nobody else has it; return False where the entry is there already.
+
+        Raises
+        ------
+        Busy
+        """
+        with self._turn():
+            if self.entries.holds(claim.key):
+                return False
+            claim.take()
+            return True
+
+    def note_use(self, key: Key, chunk: int) -> None:
+        """Tell when an entry is needed next, that was just used."""
+        with self._turn():
+            self._hear()
+            if key in self._kept:
+                size = self._kept.size_of(key)
+                self._kept.set(key, size, self._time_of_next(key, chunk))
+                self._journal.append([self._record(key, chunk)])
+
+    def store(self, chunk: int, content: NDArray[np.uint8], claim: Claim) -> None:
+        """Keep what was fetched, if it is needed sooner than something else, or waited for."""
+        key, size = claim.key, content.size + HEAD_BYTES
+        with self._turn():
+            self._hear()
+            self._look_again()
+            now = self._rank.time
+            wanted = now if claim.is_waited_for else self._time_of_next(key, chunk)
+            leaving = self._kept.put(key, size, wanted)
+            if key in leaving:
+                leaving.remove(key)
+                self._chunks.pop(key, None)
+                claim.close()  # within the turn: who comes later fetches it
+            else:
+                self._chunks.setdefault(key, set()).add(chunk)
+            self._remove(leaving)
+            if key not in self._kept:
+                return
+            self._journal.append([self._record(key, chunk)])
+        try:
+            unfinished = self.entries.write(key, content, self._number)
+        except OSError:
+            self.remove(key)
+            raise
+        try:
+            with self._turn():
+                self._hear()
+                if key in self._kept:  # it may have had to leave meanwhile
+                    unfinished.finish()
+        finally:
+            unfinished.remove()
+
+    def remove(self, key: Key) -> None:
+        """Remove an entry, as it is damaged or could not be written."""
+        with self._turn():
+            self._hear()
+            self._remove([key], is_eviction=False)
+
+    def close(self) -> None:
+        """Leave the folder to the others."""
+        with self._threads, self._standing:
+            if not self._is_closed:
+                self._is_closed = True
+                self._ranks.leave()
+                self._ranks.close()
+                self._journal.close()
+                self._lock.close()
+
+    def _hear(self) -> int:
+        """Take in what the others have told, and return how many records that were."""
+        records = list(self._journal.news())
+        for record in records:
+            key = record.key
+            if not record.is_kept:
+                self._forget(key)
+                continue
+            wanted = self._kept.time_of(key)
+            if record.corpus == self.uses.corpus:
+                self._chunks.setdefault(key, set()).add(record.chunk)
+                if record.timeline == self.uses.timeline:
+                    wanted = record.time
+                elif wanted is None:
+                    wanted = 0  # it is looked at when something has to leave
+            self._kept.set(key, record.num_bytes, _UNKNOWN if wanted is None else wanted)
+        return len(records)
+
+    def _look_again(self) -> None:
+        """Ask anew for the time of what was not used when it should have been."""
+        keys = self._kept.take_overdue(self._rank.time)
+        if self._has_moved:
+            keys = list(self._chunks)
+            self._has_moved = False
+        places = [(key, chunk) for key in keys for chunk in self._chunks.get(key, ())]
+        if not places:
+            return
+        readers = list(
+            {
+                self._rank.reader,
+                *(peer.reader for peer in self._ranks.peers(self.uses.timeline)),
+            }
+        )
+        chunks = np.array([chunk for _, chunk in places], np.uint64)
+        times = self.uses.next(chunks, self._rank.time, readers, skips_one=False)
+        soonest: dict[Key, int] = {}
+        for (key, _), wanted in zip(places, times.tolist(), strict=True):
+            soonest[key] = min(wanted, soonest.get(key, wanted))
+        for key, wanted in soonest.items():
+            self._kept.set(key, self._kept.size_of(key), wanted)
+
+    def _time_of_next(self, key: Key, chunk: int) -> int:
+        """Return when an entry is needed after the use for which this process loads it."""
+        now, reader, peers = (
+            self._rank.time,
+            self._rank.reader,
+            self._ranks.peers(self.uses.timeline),
+        )
+        others = list({peer.reader for peer in peers} - {reader})
+        alone = np.array([chunk], np.uint64)
+        found = self.uses.next(alone, now, [reader], skips_one=True).tolist()
+        if others:
+            found += self.uses.next(alone, now, others, skips_one=False).tolist()
+        if rest := self._chunks.get(key, set()) - {chunk}:
+            both = np.array(sorted(rest), np.uint64)
+            found += self.uses.next(both, now, [reader, *others], skips_one=False).tolist()
+        # Those with the same data come by when they have caught up.
+        behind = [now - peer.time for peer in peers if peer.reader == reader]
+        near = [lag for lag in behind if 0 <= lag < self.uses.sweep // 2]
+        if near:
+            found.append(now + max(near) + self.uses.sweep // _AT_ONCE + 1)
+        return int(min(found))
+
+    def _record(self, key: Key, chunk: int | None = None) -> Record:
+        size, wanted = self._kept.size_of(key), self._kept.time_of(key) or 0
+        chunks = self._chunks.get(key)
+        if chunk is None and not chunks:
+            return Record(True, key, num_bytes=size)
+        of_chunk = min(chunks or ()) if chunk is None else chunk
+        mine = self.uses.corpus, self.uses.timeline
+        return Record(True, key, *mine, of_chunk, size, min(wanted, 2**64 - 1))
+
+    def _remove(self, keys: Sequence[Key], *, is_eviction: bool = True) -> None:
+        for key in keys:
+            self.entries.remove(key)
+            self._forget(key)
+        if keys:
+            self._journal.append([Record(False, key) for key in keys])
+        if is_eviction:
+            self.evictions += len(keys)
+
+    def _forget(self, key: Key) -> None:
+        self._kept.discard(key)
+        self._chunks.pop(key, None)

@@ -1,0 +1,44 @@
+"""Which chunk a thread is loading, so that what it reads meanwhile can be told to be of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from sweephand.files.node_cache.reads import RequestedFile
+
+
+class Loading(Protocol):
+    """A chunk on its way, whose ranges of objects may come from a cache."""
+
+    def fetch(
+        self, file: RequestedFile, offset: int, size: int, padding: int
+    ) -> NDArray[np.uint8]:
+        """Return bytes of an object as `SourceFile.fetch` does."""
+
+    def check_unchanged(self, file: RequestedFile) -> None:
+        """Raise StaleError if what was asked of the store is not of the listed object."""
+
+
+_threads = threading.local()
+
+
+def current() -> Loading | None:
+    """Return what this thread is loading."""
+    return getattr(_threads, "loading", None)
+
+
+@contextmanager
+def entered(loading: Loading | None) -> Iterator[None]:
+    """Have this thread load something for a while."""
+    before, _threads.loading = current(), loading
+    try:
+        yield
+    finally:
+        _threads.loading = before

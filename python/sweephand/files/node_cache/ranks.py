@@ -1,0 +1,87 @@
+"""Where the processes of a node stand: 32 bytes each, and a lock that says that it lives."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+from sweephand.files.node_cache.locks import LockFile
+
+MOST_RANKS = 1024
+_FIRST = 1 << 21  # the bytes that are locked, one for each
+_RANK = struct.Struct("<QQII8x")
+
+
+class Rank(NamedTuple):
+    """Where a process stands: its nominal time, and who it is of how many workers."""
+
+    timeline: int
+    time: int
+    num_workers: int
+    worker: int
+
+    @property
+    def reader(self) -> tuple[int, int]:
+        """How many workers there are, and which one it is."""
+        return self.num_workers, self.worker
+
+
+class Ranks:
+    """The processes that use a folder, of which this is one.
+
+    Parameters
+    ----------
+    path : Path
+        A file, made if need be.
+    lock : LockFile
+        Holds the place of this process.
+
+    Attributes
+    ----------
+    number : int or None
+        Of this process; None where there was no place left.
+    """
+
+    _fd = -1
+
+    def __init__(self, path: Path, lock: LockFile) -> None:
+        self._lock = lock
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        places = range(MOST_RANKS)
+        self.number = next((one for one in places if lock.lock(_FIRST + one)), None)
+
+    def tell(self, rank: Rank) -> None:
+        """Tell where this process stands."""
+        os.pwrite(self._fd, _RANK.pack(*rank), (self.number or 0) * _RANK.size)
+
+    def lives(self, number: int) -> bool:
+        """Return whether a number is that of another process, which has not ended."""
+        return number < MOST_RANKS and self._lock.is_locked(_FIRST + number)
+
+    def peers(self, timeline: int) -> list[Rank]:
+        """Return where the other processes of a timeline stand."""
+        told = os.pread(self._fd, MOST_RANKS * _RANK.size, 0)
+        ranks = enumerate(map(Rank._make, _RANK.iter_unpack(told)))
+        return [
+            rank
+            for number, rank in ranks
+            if (rank.timeline == timeline and rank.num_workers > 0)
+            and number != self.number
+            and self.lives(number)
+        ]
+
+    def leave(self) -> None:
+        """Give the place back to others."""
+        if self.number is not None:
+            self._lock.unlock(_FIRST + self.number)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()

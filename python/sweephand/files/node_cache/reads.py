@@ -1,0 +1,318 @@
+"""Ranges of objects for one source: from the cache of the node, or fetched once for all."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.files.node_cache.claims import Claim, Patience
+from sweephand.files.node_cache.entries import HEAD_BYTES, Key
+from sweephand.files.node_cache.folder import Busy, CacheFolder, Uses
+from sweephand.files.node_cache.loading import entered
+from sweephand.files.node_cache.marker import MARK
+
+Result = TypeVar("Result")
+
+# How long one waits for what another process fetches; see `Patience`.
+_PATIENCE = 10.0
+_FIRST_DELAY, _LAST_DELAY = 0.001, 0.05
+
+
+class RequestedFile(Protocol):
+    """An object of a store."""
+
+    @property
+    def path(self) -> str:
+        """The URL, as far as it may be shown."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    @property
+    def tag(self) -> str:
+        """Changes with the content."""
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether no other object has path, size and tag of this one."""
+
+    def request(self, offset: int, size: int, padding: int = 0) -> NDArray[np.uint8]:
+        """Ask the store for bytes."""
+
+    def look(self) -> None:
+        """Ask the store whether the object is still the one that was listed."""
+
+
+@dataclass
+class CacheStats:
+    """What came from where.
+
+    Attributes
+    ----------
+    hits, misses : int
+        Ranges that were there, and that were asked of the store.
+    bytes_read, bytes_fetched : int
+    damaged : int
+        Entries whose checksum was wrong.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    bytes_read: int = 0
+    bytes_fetched: int = 0
+    damaged: int = 0
+
+
+class NodeReads:
+    """What the chunks of a source read of objects.
+
+    A process that was forked has a place of its own in the folder.
+
+    Parameters
+    ----------
+    folder : Path
+    max_bytes : int
+    make_uses : callable
+        Returns the future of the chunks.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int, make_uses: Callable[[], Uses]) -> None:
+        self._arguments = folder, max_bytes, make_uses
+        self.max_bytes = max_bytes
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._guard = threading.Lock()
+        self._stats = CacheStats()
+        self._is_closed = self._takes_no_more = False
+        self.patience = Patience(_PATIENCE)
+        folder, max_bytes, make_uses = self._arguments
+        self._folder = CacheFolder(folder, max_bytes, make_uses())
+
+    def _own(self) -> CacheFolder | None:
+        """Return the folder, or None where nobody looks into it any more."""
+        if os.getpid() != self._process:
+            self._begin()
+        return None if self._is_closed else self._folder
+
+    def stand(self, time: int, num_workers: int, worker: int) -> None:
+        """Tell at which nominal time the source stands, and for which of how many workers."""
+        folder = self._own()
+        if folder is not None:
+            folder.stand(time, num_workers, worker)
+
+    def load(self, load: Callable[[], Result], chunk: int) -> Result:
+        """Do what loads a chunk; what it reads of objects may come from the cache."""
+        loading = ChunkReads(self, chunk)
+        try:
+            with entered(loading):
+                return load()
+        finally:
+            loading.end()
+
+    def stats(self) -> dict[str, float]:
+        """Return counts since this process began to read."""
+        with self._guard:
+            found = {f"cache_{name}": value for name, value in vars(self._stats).items()}
+        return {**found, "cache_evictions": self._folder.evictions}
+
+    def close(self) -> None:
+        """Leave the folder; what is read from now on comes from the store."""
+        if os.getpid() == self._process and not self._is_closed:
+            self._is_closed = True
+            self._folder.close()
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Count something."""
+        with self._guard:
+            setattr(self._stats, name, getattr(self._stats, name) + number)
+
+    def read(self, key: Key, chunk: int, size: int, padding: int) -> NDArray[np.uint8] | None:
+        """Return what the cache holds of a range; None if that is nothing good."""
+        folder = self._own()
+        if folder is None:
+            return None
+        try:
+            content = folder.entries.read(key, size, padding)
+        except ValueError:
+            self.count("damaged")
+            self._try(lambda: folder.remove(key))
+            return None
+        except OSError as error:
+            self._give_up(error)
+            return None
+        if content is not None:
+            self.count("hits")
+            self.count("bytes_read", size)
+            self._try(lambda: folder.note_use(key, chunk))
+        return content
+
+    def open_claim(self, key: Key) -> Claim:
+        """Return a claim that is to be taken; Busy where nothing is kept any more."""
+        if self._own() is None or self._takes_no_more:
+            raise Busy
+        return self._or_busy(lambda: Claim(self._folder.path / MARK, key))
+
+    def try_to_take(self, claim: Claim) -> bool:
+        """Take a claim if nobody else has it; return False where the entry is there already.
+
+        Raises
+        ------
+        Busy
+        """
+        return self._or_busy(lambda: self._folder.try_to_take(claim))
+
+    def store(self, chunk: int, content: NDArray[np.uint8], claim: Claim) -> None:
+        """Keep what was fetched, if it should be."""
+        folder = self._own()
+        if folder is not None and not self._takes_no_more:
+            self._try(lambda: folder.store(chunk, content, claim))
+
+    def _try(self, action: Callable[[], None]) -> None:
+        with suppress(Busy):
+            self._or_busy(action)
+
+    def _or_busy(self, action: Callable[[], Result]) -> Result:
+        try:
+            return action()
+        except OSError as error:
+            self._give_up(error)
+            raise Busy from None
+
+    def _give_up(self, error: OSError) -> None:
+        """Go on without keeping more, and say so once."""
+        if self._is_closed or self._takes_no_more:
+            return
+        self._takes_no_more = True
+        warnings.warn(
+            f"the node cache {self._folder.path} takes no more: {error.strerror or error}; "
+            "what it lacks comes from the store every time",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+@dataclass(eq=False)
+class _Fetched:
+    file: RequestedFile
+    content: NDArray[np.uint8]
+    claim: Claim
+
+
+@dataclass
+class ChunkReads:
+    """What is read while one chunk is loaded, by one thread or several."""
+
+    reads: NodeReads
+    chunk: int
+    _waiting: list[_Fetched] = field(default_factory=list)  # to be found unchanged, then kept
+    _asked: set[str] = field(default_factory=set)  # objects, since they were looked at
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def fetch(
+        self, file: RequestedFile, offset: int, size: int, padding: int
+    ) -> NDArray[np.uint8]:
+        """Return bytes of an object: from the cache, or from the store and then for all."""
+        if not size or not file.tells_apart or size + HEAD_BYTES > self.reads.max_bytes:
+            return self._request(file, offset, size, padding)
+        key = _key_of(file, offset, size)
+        found = self.reads.read(key, self.chunk, size, padding)
+        if found is not None:
+            return found
+        try:
+            claim = self.reads.open_claim(key)
+        except Busy:
+            return self._request(file, offset, size, padding)
+        is_kept = False
+        try:
+            found = self._wait(claim, size, padding)
+            if found is None:
+                found = self._request(file, offset, size, padding)
+                is_kept = claim.is_mine
+                if is_kept:
+                    with self._guard:
+                        self._waiting.append(_Fetched(file, found[:size], claim))
+            return found
+        finally:
+            if not is_kept:
+                claim.close()
+
+    def _wait(self, claim: Claim, size: int, padding: int) -> NDArray[np.uint8] | None:
+        """Wait until the claim is one's own, or the entry is there, but not for long."""
+        end, delay = time.monotonic() + self.reads.patience.seconds, _FIRST_DELAY
+        with suppress(Busy):
+            while time.monotonic() < end:
+                if not self.reads.try_to_take(claim):
+                    found = self.reads.read(claim.key, self.chunk, size, padding)
+                    if found is not None:
+                        return found
+                elif claim.is_mine:
+                    return None
+                self._keep_all()  # nobody waits while somebody waits for him
+                time.sleep(delay)
+                delay = min(2 * delay, _LAST_DELAY)
+            self.reads.patience.lose()
+        return None
+
+    def check_unchanged(self, file: RequestedFile) -> None:
+        """Look whether an object is the listed one, and keep what was fetched of it.
+
+        Nobody looks where all came from the cache: its entries are those of the listed object.
+        """
+        with self._guard:
+            if file.path not in self._asked:
+                return
+            self._asked.discard(file.path)
+            mine = [one for one in self._waiting if one.file == file]
+            self._waiting = [one for one in self._waiting if one not in mine]
+        try:
+            file.look()
+            for one in mine:
+                self.reads.store(self.chunk, one.content, one.claim)
+        finally:
+            _let_go(mine)
+
+    def end(self) -> None:
+        """Let go of what was fetched and not looked at."""
+        with self._guard:
+            left, self._waiting = self._waiting, []
+        _let_go(left)
+
+    def _request(
+        self, file: RequestedFile, offset: int, size: int, padding: int
+    ) -> NDArray[np.uint8]:
+        content = file.request(offset, size, padding)
+        self.reads.count("misses")
+        self.reads.count("bytes_fetched", size)
+        with self._guard:
+            self._asked.add(file.path)
+        return content
+
+    def _keep_all(self) -> None:
+        with self._guard:
+            files = [one.file for one in self._waiting]
+        for file in files:
+            self.check_unchanged(file)
+
+
+def _let_go(fetched: Sequence[_Fetched]) -> None:
+    for one in fetched:
+        one.claim.close()
+
+
+def _key_of(file: RequestedFile, offset: int, size: int) -> Key:
+    told = repr((file.path, file.size, file.tag, offset, size))
+    return blake2b(told.encode(), digest_size=16).digest()

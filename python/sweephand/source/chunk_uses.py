@@ -1,0 +1,71 @@
+"""The future of the chunks of a source, as a cache asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.read_through import UNKNOWN_CHUNK
+from sweephand.source.settings import Settings
+from sweephand.source.timeline import Timeline
+from sweephand.source.window import Window
+
+
+class ChunkUses:
+    """When the chunks of a corpus are read, by whoever reads its lanes.
+
+    Attributes
+    ----------
+    corpus, timeline : int
+        Digests of what numbers the chunks, and of what says when they come.
+    sweep : int
+        Samples of a sweep.
+    """
+
+    def __init__(
+        self, corpus: Corpus, timeline: Timeline, settings: Settings, window: Window
+    ) -> None:
+        self.sweep = corpus.core.num_samples
+        counts = corpus.chunk_sequences
+        self.corpus = _digest(repr(list(corpus.names)).encode(), counts.tobytes())
+        order = settings.randomization_seed, settings.randomize, settings.lanes, str(window)
+        self.timeline = _digest(repr((self.corpus, order)).encode())
+        # Where all chunks are open all the time, or come in an order of the corpus, nobody can
+        # say more than that a sweep lies between.
+        self._tells = corpus.order is None and timeline.block_chunks < len(counts)
+        self._uses = timeline.make_chunk_uses()
+        self._limit = timeline.limit
+
+    def next(
+        self,
+        chunks: NDArray[np.uint64],
+        time: int,
+        readers: Sequence[tuple[int, int]],
+        *,
+        skips_one: bool,
+    ) -> NDArray[np.uint64]:
+        """Return when each chunk is read next; see `next` of ``_core.order.ChunkUses``.
+
+        Parameters
+        ----------
+        readers : sequence of (int, int)
+            How many workers there are, and which of them reads.
+        """
+        later = time + self.sweep if time + self.sweep < self._limit else UNKNOWN_CHUNK
+        times = np.full(len(chunks), later, np.uint64)
+        known = chunks != UNKNOWN_CHUNK
+        if self._tells and known.any():
+            told = [_core.order.LaneReader(*reader) for reader in readers]
+            times[known] = self._uses.next(chunks[known], time, told, skips_one)
+        return times
+
+
+def _digest(*parts: bytes) -> int:
+    digest = _core.base.Digest()
+    for part in parts:
+        digest.update(part)
+    return int(digest.hex()[:16], 16)

@@ -1,0 +1,201 @@
+"""Kills, stops, damage and full disks: a node's cache is never wrong, and never in the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.read.http_store import HttpStore, serve
+from tests.read.node_cache import CHUNK_BYTES, make_source, read_all, run, write_tokens
+
+import sweephand as sh
+from sweephand.files.node_cache.entries import HEAD_BYTES, Entries
+from sweephand.files.node_cache.folder import CacheFolder
+from sweephand.files.node_cache.journal import Journal, Record
+from sweephand.files.node_cache.marker import MARK
+
+KILLS = int(os.environ.get("SWEEPHAND_CACHE_KILLS", "20"))
+NUM_CHUNKS = 48
+ENTRY_BYTES = CHUNK_BYTES + HEAD_BYTES
+
+
+@pytest.fixture
+def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpStore]:
+    """A store with tokens of some chunks."""
+    pytest.importorskip("fsspec")
+    pytest.importorskip("aiohttp")
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "index"))
+    with serve(write_tokens(tmp_path / "data", NUM_CHUNKS)) as found:
+        yield found
+
+
+def job(web: HttpStore, tmp_path: Path, **more: Any) -> dict[str, Any]:
+    return {
+        "url": web.url,
+        "folder": str(tmp_path / "node"),
+        "max_bytes": NUM_CHUNKS // 2 * ENTRY_BYTES,
+        "sweeps": 2,
+        "ranks": [(2, 0), (2, 1)],
+        "longest": 0.25,
+    } | more
+
+
+def contents(web: HttpStore) -> list[int]:
+    """Return what two workers get without a cache."""
+    found = []
+    for index in range(2):
+        with make_source(web.url, None, max_sweeps=2) as source:
+            found.append(read_all(source, 2, index))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(-(-KILLS // 20)))
+def test_what_is_killed_leaves_nothing_that_is_wrong_or_stays(
+    seed: int, web: HttpStore, tmp_path: Path
+) -> None:
+    kills = min(KILLS, 20)
+    found = run(job(web, tmp_path, kills=kills, seed=seed))
+    assert [one["content"] for one in found] == contents(web)
+    assert not any(one["warnings"] for one in found)
+    kept = list((tmp_path / "node" / "entries").iterdir())
+    assert not [path.name for path in kept if path.name.startswith("unfinished")]
+    assert sum(path.stat().st_size for path in kept) <= NUM_CHUNKS // 2 * ENTRY_BYTES
+    # All of it is known, good, and used again.
+    keys = {bytes.fromhex(path.name) for path in kept}
+    assert keys <= {record.key for record in Journal(tmp_path / "node" / "journal").news()}
+    entries = Entries(tmp_path / "node" / "entries")
+    assert all(entries.read(key, CHUNK_BYTES, 0) is not None for key in keys)
+    assert len(keys) > NUM_CHUNKS // 4
+
+
+def test_ranks_that_are_stopped_hold_up_nobody_for_long(web: HttpStore, tmp_path: Path) -> None:
+    found = run(job(web, tmp_path, stops=4, patience=0.1), limit=60)
+    assert [one["content"] for one in found] == contents(web)
+
+
+def test_a_damaged_entry_is_fetched_again(web: HttpStore, tmp_path: Path) -> None:
+    cache = sh.NodeCache(tmp_path / "node", NUM_CHUNKS * ENTRY_BYTES)
+    with make_source(web.url, cache, max_sweeps=1) as source:
+        content = read_all(source)
+    draw = np.random.default_rng(3)
+    paths = sorted((tmp_path / "node" / "entries").iterdir())
+    assert len(paths) == NUM_CHUNKS
+    for number, path in enumerate(paths):
+        damaged = bytearray(path.read_bytes())
+        if number % 4 == 0:  # the disk lost the end
+            del damaged[draw.integers(len(damaged)) :]
+        elif number % 4 == 1:
+            damaged += b"more"
+        else:
+            damaged[draw.integers(len(damaged))] ^= 1 << draw.integers(8)
+        path.write_bytes(damaged)
+    for damaged_entries in (NUM_CHUNKS, 0):
+        web.fetched.clear()
+        with make_source(web.url, cache, max_sweeps=1) as source:
+            assert read_all(source) == content
+            assert source.stats()["cache_damaged"] == damaged_entries
+        assert len(web.fetched) == damaged_entries
+
+
+def test_a_notebook_that_is_lost_or_torn_costs_what_was_kept(
+    web: HttpStore, tmp_path: Path
+) -> None:
+    cache = sh.NodeCache(tmp_path / "node", NUM_CHUNKS * ENTRY_BYTES)
+    for damage in (0, 100, 10_000):
+        with make_source(web.url, cache, max_sweeps=1) as source:
+            content = read_all(source)
+        journal = tmp_path / "node" / "journal"
+        os.truncate(journal, min(damage, journal.stat().st_size))
+        with make_source(web.url, cache, max_sweeps=1) as source:
+            assert read_all(source) == content
+        assert len(list((tmp_path / "node" / "entries").iterdir())) == NUM_CHUNKS
+
+
+def test_a_disk_that_is_full_is_told_once(web: HttpStore, tmp_path: Path) -> None:
+    found = run(job(web, tmp_path, most_file_bytes=ENTRY_BYTES - 1))
+    assert [one["content"] for one in found] == contents(web)
+    for one in found:
+        (told,) = one["warnings"]
+        assert "node cache" in told
+        assert "takes no more: File too large" in told
+    assert list((tmp_path / "node" / "entries").iterdir()) == []
+
+
+def test_a_folder_with_other_things_is_left_alone(web: HttpStore, tmp_path: Path) -> None:
+    (tmp_path / "node").mkdir()
+    (tmp_path / "node" / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match=r"holds other things, such as 'thesis\.tex'"):
+        make_source(web.url, sh.NodeCache(tmp_path / "node", 1 << 20))
+    assert [path.name for path in (tmp_path / "node").iterdir()] == ["thesis.tex"]
+
+
+def test_what_others_put_into_the_folder_stays(web: HttpStore, tmp_path: Path) -> None:
+    cache = sh.NodeCache(tmp_path / "node", NUM_CHUNKS // 4 * ENTRY_BYTES)
+    make_source(web.url, cache).close()
+    mine = [tmp_path / "node" / "notes", tmp_path / "node" / "entries" / "README"]
+    for path in mine:
+        path.write_text("mine")
+    with make_source(web.url, cache, max_sweeps=2) as source:
+        read_all(source)
+    assert [path.read_text() for path in mine] == ["mine", "mine"]
+
+
+def test_a_folder_of_another_version_is_refused(web: HttpStore, tmp_path: Path) -> None:
+    (tmp_path / "node").mkdir()
+    (tmp_path / "node" / MARK).write_text("sweephand node cache 7\n")
+    with pytest.raises(ValueError, match="of another version; delete it"):
+        make_source(web.url, sh.NodeCache(tmp_path / "node", 1 << 20))
+
+
+def test_a_folder_that_cannot_be_written_is_told_at_once(
+    web: HttpStore, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(NotADirectoryError, match="the node cache cannot be kept here"):
+        make_source(web.url, sh.NodeCache(tmp_path / "file" / "node", 1 << 20))
+
+
+def test_a_size_that_cannot_be_is_told_at_once(web: HttpStore, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"1000, less than the largest chunk, about 1\d\d\d"):
+        make_source(web.url, sh.NodeCache(tmp_path / "node", 1000))
+    with pytest.raises(ValueError, match=r"has only \d+ bytes for it; give less"):
+        make_source(web.url, sh.NodeCache(tmp_path / "node", 2**62))
+    with pytest.raises(ValueError, match="max_bytes must be"):
+        sh.NodeCache(tmp_path / "node", 0)
+    with pytest.raises(TypeError, match="node_cache must be a NodeCache such as"):
+        make_source(web.url, tmp_path / "node")  # type: ignore[arg-type]
+
+
+def test_a_smaller_cache_makes_room_when_it_is_opened(web: HttpStore, tmp_path: Path) -> None:
+    for part in (1, 4):
+        max_bytes = NUM_CHUNKS // part * ENTRY_BYTES
+        with make_source(web.url, sh.NodeCache(tmp_path / "node", max_bytes)) as source:
+            source.next_minibatch(sh.FULL_DATA_SWEEP)
+        kept = list((tmp_path / "node" / "entries").iterdir())
+        assert sum(path.stat().st_size for path in kept) <= max_bytes
+
+
+class _Nothing:
+    """The future of no corpus."""
+
+    corpus, timeline, sweep = 1, 2, 100
+
+    def next(self, chunks: Any, time: int, readers: Any, *, skips_one: bool) -> Any:
+        return np.full(len(chunks), time + 100, np.uint64)
+
+
+def test_a_long_journal_is_written_anew_by_who_is_alone(tmp_path: Path) -> None:
+    folder = CacheFolder(tmp_path / "node", 1 << 20, _Nothing())
+    record = Record(True, b"k" * 16, 1, 2, 3, 100, 7)
+    journal = Journal(tmp_path / "node" / "journal")
+    journal.append([record, Record(False, record.key)] * 10_000)
+    other = CacheFolder(tmp_path / "node", 1 << 20, _Nothing())  # not alone
+    assert (tmp_path / "node" / "journal").stat().st_size == 20_000 * 64
+    folder.close()
+    other.close()
+    CacheFolder(tmp_path / "node", 1 << 20, _Nothing()).close()
+    assert (tmp_path / "node" / "journal").stat().st_size == 0
