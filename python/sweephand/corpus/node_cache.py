@@ -17,17 +17,23 @@ class NodeCache:
     what is needed soonest. So of a corpus of which a part fits, at least that part of every
     later sweep comes from the disk. Local files are read where they are.
 
+    Ranks that get the same data, loaders' workers, or an evaluation beside the training may
+    also share what they have decoded of compressed files or text: `decoded_bytes`.
+
     Parameters
     ----------
     folder : str or path
         A folder of its own, made if need be. It can be deleted when nobody uses it.
     max_bytes : int
         What all files in it together may take, but for some bytes of notes for each.
+    decoded_bytes : int
+        Of main memory in which each process may offer the chunks that it has decoded to the
+        others, of local files too; 0 is none.
 
     Raises
     ------
     ValueError
-        If `max_bytes` is no positive number. When a source is made with it: if the folder
+        If one of them is out of range. When a source is made with it: if the folder
         holds other things, the disk has no room, or the largest chunk does not fit.
     OSError
         When a source is made with it: if the folder cannot be written.
@@ -50,7 +56,9 @@ class NodeCache:
 
     folder: str | os.PathLike[str]
     max_bytes: int
+    decoded_bytes: int = 0
 
     def __post_init__(self) -> None:
         check_int("max_bytes", self.max_bytes, 1, 2**63)
+        check_int("decoded_bytes", self.decoded_bytes, 0, 2**63)
         os.fspath(self.folder)

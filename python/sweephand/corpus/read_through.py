@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +22,7 @@ from sweephand.corpus.node_cache import NodeCache
 from sweephand.corpus.reader import Reader
 
 if TYPE_CHECKING:
+    from sweephand.files.node_cache.decoded import DecodedChunks
     from sweephand.files.node_cache.folder import Uses
     from sweephand.files.node_cache.reads import NodeReads
 
@@ -33,9 +38,12 @@ class CacheUse:
     ----------
     reads : NodeReads or None
         None where nothing lies in a store.
+    decoded : DecodedChunks or None
+        None where that was not asked for.
     """
 
     reads: NodeReads | None = None
+    decoded: DecodedChunks | None = None
 
     @property
     def is_told(self) -> bool:
@@ -49,16 +57,20 @@ class CacheUse:
 
     def stats(self) -> dict[str, float]:
         """Return counts since this process began to read."""
-        return {} if self.reads is None else self.reads.stats()
+        found = {} if self.reads is None else self.reads.stats()
+        if self.decoded is not None:
+            found["cache_chunks_mapped"] = self.decoded.num_mapped
+            found["cache_chunks_offered"] = self.decoded.num_offered
+        return found
 
     def close(self) -> None:
-        """Leave the cache to the others."""
+        """Leave the others alone; chunks that they have mapped stay theirs."""
         if self.reads is not None:
             self.reads.close()
 
 
 def read_through(
-    corpus: Corpus, cache: NodeCache, make_uses: Callable[[], Uses]
+    corpus: Corpus, cache: NodeCache, make_uses: Callable[[], Uses], made_of: object
 ) -> tuple[Corpus, CacheUse]:
     """Return a corpus whose chunks come from others of the node where they can.
 
@@ -66,22 +78,34 @@ def read_through(
     ----------
     make_uses : callable
         Returns the future of the chunks of the corpus.
+    made_of : object
+        All that decides what is decoded.
     """
     stored = list(_stored(corpus))
-    if not any(_is_remote(reader) for _, reader in stored):
-        return corpus, CacheUse()
-    from sweephand.files.node_cache.reads import NodeReads  # only here: few use it
+    reads, decoded, made = None, None, b""
+    if any(_is_remote(reader) for _, reader in stored):
+        from sweephand.files.node_cache.reads import NodeReads  # only here: few use it
 
-    for owner, reader in stored:
-        _check_room(owner, reader, cache)
-    reads = NodeReads(Path(cache.folder), cache.max_bytes, make_uses)
+        for owner, reader in stored:
+            _check_room(owner, reader, cache)
+        reads = NodeReads(Path(cache.folder), cache.max_bytes, make_uses)
+    if cache.decoded_bytes and any(_is_decoded(reader) for _, reader in stored):
+        made = digest_of(made_of)
+    if made:
+        from sweephand.files.node_cache.decoded import DecodedChunks
+
+        decoded = DecodedChunks(Path(cache.folder), cache.decoded_bytes)
+    numbers = count()
 
     def change(owner: Corpus, reader: Reader) -> Reader:
-        if not _is_remote(reader):
-            return reader
-        return _read_through(reads, _chunks_in(corpus, owner, reader), reader)
+        number, found = next(numbers), reader
+        if reads is not None and _is_remote(reader):
+            found = _read_through(reads, _chunks_in(corpus, owner, reader), found)
+        if decoded is not None and _is_decoded(reader):
+            found = _decode_once(decoded, made + f" {number}".encode(), found)
+        return found
 
-    return _change_stored(corpus, change), CacheUse(reads)
+    return _change_stored(corpus, change), CacheUse(reads, decoded)
 
 
 def _stored(corpus: Corpus) -> Iterator[tuple[Corpus, Reader]]:
@@ -107,6 +131,11 @@ def _change_stored(corpus: Corpus, change: Callable[[Corpus, Reader], Reader]) -
 
 def _is_remote(reader: Reader) -> bool:
     return reader.asks_a_store and not reader.resident
+
+
+def _is_decoded(reader: Reader) -> bool:
+    """Whether loading takes more than the page cache of the system, which all share."""
+    return not reader.resident and not isinstance(reader.core, _core.read.ExtentChunks)
 
 
 def _chunks_in(corpus: Corpus, owner: Corpus, reader: Reader) -> NDArray[np.uint64]:
@@ -144,6 +173,30 @@ def _read_through(reads: NodeReads, chunks: NDArray[np.uint64], reader: Reader) 
         return reads.load(lambda: core.load_chunk(number), int(chunks[number]))
 
     return replace(reader, core=_core.read.CallbackDeserializer(load))
+
+
+def _decode_once(decoded: DecodedChunks, made: bytes, reader: Reader) -> Reader:
+    core = reader.core
+    assert core is not None
+
+    def load(number: int) -> _core.read.Chunk:
+        key = blake2b(made + f" {number}".encode(), digest_size=16).digest()
+        return decoded.load(key, lambda: core.load_chunk(number))
+
+    return replace(reader, core=_core.read.CallbackDeserializer(load))
+
+
+def digest_of(made_of: object) -> bytes:
+    """Return a digest that processes share if they decode the same; none if it cannot be."""
+    try:
+        return blake2b(pickle.dumps(made_of)).digest()
+    except Exception as error:  # whatever users' classes raise
+        warnings.warn(
+            f"decoded chunks are not shared, as others cannot be told to be alike: {error}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return b""
 
 
 def _check_room(corpus: Corpus, reader: Reader, cache: NodeCache) -> None:

@@ -99,6 +99,11 @@ class Settings:
         )
 
     @property
+    def of_chunks(self) -> tuple[object, ...]:
+        """What decides, beside the deserializers, what is in a chunk."""
+        return isinstance(self.chosen_layout, Frames), self.window.explicit, self.missing
+
+    @property
     def lanes(self) -> int:
         """Lanes that a shuffled sweep is read in."""
         return DEFAULT_NUM_LANES if self.num_lanes is None else self.num_lanes

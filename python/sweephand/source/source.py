@@ -197,7 +197,8 @@ class MinibatchSource(Loops):
         served, self._cache_use = self._corpus, CacheUse()
         if settings.node_cache is not None:
             future = partial(ChunkUses, served, self._timeline, settings, self._window)
-            served, self._cache_use = read_through(served, settings.node_cache, future)
+            made_of = self._deserializers, *settings.of_chunks
+            served, self._cache_use = read_through(served, settings.node_cache, future, made_of)
         # Not a method: a source is gone as soon as nobody has it, with all its memory.
         make = partial(make_engine, served, self._layout, self._timeline, settings, ledger)
         self._delivery = Delivery(make, turns, workers, self._cache_use)
@@ -316,7 +317,8 @@ class MinibatchSource(Loops):
             `NodeCache` also the ranges of objects that this process has found in it and not,
             ``cache_hits`` and ``cache_misses``, with ``cache_bytes_read`` from the disk and
             ``cache_bytes_fetched`` from the store, ``cache_evictions`` to make room, and
-            ``cache_damaged`` entries, which were fetched again.
+            ``cache_damaged`` entries, which were fetched again; and ``cache_chunks_mapped``,
+            ``cache_chunks_offered`` of decoded ones.
         """
         found = self._delivery.stats()
         loaded, written = found.load, found.write

@@ -110,6 +110,10 @@ class IndexedDeserializer(SelfDescribed):
         self.fields = {name: one.field or name for name, one in self.definitions.items()}
         self.kinds: Mapping[str, SampleType] = {}  # known when it is opened
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process opens it with, the same before and after that."""
+        return {**self.__dict__, "kinds": {}}
+
     @property
     def first_file(self) -> SourceFile:
         """The first file that is not empty: the one that tells what there is."""

@@ -125,6 +125,7 @@ class NodeReads:
 
     def stats(self) -> dict[str, float]:
         """Return counts since this process began to read."""
+        self._own()
         with self._guard:
             found = {f"cache_{name}": value for name, value in vars(self._stats).items()}
         return {**found, "cache_evictions": self._folder.evictions}

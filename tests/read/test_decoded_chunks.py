@@ -1,0 +1,318 @@
+"""What one process has decoded, others of the node map: from memory that dies with them."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.read.format_corpora import (
+    ALL,
+    CTF_STREAMS,
+    corpus_for,
+    ctf,
+    jsonl,
+    parquet,
+    tfrecords,
+    tfrecords_in_gzip,
+)
+
+import sweephand as sh
+from sweephand import _core
+from sweephand.corpus.chunks import make_chunk
+from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.read_through import digest_of
+from sweephand.files.node_cache import decoded
+from sweephand.files.node_cache.decoded import DecodedChunks
+
+FILES: dict[Any, Callable[[Path], sh.Deserializer]] = {
+    ctf: lambda at: sh.CTFDeserializer(f"{at}/*.ctf", CTF_STREAMS, chunk_size_in_bytes=200),
+    jsonl: lambda at: sh.JSONLDeserializer(f"{at}/*.jsonl", ALL),
+    parquet: lambda at: sh.ParquetDeserializer(f"{at}/*.parquet", ALL),
+    tfrecords: lambda at: sh.TFRecordDeserializer(f"{at}/*.tfrecord", ALL),
+    tfrecords_in_gzip: lambda at: sh.TFRecordDeserializer(f"{at}/*.tfrecord", ALL),
+}
+KEY = b"0123456789abcdef"
+
+
+def told(minibatch: sh.Minibatch) -> list[Any]:
+    """Return ids and all values of a minibatch."""
+    arrays = {
+        name: [np.asarray(one).reshape(-1).tolist() for one in data.as_sequences()]
+        for name, data in minibatch.items()
+        if not data.is_sparse
+    }
+    return [minibatch.ids, arrays]
+
+
+@pytest.mark.parametrize("make", FILES, ids=lambda make: make.__name__)
+def test_chunks_are_the_same_whoever_decoded_them(make: Any, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    make(tmp_path / "data", corpus_for(make))
+    corpus = FILES[make](tmp_path / "data")
+    cache = sh.NodeCache(tmp_path / "node", 1 << 20, decoded_bytes=1 << 24)
+    with sh.MinibatchSource(corpus, max_sweeps=2) as plain:
+        wanted = [told(minibatch) for minibatch in plain.minibatches(20)]
+    options: dict[str, Any] = {"max_sweeps": 2, "node_cache": cache}
+    with (
+        sh.MinibatchSource(corpus, **options) as first,
+        sh.MinibatchSource(corpus, **options) as second,
+    ):
+        pairs = zip(first.minibatches(20), second.minibatches(20), strict=True)
+        for want, (one, other) in zip(wanted, pairs, strict=True):
+            assert told(one) == told(other) == want
+        stats = [one.stats() for one in (first, second)]
+    offered, mapped, loaded = (
+        [one[name] for one in stats]
+        for name in ("cache_chunks_offered", "cache_chunks_mapped", "chunks_loaded")
+    )
+    assert sum(offered) > 0
+    assert sum(mapped) > 0
+    assert sum(offered) + sum(mapped) == sum(loaded)
+
+
+def print_digests(folder: Path) -> None:
+    """Tell of each format how others know that they decode the same, before and after."""
+    for make, opened in FILES.items():
+        corpus = opened(folder / make.__name__)
+        before = digest_of((corpus,))
+        sh.MinibatchSource(corpus).next_minibatch(9)
+        print(before.hex(), digest_of((corpus,)).hex())
+
+
+def test_processes_that_decode_the_same_know_it(tmp_path: Path) -> None:
+    """Whether they have opened it before or not, and whoever has built the index."""
+    for make in FILES:
+        (tmp_path / make.__name__).mkdir()
+        make(tmp_path / make.__name__, corpus_for(make))
+    code = (
+        "import pathlib, sys; from tests.read.test_decoded_chunks import print_digests;"
+        "print_digests(pathlib.Path(sys.argv[1]))"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path)],
+            env=environment | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in "01"
+    ]
+    assert found[0] == found[1]
+    digests = [line.split() for line in found[0].splitlines()]
+    assert all(before == after for before, after in digests)
+    assert len({before for before, _ in digests}) == len(FILES)
+
+
+def chunk_of(values: list[int], *, skipped: list[int] | None = None) -> _core.read.Chunk:
+    column = ColumnData(
+        np.array(values, np.int32),
+        np.dtype(np.int32),
+        (),
+        len(values),
+        np.array([0, 1, len(values)], np.int64),
+    )
+    return make_chunk([column], skipped=skipped or [])
+
+
+def values_of(chunk: _core.read.Chunk) -> list[int]:
+    core = _core.read.CallbackDeserializer(lambda _: chunk)
+    ((values, offsets, *_),) = core.load(0)
+    assert offsets.tolist() == [0, 1, len(values)]
+    return list(map(int, values))
+
+
+def never() -> _core.read.Chunk:
+    raise AssertionError("it was decoded already")
+
+
+@contextmanager
+def child(work: Callable[[Callable[[], None]], object]) -> Iterator[int]:
+    """Fork a process, wait until it tells that it is ready, and kill it in the end."""
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        try:
+            work(lambda: os.close(writing))
+        finally:
+            os._exit(1)
+    os.close(writing)
+    try:
+        os.read(reading, 1)  # until it is closed
+        yield process
+    finally:
+        os.close(reading)
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+
+
+def offer_and_wait(folder: Path) -> Callable[[Callable[[], None]], object]:
+    def work(ready: Callable[[], None]) -> None:
+        chunk = DecodedChunks(folder, 1 << 20).load(KEY, lambda: chunk_of([1, 2, 3]))
+        ready()
+        signal.pause()
+        del chunk
+
+    return work
+
+
+def test_a_chunk_outlives_the_process_that_decoded_it(tmp_path: Path) -> None:
+    before = os.listdir("/dev/shm")  # noqa: PTH208
+    folder = tmp_path / "node"
+    with child(offer_and_wait(folder)):
+        mine = DecodedChunks(folder, 1 << 20)
+        chunk = mine.load(KEY, never)
+        assert mine.num_mapped == 1
+    assert values_of(chunk) == [1, 2, 3]
+    # The note of the dead one is not believed, and goes away.
+    assert values_of(mine.load(KEY, lambda: chunk_of([4, 5, 6]))) == [4, 5, 6]
+    assert os.listdir("/dev/shm") == before  # noqa: PTH208
+    DecodedChunks(folder, 1 << 20)
+    assert list((folder / "decoded").iterdir()) == []
+
+
+def test_a_stopped_process_is_mapped_from(tmp_path: Path) -> None:
+    with child(offer_and_wait(tmp_path / "node")) as process:
+        os.kill(process, signal.SIGSTOP)
+        chunk = DecodedChunks(tmp_path / "node", 1 << 20).load(KEY, never)
+    assert values_of(chunk) == [1, 2, 3]
+
+
+def test_who_is_stopped_while_it_decodes_is_not_waited_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoded, "_PATIENCE", 0.2)
+
+    def work(ready: Callable[[], None]) -> None:
+        def decode() -> _core.read.Chunk:
+            ready()
+            signal.pause()
+            return chunk_of([1])
+
+        DecodedChunks(tmp_path / "node", 1 << 20).load(KEY, decode)
+
+    with child(work) as process:
+        os.kill(process, signal.SIGSTOP)
+        mine = DecodedChunks(tmp_path / "node", 1 << 20)
+        for wait in (0.2, 0.1):  # once it did not come it is waited for less
+            begin = time.monotonic()
+            assert values_of(mine.load(KEY, lambda: chunk_of([4, 5]))) == [4, 5]
+            assert wait <= time.monotonic() - begin < wait + 5
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, os.WNOHANG)
+    begin = time.monotonic()
+    assert values_of(mine.load(KEY, lambda: chunk_of([4, 5]))) == [4, 5]
+
+
+def test_one_process_decodes_and_the_others_wait(tmp_path: Path) -> None:
+    counted = tmp_path / "decoded"
+    told = tmp_path / "told"
+    told.mkdir()
+
+    def decode() -> _core.read.Chunk:
+        with counted.open("a") as file:
+            file.write("once\n")
+        time.sleep(0.05)
+        return chunk_of([7, 8, 9])
+
+    def work(number: int) -> None:
+        chunk = DecodedChunks(tmp_path / "node", 1 << 20).load(KEY, decode)
+        (told / f"{number}").write_text(json.dumps(values_of(chunk)))
+        while len(list(told.iterdir())) < 4:
+            time.sleep(0.01)
+
+    processes = []
+    for number in range(4):
+        process = os.fork()
+        if process == 0:
+            try:
+                work(number)
+            finally:
+                os._exit(0)
+        processes.append(process)
+    for process in processes:
+        os.waitpid(process, 0)
+    assert [json.loads(path.read_text()) for path in told.iterdir()] == [[7, 8, 9]] * 4
+    assert counted.read_text() == "once\n"
+
+
+def test_memory_is_bounded_and_given_back(tmp_path: Path) -> None:
+    mine = DecodedChunks(tmp_path / "node", 1000)
+    size = _core.read.packed_bytes(chunk_of([1] * 50))
+    assert 300 < size < 500
+    held = [mine.load(bytes([i] * 16), lambda: chunk_of([1] * 50)) for i in range(4)]
+    assert mine.num_offered == 2
+    assert all(values_of(chunk) == [1] * 50 for chunk in held)
+    held.clear()
+    gc.collect()
+    assert list((tmp_path / "node" / "decoded").iterdir()) == []
+    again = mine.load(KEY, lambda: chunk_of([1] * 50))
+    assert mine.num_offered == 3
+    assert again is not None
+
+
+def test_what_is_damaged_is_counted_by_everybody_and_not_shared(tmp_path: Path) -> None:
+    mine = DecodedChunks(tmp_path / "node", 1000)
+    chunk = mine.load(KEY, lambda: chunk_of([1, 2], skipped=[1]))
+    assert values_of(chunk) == [1, 2]
+    assert mine.num_offered == 0
+
+
+def test_a_chunk_that_cannot_be_decoded_is_tried_by_the_next(tmp_path: Path) -> None:
+    def fail() -> _core.read.Chunk:
+        raise sh.DataError("it is damaged", "a.jsonl")
+
+    mine = DecodedChunks(tmp_path / "node", 1000)
+    for _ in range(2):
+        with pytest.raises(sh.DataError, match="it is damaged"):
+            mine.load(KEY, fail)
+    assert values_of(mine.load(KEY, lambda: chunk_of([1, 2]))) == [1, 2]
+
+
+@pytest.mark.parametrize("note", ["", "1", "x y", "1 0", f"{2**31} 5", "-1 -1", "0 0"])
+def test_a_note_is_believed_only_if_the_memory_says_so(note: str, tmp_path: Path) -> None:
+    mine = DecodedChunks(tmp_path / "node", 1000)
+    (tmp_path / "node" / "decoded" / KEY.hex()).write_text(note)
+    assert values_of(mine.load(KEY, lambda: chunk_of([1, 2]))) == [1, 2]
+
+
+def test_no_memory_that_was_cut_or_changed_is_taken_for_a_chunk() -> None:
+    chunk = chunk_of([1, 2, 3])
+    packed = np.zeros(_core.read.packed_bytes(chunk), np.uint8)
+    _core.read.pack(chunk, packed)
+    assert values_of(_core.read.unpack(packed, None)) == [1, 2, 3]
+    for size in range(len(packed)):
+        with pytest.raises(ValueError, match="packed chunk"):
+            _core.read.unpack(packed[:size].copy(), None)
+    for place in range(16):
+        other = packed.copy()
+        other[place] ^= 128
+        with pytest.raises(ValueError, match="packed chunk"):
+            _core.read.unpack(other, None)
+
+
+def test_what_nobody_can_compare_is_not_shared_and_told(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"x": [1, 2]}\n')
+
+    class Local(sh.JSONLDeserializer):  # which no other process could import
+        pass
+
+    corpus = Local(tmp_path / "a.jsonl", sh.StreamDefs(x=sh.StreamDef()))
+    cache = sh.NodeCache(tmp_path / "node", 1000, decoded_bytes=1000)
+    with pytest.warns(RuntimeWarning, match="decoded chunks are not shared"):
+        source = sh.MinibatchSource(corpus, max_sweeps=1, node_cache=cache)
+    assert source.next_minibatch(2)["x"].values.tolist() == [1, 2]
+    source.close()
