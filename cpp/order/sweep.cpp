@@ -61,6 +61,8 @@ Sweep Sweep::sweep(std::uint64_t number) const {
   Sweep same = *this;
   same.blocks_.clear();
   same.held_.clear();
+  same.near_.clear();
+  same.border_.reset();
   same.first_starts_.assign(num_lanes_, std::nullopt);  // sizes that lie may say other ones now
   return same;
 }
@@ -94,15 +96,18 @@ std::vector<std::uint64_t> Sweep::chunks_of(std::uint64_t block) const {
 }
 
 std::shared_ptr<const Block> Sweep::block(std::uint64_t block) {
-  std::weak_ptr<const Block>& known = blocks_[block];
-  if (auto held = known.lock()) return held;
+  if (auto known = blocks_[block].lock()) return known;
+  held_.push_back(make_block(block));
+  return held_.back();
+}
+
+std::shared_ptr<const Block> Sweep::make_block(std::uint64_t block) {
   std::optional<std::uint64_t> key;
   if (settings_.randomize) {
     key = derive_key({kOrderVersion, settings_.seed, kBlockShuffle, number_, block});
   }
   auto made = std::make_shared<const Block>(corpus_, chunks_of(block), key, number_);
-  known = made;
-  held_.push_back(made);
+  blocks_[block] = made;
   if (blocks_.size() > 4 * std::size_t{num_lanes_}) {
     std::erase_if(blocks_, [](const auto& entry) { return entry.second.expired(); });
   }
@@ -124,6 +129,8 @@ std::uint64_t Sweep::block_at(std::uint64_t sample) {
 }
 
 void Sweep::let_go() noexcept {
+  near_.clear();
+  border_.reset();
   held_.clear();
   if (starts_) starts_->let_go();
 }
@@ -151,19 +158,40 @@ ListPlace Sweep::find(std::uint64_t sequence) {
   return {.block = index, .place = found.place, .start = block_begin(index) + found.start};
 }
 
+// The blocks that lanes begin in are many, and each is looked at once: they are not held.
 std::uint64_t Sweep::first_start(std::uint32_t lane) {
   if (lane == num_lanes_) return num_samples();
   std::optional<std::uint64_t>& known = first_starts_[lane];
-  if (!known) known = first_at_or_after(cut(lane)).start;
+  if (!known) {
+    const std::uint64_t sample = cut(lane);
+    const std::uint64_t index = block_at(sample);
+    known = num_samples();
+    if (index < num_blocks()) {
+      std::shared_ptr<const Block> known_block = blocks_[index].lock();
+      border_ = known_block ? std::move(known_block) : make_block(index);
+      const std::uint64_t begin = block_begin(index);
+      known = begin + border_->first_at_or_after(sample - begin).start;
+    }
+  }
   return *known;
 }
 
+// The same as first_at_or_after; a search comes to one block again and again.
+std::uint64_t Sweep::start_at_or_after(std::uint64_t sample, Near& near) {
+  if (near.block == nullptr || sample < near.begin || sample >= near.end) {
+    const std::uint64_t index = block_at(sample);
+    near = {.block = block(index), .begin = block_begin(index), .end = block_begin(index + 1)};
+  }
+  return near.begin + near.block->first_at_or_after(sample - near.begin).start;
+}
+
 std::uint64_t Sweep::samples_before(std::uint64_t offset, std::uint32_t lane) {
+  near_.resize(num_lanes_);
   std::uint64_t samples = 0;
   for (std::uint32_t l = 0; l < num_lanes_; ++l) {
     const std::uint64_t bound = cut(l) + offset + (l < lane ? 1 : 0);
     const std::uint64_t reached =
-        bound < cut(l + 1) ? first_at_or_after(bound).start : first_start(l + 1);
+        bound < cut(l + 1) ? start_at_or_after(bound, near_[l]) : first_start(l + 1);
     samples += reached - first_start(l);
   }
   return samples;

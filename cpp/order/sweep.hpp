@@ -80,6 +80,16 @@ class Sweep {
   std::uint64_t offset_at(std::uint64_t samples);
 
  private:
+  // A block and where it lies in the list.
+  struct Near {
+    std::shared_ptr<const Block> block;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+
+  std::shared_ptr<const Block> make_block(std::uint64_t block);
+  std::uint64_t start_at_or_after(std::uint64_t sample, Near& near);
+
   std::shared_ptr<const Corpus> corpus_;
   OrderSettings settings_;
   std::uint64_t number_;
@@ -94,6 +104,8 @@ class Sweep {
   std::vector<std::optional<std::uint64_t>> first_starts_;  // of each lane, once known
   std::map<std::uint64_t, std::weak_ptr<const Block>> blocks_;
   std::vector<std::shared_ptr<const Block>> held_;
+  std::vector<Near> near_;  // where each lane was looked at last; empty: nowhere yet
+  std::shared_ptr<const Block> border_;  // where a lane begins: once, and perhaps the next one
 };
 
 }  // namespace sweephand
