@@ -17,7 +17,8 @@ from tests.tfds.folders import NUMBERED, write_folder
 
 import sweephand as sh
 from sweephand import _core
-from sweephand.deserializers import ctf_index, jsonl
+from sweephand.deserializers import ctf_index
+from sweephand.deserializers.units import line_units
 
 FAR = 5 << 30  # bytes
 
@@ -131,7 +132,10 @@ def test_lines_of_ctf_beyond_4_gib_are_read_and_damage_is_placed(
 def test_json_lines_beyond_4_gib_are_read_and_damage_is_placed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonl, "_find_begin", lambda file: FAR)
+    def go_far(source: BinaryIO, file: object) -> int:
+        return source.seek(FAR)
+
+    monkeypatch.setattr(line_units, "find_begin", go_far)
     path = tmp_path / "x.jsonl"
     put(path, FAR, b'{"tokens": [1, 2]}\n{"tokens": "what"}\n{"tokens": [3]}\n')
     corpus = sh.JSONLDeserializer(path, sh.StreamDefs(tokens=sh.StreamDef(dtype="int64")))

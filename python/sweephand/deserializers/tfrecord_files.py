@@ -132,10 +132,6 @@ class TFRecordDeserializer(IndexedDeserializer):
             "max_expansion": max_expansion,
         }
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what another process opens it with, without what was unpacked here."""
-        return {**super().__getstate__(), "_inflated": {}}
-
     def guess_streams(self) -> StreamDefs:
         """Return the features of the first records."""
         file = self.first_file

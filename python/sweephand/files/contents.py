@@ -43,6 +43,10 @@ class Contents:
         self._max_expansion = max_expansion
         self._inflated: dict[str, InflatedFile] = {}
 
+    def __reduce__(self) -> tuple[type[Contents], tuple[int]]:
+        """Pickle without what was unpacked here."""
+        return type(self), (self._max_expansion,)
+
     def inflated(
         self,
         file: SourceFile,

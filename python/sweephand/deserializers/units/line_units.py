@@ -80,6 +80,12 @@ class LineUnits(IndexedDeserializer):
         self._known: list[tuple[SourceFile, Mapping[str, Any]]] = []  # when it is opened
         super().__init__(files, streams, index=index, ids=ids)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process opens it with, the same before and after that."""
+        state = {**super().__getstate__(), "_known": []}
+        state.pop("in_parts", None)  # as what was opened says
+        return state
+
     @abstractmethod
     def converter(self) -> LineConverter:
         """Return what converts lines: of one file, or of what is read at a time."""

@@ -78,6 +78,8 @@ class CacheFolder:
         If the folder is not one of a cache, or the disk has no room for `max_bytes`.
     OSError
         If it cannot be written.
+    Busy
+        If somebody has its lock, who may be stopped.
     """
 
     def __init__(self, path: Path, max_bytes: int, uses: Uses) -> None:
@@ -96,9 +98,13 @@ class CacheFolder:
         if self._ranks.number is None:
             raise ValueError(f"more than {MOST_RANKS} processes use the node cache {path}")
         self._number = self._ranks.number
-        with self._turn():
-            self.stand(0, 1, 0)
-            self._begin()
+        try:
+            with self._turn():
+                self.stand(0, 1, 0)
+                self._begin()
+        except BaseException:
+            self.close()
+            raise
 
     def _begin(self) -> None:
         """Take over what is there, and remove what a killed process left."""

@@ -100,7 +100,15 @@ class NodeReads:
         self._is_closed = self._takes_no_more = False
         self.patience = Patience(_PATIENCE)
         folder, max_bytes, make_uses = self._arguments
-        self._folder = CacheFolder(folder, max_bytes, make_uses())
+        self._folder: CacheFolder | None = None
+        try:
+            self._folder = CacheFolder(folder, max_bytes, make_uses())
+        except Busy:
+            warnings.warn(
+                f"the node cache {folder} is not used: whoever has locked it was stopped",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _own(self) -> CacheFolder | None:
         """Return the folder, or None where nobody looks into it any more."""
@@ -128,13 +136,14 @@ class NodeReads:
         self._own()
         with self._guard:
             found = {f"cache_{name}": value for name, value in vars(self._stats).items()}
-        return {**found, "cache_evictions": self._folder.evictions}
+        return {**found, "cache_evictions": self._folder.evictions if self._folder else 0}
 
     def close(self) -> None:
         """Leave the folder; what is read from now on comes from the store."""
         if os.getpid() == self._process and not self._is_closed:
             self._is_closed = True
-            self._folder.close()
+            if self._folder is not None:
+                self._folder.close()
 
     def count(self, name: str, number: int = 1) -> None:
         """Count something."""
@@ -163,9 +172,10 @@ class NodeReads:
 
     def open_claim(self, key: Key) -> Claim:
         """Return a claim that is to be taken; Busy where nothing is kept any more."""
-        if self._own() is None or self._takes_no_more:
+        folder = self._own()
+        if folder is None or self._takes_no_more:
             raise Busy
-        return self._or_busy(lambda: Claim(self._folder.path / MARK, key))
+        return self._or_busy(lambda: Claim(folder.path / MARK, key))
 
     def try_to_take(self, claim: Claim) -> bool:
         """Take a claim if nobody else has it; return False where the entry is there already.
@@ -174,7 +184,10 @@ class NodeReads:
         ------
         Busy
         """
-        return self._or_busy(lambda: self._folder.try_to_take(claim))
+        folder = self._own()
+        if folder is None:
+            raise Busy
+        return self._or_busy(lambda: folder.try_to_take(claim))
 
     def store(self, chunk: int, content: NDArray[np.uint8], claim: Claim) -> None:
         """Keep what was fetched, if it should be."""
@@ -199,7 +212,7 @@ class NodeReads:
             return
         self._takes_no_more = True
         warnings.warn(
-            f"the node cache {self._folder.path} takes no more: {error.strerror or error}; "
+            f"the node cache {self._arguments[0]} takes no more: {error.strerror or error}; "
             "what it lacks comes from the store every time",
             RuntimeWarning,
             stacklevel=2,
