@@ -13,7 +13,17 @@ import sweephand as sh
 from sweephand import errors
 
 # Modules that need an optional package, by the name under which it is imported.
-OPTIONAL = {"torch", "torchdata", "scipy", "pyarrow", "matplotlib", "ml_dtypes", "fsspec"}
+OPTIONAL = {
+    "torch",
+    "torchdata",
+    "scipy",
+    "pyarrow",
+    "matplotlib",
+    "ml_dtypes",
+    "fsspec",
+    "PIL",
+    "soundfile",
+}
 
 MODULES = ["sweephand"] + [
     found.name

@@ -9,7 +9,7 @@ import pytest
 @pytest.mark.parametrize(
     "name",
     [
-        *("", ".tfds", ".numpy", ".ray", ".tfrecord", ".torchft"),
+        *("", ".decode", ".images", ".tfds", ".numpy", ".ray", ".tfrecord", ".torchft"),
         *(".torch", ".torch.distributed", ".torch.megatron", ".torch.torchtitan"),
     ],
 )

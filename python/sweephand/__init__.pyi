@@ -1,6 +1,6 @@
 """Where each public name lies; `import sweephand` reads this and imports none of them."""
 
-from . import mxnet, numpy, ray, tfds, tfrecord, torchft
+from . import decode, images, mxnet, numpy, ray, tfds, tfrecord, torchft
 from . import torch as torch
 from .corpus.node_cache import NodeCache
 from .corpus.streams import StreamDef, StreamDefs, StreamInfo, Streams
@@ -137,6 +137,8 @@ __all__ = [
     "WandbProgressWriter",
     "WebDatasetDeserializer",
     "__version__",
+    "decode",
+    "images",
     "learning_parameter_schedule",
     "learning_parameter_schedule_per_sample",
     "learning_rate_schedule",

@@ -31,6 +31,14 @@ def describe_stream(
     ValueError
         If shape or sparseness differ from the definition, or the cast is not possible.
     """
+    decode = definition if definition.decode else None
+    if decode is not None:
+        if not column.is_bytes:
+            raise ValueError(
+                f"stream {name!r} has {column.dtype}: decode={decode.decode!r} is for bytes"
+            )
+        # The rest is of what comes of it.
+        definition = StreamDef(defines_mb_size=definition.defines_mb_size)
     wanted = definition.sample_shape
     if wanted is not None and wanted != column.shape:
         raise ValueError(
@@ -62,6 +70,7 @@ def describe_stream(
         broadcast=definition.broadcast,
         transforms=definition.transforms,
         is_single=column.is_single if is_single is None else is_single,
+        decode=decode,
     )
 
 

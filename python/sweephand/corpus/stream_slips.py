@@ -9,7 +9,7 @@ from sweephand.errors import ArgumentTypeError
 
 _ARGUMENTS = (
     *("field", "shape", "is_sparse", "dtype"),
-    *("defines_mb_size", "transforms", "broadcast"),
+    *("defines_mb_size", "transforms", "broadcast", "decode"),
 )
 _OTHER_NAMES = {
     **dict.fromkeys(("name", "alias", "key", "column", "stream_name"), "field"),

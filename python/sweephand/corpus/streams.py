@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Integral
-from typing import Any, Never
+from typing import Any, Literal, Never, get_args
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -16,6 +16,7 @@ from sweephand.corpus.stream_slips import instead_of_definition, unknown_argumen
 from sweephand.errors import ArgumentTypeError
 
 Transform = Callable[[NDArray[Any]], NDArray[Any]]
+Decode = Literal["image", "audio"]
 
 
 @dataclass(frozen=True, init=False)
@@ -42,6 +43,9 @@ class StreamDef:
         shape); each returns an array with as many samples.
     broadcast : bool
         The stream's one sample per sequence is repeated for every sample of the sequence.
+    decode : {"image", "audio"}, optional
+        Its ``bytes`` are stored pictures or sounds, which are decoded as `sweephand.decode` has
+        it. Of pictures a ``shape`` is (channels, height, width), which all are brought to.
 
     Raises
     ------
@@ -64,6 +68,7 @@ class StreamDef:
     defines_mb_size: bool = False
     transforms: tuple[Transform, ...] = ()
     broadcast: bool = False
+    decode: Decode | None = None
 
     def __init__(
         self,
@@ -74,6 +79,7 @@ class StreamDef:
         defines_mb_size: bool = False,
         transforms: Sequence[Transform] | None = (),
         broadcast: bool = False,
+        decode: Decode | None = None,
         **unknown: Never,
     ) -> None:
         if unknown:
@@ -90,14 +96,15 @@ class StreamDef:
             "defines_mb_size": check_flag("defines_mb_size", defines_mb_size),
             "transforms": _transforms_of(transforms),
             "broadcast": check_flag("broadcast", broadcast),
+            "decode": _decode_of(decode),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @property
     def sample_shape(self) -> tuple[int, ...] | None:
-        """Shape of one sample, or None if it is not said."""
-        return self.shape if isinstance(self.shape, tuple) else None
+        """Shape of one sample as it is stored, or None if it is not said."""
+        return self.shape if isinstance(self.shape, tuple) and not self.decode else None
 
     def __repr__(self) -> str:
         told = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -125,6 +132,12 @@ def _transforms_of(transforms: object) -> tuple[Transform, ...]:
     for one in found:
         check_function("every one of transforms", one)
     return found
+
+
+def _decode_of(decode: Decode | None) -> Decode | None:
+    if decode is not None and decode not in get_args(Decode):
+        raise ValueError(f"decode is 'image' or 'audio', got {decode!r:.60}")
+    return decode
 
 
 class StreamDefs(Mapping[str, StreamDef]):
@@ -202,6 +215,8 @@ class StreamInfo:
         part of what makes two streams equal.
     is_sized : bool
         Whether it has as many samples as the size of each sequence. A source says so, too.
+    decode : StreamDef or None
+        How its bytes are wanted, where they are to be decoded; a source has none.
 
     Examples
     --------
@@ -221,6 +236,7 @@ class StreamInfo:
     transforms: tuple[Transform, ...] = field(default=(), compare=False, repr=False)
     is_single: bool = field(default=False, compare=False)
     is_sized: bool = field(default=False, compare=False, repr=False)
+    decode: StreamDef | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         # Written by hand they may be np.float32 and 3, which are no such values.

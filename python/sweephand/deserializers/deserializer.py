@@ -50,8 +50,16 @@ class Deserializer(ABC):
         """
 
     def open_for(self, opening: Opening) -> Corpus:
-        """Return the corpus as a source asks for it, whose maps draw from the source's seed."""
-        return self.open(opening.ledger)
+        """Return the corpus as a source asks for it.
+
+        Its maps draw from the source's seed, and streams that say ``decode=`` are decoded.
+        """
+        corpus = self.open(opening.ledger)
+        if all(info.decode is None for info in corpus.streams):
+            return corpus
+        from sweephand.deserializers.decoded import decode_streams
+
+        return decode_streams(corpus, opening)
 
     def map(
         self,

@@ -10,6 +10,7 @@ from sweephand.checks import check_flag, check_function, check_int
 from sweephand.corpus.streams import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.maps.key import Key
+from sweephand.maps.known_map import KnownMap
 
 Sequences = Mapping[str, list[Any]]
 """Per stream the samples of every sequence: arrays (samples, *shape), or CSR matrices."""
@@ -92,6 +93,9 @@ def make_map(
     check_function("the map", function)
     if size not in ("same", "measured") and not callable(size):
         raise ValueError(f"size must be 'same', 'measured' or a function, got {size!r:.60}")
+    if isinstance(function, KnownMap):
+        random = random or function.is_random
+        size = function.size if size == "same" else size
     if check_flag("cache", cache) and random:
         raise ValueError("what a random map makes differs in every sweep: it cannot be kept")
     return SequenceMap(
@@ -128,7 +132,8 @@ def name_of(function: Callable[..., Any], name: str | None) -> str:
         If there is none.
     """
     if name is None:
-        name = getattr(function, "__name__", None) or type(function).__name__
+        name = function.name if isinstance(function, KnownMap) else None
+        name = name or getattr(function, "__name__", None) or type(function).__name__
         if name == "<lambda>":
             raise ValueError(
                 "a lambda has no name, and keys and states depend on it: give one, such as "

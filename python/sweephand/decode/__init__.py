@@ -1,0 +1,11 @@
+"""Maps that make arrays of stored pictures and sounds."""
+
+from sweephand.decode.pictures import image
+from sweephand.decode.sounds import audio
+
+__all__ = ["audio", "image"]
+
+
+def __dir__() -> list[str]:
+    """Return what is public."""
+    return __all__

@@ -1,0 +1,181 @@
+"""Stored pictures as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.decode.pillow import check_pillow, picture_of
+from sweephand.images.crops import Resize, Size, check_size
+from sweephand.images.picture_map import PictureMap, Steps, samples_of
+from sweephand.images.steps import Picture
+from sweephand.maps.key import Key
+from sweephand.optional import OptionalModule
+
+Mode = Literal["RGB", "L", "RGBA", "I;16"]
+Library = Literal["pillow", "torchcodec", "best"]
+
+
+def image(
+    stream: str | Sequence[str],
+    size: Size | None = None,
+    *,
+    transforms: Sequence[Steps] = (),
+    mode: Mode = "RGB",
+    channels_first: bool = True,
+    upright: bool = True,
+    ragged: bool = False,
+    library: Library = "pillow",
+) -> PictureMap:
+    """Return a map that decodes pictures, for `Deserializer.map`.
+
+    A sample of ``bytes`` becomes one of numbers: of one picture a sequence, or of a sequence of
+    them. What is no picture, or cut short, is a `DataError` that names the sequence, and is
+    counted by ``max_errors``.
+
+    Parameters
+    ----------
+    stream : str, or sequence of str
+        Whose samples are JPEG, PNG, WebP or what else the library knows; of several frames the
+        first one. Several streams, such as a picture and its mask, draw the same.
+    size : int or (int, int), optional
+        Height and width that all are resized to before anything else; one number: both. Without
+        it, the ``transforms`` bring them to one size, or they must be of one.
+    transforms : sequence of Step or callable
+        Of `sweephand.images`, or functions of a (height, width, channels) array.
+    mode : {"RGB", "L", "RGBA", "I;16"}
+        What they are brought to: 3, 1 or 4 channels of uint8, or 1 of uint16. Palettes and CMYK
+        become what they stand for, an alpha channel that is not wanted is left out, and of 16
+        bits the upper 8 are taken. Whole 32 bits or floats a pixel are refused.
+    channels_first : bool
+        Samples of shape (channels, height, width), else (height, width, channels).
+    upright : bool
+        Turn pictures as their EXIF orientation says, which torchcodec always does.
+    ragged : bool
+        Every sequence is the pixels of one picture: samples of shape (channels,), row by row,
+        and a stream ``<stream>_size`` has height and width. The sizes are measured once.
+    library : {"pillow", "torchcodec", "best"}
+        "best": torchcodec where it can be imported, else Pillow. Libraries may differ in the
+        last bit of a JPEG.
+
+    Returns
+    -------
+    callable
+        A map that knows whether it is random.
+
+    Raises
+    ------
+    ImportError
+        If the library is not installed, saying what to install.
+    ValueError
+        If a mode or a library is not known.
+
+    Examples
+    --------
+    >>> import io, numpy as np, sweephand as sh
+    >>> from PIL import Image
+    >>> def stored(width):
+    ...     file = io.BytesIO()
+    ...     Image.new("RGB", (width, 20)).save(file, "PNG")
+    ...     return file.getvalue()
+    >>> corpus = sh.ArrayDeserializer({"png": [stored(width) for width in (20, 30, 40)]})
+    >>> flip = sh.images.RandomHorizontalFlip()
+    >>> source = sh.MinibatchSource(corpus.map(sh.decode.image("png", 16, transforms=[flip])))
+    >>> source.next_minibatch(2)["png"].values.shape
+    (2, 3, 16, 16)
+    """
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode is one of {', '.join(get_args(Mode))}, got {mode!r:.40}")
+    decoder = PictureDecoder(mode, upright, _library(library, upright))
+    name = "decode_" + (stream if isinstance(stream, str) else "_".join(stream))
+    steps = list(transforms)
+    if size is not None:
+        steps.insert(0, Resize(check_size("size", size)))
+    if ragged:
+        if not isinstance(stream, str):
+            raise ValueError("ragged=True is of one stream")
+        return RaggedPictures(name, stream, decoder, steps)
+    return PictureMap(name, stream, decoder, steps, channels_first=channels_first)
+
+
+@dataclass(frozen=True)
+class PictureDecoder:
+    """Makes a picture of bytes.
+
+    Attributes
+    ----------
+    mode : str
+    upright : bool
+        Whether the EXIF orientation is heeded.
+    library : {"pillow", "torchcodec"}
+    """
+
+    mode: Mode = "RGB"
+    upright: bool = True
+    library: Literal["pillow", "torchcodec"] = "pillow"
+
+    def __call__(self, content: object) -> Picture:
+        """Return the picture.
+
+        Raises
+        ------
+        ValueError
+            If the bytes are none, or are cut short.
+        """
+        if not isinstance(content, bytes):
+            raise ValueError(
+                f"stored pictures are bytes, got {type(content).__name__}; arrays go through "
+                "sh.images.transform"
+            )
+        if self.library == "pillow":
+            return picture_of(content, self.mode, upright=self.upright)
+        from sweephand.torch.minibatch.pictures import picture_of as by_torchcodec
+
+        return by_torchcodec(content, self.mode)
+
+
+def _library(library: Library, upright: bool) -> Literal["pillow", "torchcodec"]:
+    if library not in get_args(Library):
+        raise ValueError(
+            f"library is one of {', '.join(get_args(Library))}, got {library!r:.40}"
+        )
+    if library == "torchcodec" and not upright:
+        raise ValueError("torchcodec turns all pictures upright: library='pillow' need not")
+    if library == "torchcodec" or (library == "best" and upright and _has_torchcodec()):
+        _torchcodec()
+        return "torchcodec"
+    check_pillow()
+    return "pillow"
+
+
+def _has_torchcodec() -> bool:
+    try:
+        _torchcodec()
+    except (ImportError, OSError, RuntimeError):  # or one that is for another torch
+        return False
+    return True
+
+
+def _torchcodec() -> Any:
+    return OptionalModule("torchcodec.decoders", extra="torchcodec")()
+
+
+class RaggedPictures(PictureMap):
+    """Pictures of any size, each a sequence of pixels."""
+
+    size: ClassVar[Literal["measured"]] = "measured"
+
+    def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> dict[str, Any]:
+        """Return the sequence with the pixels of its picture, and height and width."""
+        (name,) = self.streams
+        samples = samples_of(name, sequence)
+        if len(samples) != 1:
+            raise ValueError(f"stream {name!r} has {len(samples)} pictures, ragged ones have 1")
+        picture = self.picture(name, samples[0], key)
+        extents: NDArray[np.int32] = np.array([picture.shape[:2]], np.int32)
+        pixels = picture.reshape(-1, picture.shape[2])
+        return {**sequence, name: pixels, f"{name}_size": extents}

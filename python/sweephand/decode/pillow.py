@@ -1,0 +1,78 @@
+"""Pictures by Pillow, which lets other threads go on while it decodes."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from sweephand.images.steps import Picture
+from sweephand.optional import OptionalModule
+
+Image: Any = OptionalModule("PIL.Image", extra="image")
+ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")
+
+_ORIENTATION = 0x0112  # of EXIF
+
+
+def check_pillow() -> None:
+    """Raise ImportError that says what to install, if there is no Pillow."""
+    Image()
+
+
+def picture_of(content: bytes, mode: str, *, upright: bool) -> Picture:
+    """Return stored bytes as an array of shape (height, width, channels).
+
+    Parameters
+    ----------
+    content : bytes
+    mode : {"RGB", "L", "RGBA", "I;16"}
+    upright : bool
+        Turn it as EXIF says.
+
+    Raises
+    ------
+    ValueError
+        If Pillow cannot decode them, or they are cut short.
+    """
+    try:
+        with Image.open(BytesIO(content)) as opened:
+            opened.load()
+            image = opened
+            if upright and opened.getexif().get(_ORIENTATION, 1) != 1:
+                image = ImageOps.exif_transpose(opened)
+            picture = _convert(image, mode)
+    except _Refused as error:
+        raise ValueError(str(error)) from None
+    except Exception as error:  # damaged bytes make it raise a dozen kinds
+        raise ValueError(
+            f"{len(content)} bytes are no picture that can be decoded: {_told(error)}"
+        ) from error
+    return picture if picture.ndim == 3 else picture[..., None]
+
+
+class _Refused(ValueError):
+    """A picture that is none for the mode."""
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, Image().UnidentifiedImageError):  # names an object of Python
+        return "no format that Pillow knows"
+    return str(error)
+
+
+def _convert(image: Any, mode: str) -> Picture:
+    own = image.mode
+    if own.startswith("I;16") or (own == "I" and image.format == "PNG"):
+        whole = np.asarray(image).astype(np.uint16)
+        if mode == "I;16":
+            return whole
+        image = Image.fromarray((whole >> 8).astype(np.uint8))
+    elif own in ("I", "F"):
+        raise _Refused(f"the picture has 32 bits a pixel (mode {own}), which is no {mode}")
+    elif mode == "I;16":
+        raise _Refused(f"the picture has 8 bits a pixel (mode {own}), 16 are wanted")
+    elif own == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")
+    return np.asarray(image if image.mode == mode else image.convert(mode))

@@ -1,0 +1,81 @@
+"""Corpora whose stored pictures and sounds are decoded, where their streams say so."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.streams import StreamDef, StreamDefs, StreamInfo
+from sweephand.decode.pictures import Mode, image
+from sweephand.decode.sounds import audio
+from sweephand.maps.known_map import KnownMap
+from sweephand.maps.mapped import map_corpus
+from sweephand.maps.opening import Opening
+from sweephand.maps.sequence_map import SequenceMap
+
+_MODES: dict[int, Mode] = {1: "L", 3: "RGB", 4: "RGBA"}
+
+
+def decode_streams(corpus: Corpus, opening: Opening) -> Corpus:
+    """Return the corpus with those streams decoded that say how.
+
+    Raises
+    ------
+    ValueError
+        If a shape or a dtype is none of a picture or a sound.
+    ImportError
+        If the library that decodes is not installed.
+    DataError
+        If the first sequences cannot be decoded.
+    """
+    streams = corpus.streams
+    wanted = {info.name: info.decode for info in streams if info.decode is not None}
+    for name, definition in wanted.items():
+        decoder = _decoder(name, definition)
+        definitions = StreamDefs(
+            {
+                info.name: _after(definition) if info.name == name else _as_it_is(info)
+                for info in corpus.streams
+            }
+        )
+        made = SequenceMap(decoder, decoder.name, streams=definitions, size=decoder.size)
+        corpus = map_corpus(corpus, made, opening)
+    return corpus
+
+
+def _decoder(name: str, definition: StreamDef) -> KnownMap:
+    shape = definition.shape
+    if definition.decode == "audio":
+        dtype: Literal["float32", "int16"] = "float32"
+        if definition.dtype is not None and np.dtype(definition.dtype) == np.int16:
+            dtype = "int16"
+        return audio(name, dtype=dtype)
+    if shape is None:
+        return image(name)
+    if not isinstance(shape, tuple) or len(shape) != 3 or shape[0] not in _MODES:
+        raise ValueError(
+            f"stream {name!r} is of pictures, whose shape is (channels, height, width) with 1, "
+            f"3 or 4 channels, got {shape!r:.60}; sh.decode.image has more to choose from"
+        )
+    return image(name, shape[1:], mode=_MODES[shape[0]])
+
+
+def _after(definition: StreamDef) -> StreamDef:
+    """Return what is wanted of what a stream is decoded to."""
+    return StreamDef(
+        shape=definition.shape,
+        dtype=definition.dtype,
+        defines_mb_size=definition.defines_mb_size,
+        transforms=definition.transforms,
+        broadcast=definition.broadcast,
+    )
+
+
+def _as_it_is(info: StreamInfo) -> StreamDef:
+    return StreamDef(
+        defines_mb_size=info.defines_mb_size,
+        transforms=info.transforms,
+        broadcast=info.broadcast,
+    )

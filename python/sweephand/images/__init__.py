@@ -1,0 +1,31 @@
+"""Steps that change pictures, under the names that torchvision gave them, and a map of them."""
+
+from sweephand.images.crops import CenterCrop, RandomCrop, RandomResizedCrop, Resize
+from sweephand.images.picture_map import transform
+from sweephand.images.steps import (
+    Compose,
+    Normalize,
+    RandomHorizontalFlip,
+    RandomVerticalFlip,
+    Step,
+    ToDtype,
+)
+
+__all__ = [
+    "CenterCrop",
+    "Compose",
+    "Normalize",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomVerticalFlip",
+    "Resize",
+    "Step",
+    "ToDtype",
+    "transform",
+]
+
+
+def __dir__() -> list[str]:
+    """Return what is public."""
+    return __all__

@@ -1,0 +1,192 @@
+"""Steps that change the size of a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from sweephand.checks import check_int
+from sweephand.images.resizing import check_filter, resized
+from sweephand.images.steps import Picture, Step
+
+_TRIES = 10  # for a box of a wanted shape, as torchvision has them
+
+Size = int | Sequence[int]
+"""Height and width; one number: both."""
+
+
+def check_size(name: str, size: Size) -> tuple[int, int]:
+    """Return height and width.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither a number nor two, or one is below 1.
+    """
+    both = (size, size) if isinstance(size, int) else tuple(size)
+    if len(both) != 2:
+        raise ValueError(f"{name} is (height, width) or one number for both, got {size!r:.60}")
+    height, width = (check_int(name, extent, 1, 2**31) for extent in both)
+    return height, width
+
+
+class Resize(Step):
+    """Make the picture larger or smaller, with Pillow's filters.
+
+    Parameters
+    ----------
+    size : int or (int, int)
+        Of the shorter edge, the other one in proportion; or height and width.
+    interpolation : {"bilinear", "bicubic", "nearest", "lanczos", "box", "hamming"}
+        All but "nearest" see every pixel (antialiasing), as torchvision's of PIL images do.
+    """
+
+    def __init__(self, size: Size, interpolation: str = "bilinear") -> None:
+        self.size: int | tuple[int, int] = (
+            check_size("size", size)[0] if isinstance(size, int) else check_size("size", size)
+        )
+        self.interpolation = check_filter(interpolation)
+
+    def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
+        """Resize it."""
+        return resized(picture, self._target(*picture.shape[:2]), self.interpolation)
+
+    def _target(self, height: int, width: int) -> tuple[int, int]:
+        if not isinstance(self.size, int):
+            return self.size
+        if height <= width:
+            return self.size, int(self.size * width / height)
+        return int(self.size * height / width), self.size
+
+
+class CenterCrop(Step):
+    """Cut out the middle; a smaller picture is padded with zeros.
+
+    Parameters
+    ----------
+    size : int or (int, int)
+        Height and width.
+    """
+
+    def __init__(self, size: Size) -> None:
+        self.size = check_size("size", size)
+
+    def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
+        """Crop it."""
+        height, width = self.size
+        lacks = [
+            max(0, want - own) for want, own in zip(self.size, picture.shape, strict=False)
+        ]
+        if any(lacks):
+            pads = [(lack // 2, (lack + 1) // 2) for lack in lacks]
+            picture = np.pad(picture, [*pads, (0, 0)])
+        top = round((picture.shape[0] - height) / 2)
+        left = round((picture.shape[1] - width) / 2)
+        return picture[top : top + height, left : left + width]
+
+
+class RandomCrop(Step):
+    """Cut out a part at a random place.
+
+    Parameters
+    ----------
+    size : int or (int, int)
+        Height and width.
+    padding : int
+        Pixels that are put around the picture before.
+    fill : float
+        What they hold.
+
+    Raises
+    ------
+    ValueError
+        When it is called, if the picture is smaller.
+    """
+
+    is_random = True
+
+    def __init__(self, size: Size, padding: int = 0, fill: float = 0) -> None:
+        self.size = check_size("size", size)
+        self.padding = check_int("padding", padding, 0, 2**31)
+        self.fill = fill
+
+    def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
+        """Crop it."""
+        height, width = self.size
+        if self.padding:
+            pads = [(self.padding, self.padding)] * 2
+            picture = np.pad(picture, [*pads, (0, 0)], constant_values=self.fill)
+        own = picture.shape
+        if own[0] < height or own[1] < width:
+            raise ValueError(
+                f"a picture of {own[0]} x {own[1]} pixels is too small for a crop of {height} "
+                f"x {width}: put Resize before it, or give a padding"
+            )
+        top = int(draw.integers(own[0] - height + 1))
+        left = int(draw.integers(own[1] - width + 1))
+        return picture[top : top + height, left : left + width]
+
+
+class RandomResizedCrop(Step):
+    """Cut out a part of random area and proportion, and bring it to one size.
+
+    Parameters
+    ----------
+    size : int or (int, int)
+        Height and width of what comes.
+    scale : (float, float)
+        Least and most of the area.
+    ratio : (float, float)
+        Least and most of width / height.
+    interpolation : str
+        As in `Resize`.
+    """
+
+    is_random = True
+
+    def __init__(
+        self,
+        size: Size,
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        interpolation: str = "bilinear",
+    ) -> None:
+        self.size = check_size("size", size)
+        self.scale = _range("scale", scale)
+        self.ratio = _range("ratio", ratio)
+        self.interpolation = check_filter(interpolation)
+
+    def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
+        """Crop and resize it."""
+        top, left, height, width = self._box(picture.shape[0], picture.shape[1], draw)
+        part = picture[top : top + height, left : left + width]
+        return resized(part, self.size, self.interpolation)
+
+    def _box(
+        self, height: int, width: int, draw: np.random.Generator
+    ) -> tuple[int, int, int, int]:
+        """Return top, left, height and width of the part."""
+        lowest, highest = (math.log(one) for one in self.ratio)
+        for _ in range(_TRIES):
+            area = height * width * draw.uniform(*self.scale)
+            ratio = math.exp(draw.uniform(lowest, highest))
+            wide, high = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if 0 < wide <= width and 0 < high <= height:
+                top = int(draw.integers(height - high + 1))
+                return top, int(draw.integers(width - wide + 1)), high, wide
+        # The middle, in the proportion that is nearest.
+        wide, high = width, height
+        if width / height < self.ratio[0]:
+            high = min(height, round(width / self.ratio[0]))
+        elif width / height > self.ratio[1]:
+            wide = min(width, round(height * self.ratio[1]))
+        return (height - high) // 2, (width - wide) // 2, high, wide
+
+
+def _range(name: str, given: tuple[float, float]) -> tuple[float, float]:
+    least, most = given
+    if not 0 < least <= most:
+        raise ValueError(f"{name} is (least, most), above 0, got {given!r:.60}")
+    return float(least), float(most)
