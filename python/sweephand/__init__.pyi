@@ -10,6 +10,7 @@ from .deserializers.csv_files import CSVDeserializer
 from .deserializers.ctf import CTFDeserializer
 from .deserializers.ctf_text import sequence_to_cntk_text_format
 from .deserializers.deserializer import Deserializer
+from .deserializers.image_folder import ImageFolder
 from .deserializers.jsonl import JSONLDeserializer
 from .deserializers.map import MapDeserializer
 from .deserializers.mds import MDSDeserializer
@@ -88,6 +89,7 @@ __all__ = [
     "DataError",
     "Deserializer",
     "Frames",
+    "ImageFolder",
     "JSONLDeserializer",
     "JSONLProgressWriter",
     "Key",

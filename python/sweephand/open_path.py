@@ -12,6 +12,7 @@ from sweephand.deserializers import (
     arrow,
     csv_files,
     ctf,
+    image_folder,
     jsonl,
     mds,
     megatron,
@@ -53,8 +54,9 @@ def open(
     ----------
     place : path or URL, or sequence of them
         A file of any format that is read here, a pattern such as ``"*.parquet"``, a folder of
-        such files or of folders ``key=value`` of them, the prefix of Megatron's pairs, or a
-        TFDS or Hugging Face folder; of a TFDS data set without a version the newest. Several
+        such files or of folders ``key=value`` of them, the prefix of Megatron's pairs, a
+        TFDS or Hugging Face folder, or one with a folder of pictures for each class; of a TFDS
+        data set without a version the newest. Several
         are one corpus. Each ``.npy`` file is a stream, and ``NAME_offsets`` says where the
         sequences of ``NAME`` begin.
     streams : StreamDefs, dict of StreamDef or list of str, optional
@@ -239,6 +241,7 @@ FILE_FORMATS = (
     megatron.FORMAT,
     tfrecord_files.FORMAT,
     webdataset.FORMAT,
+    image_folder.FORMAT,
     jsonl.FORMAT,
     ctf.FORMAT,
     raw_tokens.FORMAT,

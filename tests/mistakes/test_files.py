@@ -102,16 +102,16 @@ MISTAKES = [
         ("train.ctf", "more.pkl", "objects of Python", "'*.ctf'"),
     ),
     Mistake(
-        "folders of pictures",
-        lambda f: sh.open(write("cat/1.jpg", b"\xff\xd8")(f).parent.parent),
+        "folders of sounds",
+        lambda f: sh.open(write("cat/1.wav", b"RIFF")(f).parent.parent),
         ValueError,
-        ("the folders cat", "pictures", "MapDeserializer"),
+        ("the folders cat", "sound", "sh.decode.audio('sound')"),
     ),
     Mistake(
         "a folder of pictures",
         lambda f: sh.open(write("cat/1.png", b"\x89PNG")(f).parent),
         ValueError,
-        ("1 file (1.png)", "pictures", "MapDeserializer"),
+        ("1 file (1.png)", "pictures", "sh.ImageFolder(path)"),
     ),
     Mistake(
         "folders of splits",

@@ -5,10 +5,13 @@ from __future__ import annotations
 from sweephand.files.paths import AnyPath, head_of
 
 _PICTURES = (
-    "pictures: give MapDeserializer a dataset whose items are dicts, such as "
-    "{'image': numpy.asarray(PIL.Image.open(path)), 'label': 0}"
+    "pictures: put those of each class into a folder of its own, or list them in a file of "
+    "lines path<TAB>label, and write sh.ImageFolder(path)"
 )
-_SOUND = "sound: give MapDeserializer a dataset whose items are dicts of arrays"
+_SOUND = (
+    "sound: write sh.ArrayDeserializer({'sound': [path.read_bytes() for path in paths]}), and "
+    "map it by sh.decode.audio('sound')"
+)
 _OBJECTS = "objects of Python: load them, and give a dict of arrays to ArrayDeserializer"
 _HDF5 = "HDF5: write sh.ArrayDeserializer({name: file[name][...] for name in file})"
 _PACKED = "compressed: unpack it first"

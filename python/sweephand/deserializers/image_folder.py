@@ -1,0 +1,247 @@
+"""Folders of pictures, one for each class, and the map files that CNTK reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
+from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.describe import describe_stream
+from sweephand.corpus.ids import SequenceIds, ShardIds
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.reader import Reader
+from sweephand.corpus.sizes import Sizing, chunk_starts
+from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
+from sweephand.deserializers.deserializer import brief
+from sweephand.deserializers.formats import Format, SelfDescribed, Wanted, the_only
+from sweephand.deserializers.picture_files import (
+    PictureIds,
+    class_folders,
+    files_in_folders,
+    files_in_map,
+    is_picture,
+    parse_line,
+)
+from sweephand.errors import DataError
+from sweephand.files.index_places import Keep, check_keep
+from sweephand.files.local import not_found
+from sweephand.files.paths import AnyPath, head_of
+from sweephand.files.source_file import PathLike, spec_of
+from sweephand.files.urls import is_url
+
+_FIELDS = ("image", "label")
+_MAP_FILES = (".txt", ".map", ".tsv")
+_READ_AT_ONCE = 8  # files, by threads: a disk has more to do then
+_GUESS = 100_000  # bytes of a picture, where nobody knows
+_LOOKED_AT = 16  # files of a folder, that tell what it holds
+
+
+class ImageFolder(SelfDescribed):
+    """Serve pictures that lie in a folder for each class, or that a map file lists.
+
+    A picture is a sequence of one sample in the streams ``image``, its bytes as they are
+    stored, and ``label``, an int64. They become arrays by `sweephand.decode`, or where the
+    stream says so: ``image=StreamDef(decode="image", shape=(3, 224, 224))``. A picture is read
+    when it is delivered.
+
+    Parameters
+    ----------
+    path : path
+        A folder with a folder for each class, whose pictures may lie in folders within; hidden
+        files and those of other suffixes are left out. Or a text file of lines
+        ``path<TAB>label`` or ``key<TAB>path<TAB>label``, as CNTK's ImageDeserializer reads it;
+        paths are relative to it, ``...`` at their beginning being its folder.
+    streams : StreamDefs, dict of StreamDef or list of str, optional
+        Of the fields "image" and "label"; by default both.
+    index : {"auto", "cache", None}
+        Where the list of the files is kept: in ``.sweephand`` in the folder, or else the cache
+        folder. A class whose folder has not changed is not listed again.
+
+    Attributes
+    ----------
+    classes : list of str
+        The names of the labels: the folders, sorted.
+    class_to_idx : dict
+        The label of each class.
+
+    Raises
+    ------
+    FileNotFoundError
+        If nothing is there.
+    ValueError
+        If there are no classes, or a class has no picture.
+    DataError
+        If a line of a map file is none.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, sweephand as sh
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
+    ...     (folder / name).parent.mkdir(exist_ok=True)
+    ...     _ = (folder / name).write_bytes(b"the bytes of a picture")
+    >>> corpus = sh.ImageFolder(folder)
+    >>> corpus.classes
+    ['cat', 'dog']
+    >>> minibatch = sh.MinibatchSource(corpus, randomize=False).next_minibatch(3)
+    >>> minibatch["label"].values, minibatch.ids
+    (array([0, 0, 1]), ['cat/1.png', 'cat/2.png', 'dog/1.png'])
+    """
+
+    def __init__(
+        self, path: PathLike, streams: StreamsLike | None = None, *, index: Keep = "auto"
+    ) -> None:
+        keep = check_keep(index)
+        spec = spec_of(path)
+        if is_url(spec):
+            raise ValueError(f"{spec!r}: pictures in a store are read from shards, not folders")
+        self._path = Path(spec)
+        if not self._path.exists():
+            raise not_found(self._path)
+        self.definitions = choose_streams(streams, partial(stream_per_name, _FIELDS))
+        for name, definition in self.definitions.items():
+            if (definition.field or name) not in _FIELDS:
+                raise ValueError(
+                    f"stream {name!r}: there is no field {definition.field or name!r}, there "
+                    "are: image, label"
+                )
+        if self._path.is_dir():
+            self._files = files_in_folders(self._path, keep)
+            self._ids: SequenceIds = PictureIds(self._files)
+        else:
+            self._files = files_in_map(self._path)
+            self._ids = ShardIds([self._path.name], [0, len(self._files)])
+        self.classes = list(self._files.classes)
+        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def open(self, ledger: Ledger) -> Corpus:
+        """Return the corpus, ready to be planned and read."""
+        files = self._files
+        num_bytes = files.num_bytes or _GUESS * len(files)
+        starts = chunk_starts(len(files), sequences_per_chunk(len(files), num_bytes))
+        counts = np.diff(starts).astype(np.uint64)
+        empty = self._columns([b""], np.zeros(1, np.int64))
+        reader = Reader(
+            core=_core.read.FetchingDeserializer(_Fetcher(self, ledger).fetch),
+            streams=[
+                describe_stream(name, column, self.definitions[name])
+                for name, column in empty.items()
+            ],
+            chunk_sequences=counts,
+            measure=lambda: Sizing.one_each(counts),
+            resident=True,
+            sample_bytes=num_bytes / len(files),
+        )
+        names = [f"{self._path.name} {files.digest}"]
+        return Corpus([reader], self._ids, names, index=files.index)
+
+    def read(self, number: int) -> bytes | DataError:
+        """Return the bytes of a picture, or why it cannot be read."""
+        found = self._files.read(number)
+        if isinstance(found, DataError):
+            (name,) = self._ids.names(np.array([number]))
+            return DataError(found.reason, found.file, sequence=name)
+        return found
+
+    def columns(
+        self, contents: Sequence[bytes], numbers: NDArray[np.uint64]
+    ) -> list[ColumnData]:
+        """Return pictures as columns, one per stream."""
+        return list(self._columns(contents, self._files.labels[numbers]).values())
+
+    def _columns(
+        self, contents: Sequence[bytes], labels: NDArray[np.int64]
+    ) -> dict[str, ColumnData]:
+        own = {
+            "image": bytes_column(
+                np.frombuffer(b"".join(contents), np.uint8),
+                offsets_of([len(one) for one in contents]),
+            ),
+            "label": ColumnData(labels, labels.dtype, (), len(labels)),
+        }
+        return {name: own[one.field or name] for name, one in self.definitions.items()}
+
+    @property
+    def wants_pictures(self) -> bool:
+        """Whether a stream is of pictures, and not only of labels."""
+        return any((one.field or name) == "image" for name, one in self.definitions.items())
+
+    def _told(self) -> str:
+        what = [f"{len(self.classes)} classes", *self.definitions]
+        return brief([str(self._path.name)], what, len(self._files))
+
+
+class _Fetcher:
+    """Reads the pictures of a share; those that cannot be read are skipped in the budget."""
+
+    def __init__(self, folder: ImageFolder, ledger: Ledger) -> None:
+        self._folder = folder
+        self._ledger = ledger
+
+    def fetch(self, numbers: NDArray[np.uint64]) -> _core.read.Chunk:
+        """Return the pictures with these numbers."""
+        found: list[bytes | DataError] = [b""] * len(numbers)
+        if self._folder.wants_pictures:
+            found = self._read(numbers.tolist())
+        skipped = []
+        for place, one in enumerate(found):
+            if isinstance(one, DataError):
+                self._ledger.add(one)
+                skipped.append(place)
+        contents = [b"" if isinstance(one, DataError) else one for one in found]
+        columns = self._folder.columns(contents, numbers)
+        return make_chunk(columns, owned=False, skipped=skipped)
+
+    def _read(self, numbers: list[int]) -> list[bytes | DataError]:
+        if len(numbers) < 2 * _READ_AT_ONCE:
+            return [self._folder.read(number) for number in numbers]
+        from concurrent.futures import ThreadPoolExecutor  # only here, as it brings logging
+
+        with ThreadPoolExecutor(_READ_AT_ONCE, "sweephand-pictures") as threads:
+            return list(threads.map(self._folder.read, numbers, chunksize=1))
+
+
+def _is_at(path: AnyPath) -> bool:
+    """Return whether pictures lie in the folders of a folder, or a map file is there."""
+    if not isinstance(path, Path):
+        return False
+    if path.suffix in _MAP_FILES and path.is_file():
+        line, _, _ = head_of(path, 4096).partition(b"\n")
+        entry = parse_line(line)
+        return entry is not None and is_picture(os.fsdecode(entry[0]).rpartition("/")[2])
+    if not path.is_dir():
+        return False
+    with os.scandir(path) as entries:
+        if any(one.is_file() and one.name[:1] != "." for one in islice(entries, _LOOKED_AT)):
+            return False
+    return any(_holds_pictures(folder) for folder in class_folders(path)[:1])
+
+
+def _holds_pictures(folder: Path) -> bool:
+    with os.scandir(folder) as entries:
+        first = list(islice(entries, _LOOKED_AT))
+    if any(one.is_file() and is_picture(one.name) for one in first):
+        return True
+    inner = [Path(one.path) for one in first if one.is_dir() and one.name[:1] != "."]
+    return any(_holds_pictures(one) for one in inner[:1])
+
+
+def _open(paths: Sequence[AnyPath], wanted: Wanted) -> ImageFolder:
+    path = the_only(paths)
+    streams = wanted.definitions(_FIELDS)
+    return ImageFolder(str(path), streams, index=wanted.index)
+
+
+FORMAT = Format("pictures", _is_at, _open, in_folders=False)

@@ -1,0 +1,252 @@
+"""The pictures in class folders, or in a map file of CNTK: where they lie, what they are of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.columns import offsets_of
+from sweephand.corpus.ids import SequenceIds
+from sweephand.errors import DataError
+from sweephand.files.index_file import Advance, Index, Scan, load_index
+from sweephand.files.index_places import Keep
+from sweephand.files.local import LocalFile, open_regular
+
+SUFFIXES = (
+    *(".jpg", ".jpeg", ".jpe", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"),
+    *(".ppm", ".pgm", ".avif", ".jp2"),
+)
+
+
+@dataclass(frozen=True)
+class PictureFiles:
+    """Files and their labels.
+
+    Attributes
+    ----------
+    folder : Path
+        Which the names are relative to.
+    names : ndarray of uint8
+        The bytes of all names, one behind the other.
+    offsets : ndarray of int64, shape (files + 1,)
+        Where each name begins, and the end.
+    labels : ndarray of int64, shape (files,)
+    classes : list of str
+        What the labels are called.
+    num_bytes : int
+        Of all files; 0: nobody knows.
+    index : Path or None
+        Where the list is kept.
+    """
+
+    folder: Path
+    names: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    classes: Sequence[str]
+    num_bytes: int = 0
+    index: Path | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def name(self, number: int) -> str:
+        """Return what a file is called."""
+        begin, end = self.offsets[number : number + 2].tolist()
+        return os.fsdecode(self.names[begin:end].tobytes())
+
+    def read(self, number: int) -> bytes | DataError:
+        """Return the bytes of a file, or why it cannot be read."""
+        path = self.folder / self.name(number)
+        try:
+            with open_regular(path) as file:
+                return file.read()
+        except DataError as error:
+            return error
+        except OSError as error:
+            return DataError(f"the picture cannot be read: {error.strerror}", str(path))
+
+    @cached_property
+    def digest(self) -> str:
+        """What changes with any name or label."""
+        found = blake2b(digest_size=8)
+        for array in (self.names, self.offsets, self.labels):
+            found.update(np.ascontiguousarray(array).data)
+        return found.hexdigest()
+
+
+class PictureIds(SequenceIds):
+    """Ids that are the names of files."""
+
+    def __init__(self, files: PictureFiles) -> None:
+        self._files = files
+
+    def names(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the ids of the sequences with these numbers in the corpus."""
+        return [self._files.name(number) for number in numbers.tolist()]
+
+    def number(self, name: str) -> int:
+        """Return the number in the corpus of the sequence with this id."""
+        if name not in self._numbers:
+            raise KeyError(f"no sequence has the id {name!r}")
+        return self._numbers[name]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {self._files.name(number): number for number in range(len(self._files))}
+
+
+def files_in_folders(folder: Path, keep: Keep) -> PictureFiles:
+    """Return the pictures below the folders of a folder, each of which is a class.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or none of a class.
+    """
+    units = [_look_at(one) for one in class_folders(folder)]
+    if not units:
+        raise ValueError(
+            f"{str(folder)!r} holds no folders: the pictures of each class lie in their own"
+        )
+    meaning = {"format": "pictures 1", "suffixes": SUFFIXES}
+    index = load_index(units, meaning, _scan, check=_check, keep=keep)
+    counts = np.diff(index.starts["lengths"])
+    if not counts.all():
+        empty = [unit.name for unit, count in zip(units, counts, strict=True) if not count]
+        told = ", ".join(map(repr, empty[:3])) + (", ..." if len(empty) > 3 else "")
+        raise ValueError(f"{str(folder)!r}: there is no picture in {told}")
+    return PictureFiles(
+        folder,
+        index.arrays["names"],
+        offsets_of(index.arrays["lengths"]),
+        np.repeat(np.arange(len(units)), counts),
+        [unit.name for unit in units],
+        int(index.arrays["sizes"].sum()),
+        index.path,
+    )
+
+
+def class_folders(folder: Path) -> list[Path]:
+    """Return the folders of a folder by name, without hidden ones."""
+    with os.scandir(folder) as entries:
+        names = [one.name for one in entries if one.name[:1] != "." and one.is_dir()]
+    return [folder / name for name in sorted(names)]
+
+
+def is_picture(name: str) -> bool:
+    """Return whether a file is a picture, by its name."""
+    return name[:1] != "." and name.lower().endswith(SUFFIXES)
+
+
+def _look_at(folder: Path) -> LocalFile:
+    """Return a class folder as that of which an index knows whether it has changed."""
+    seen = folder.stat()
+    path = str(folder)
+    return LocalFile(path, folder.name, 1, str(seen.st_mtime_ns), seen.st_dev, seen.st_ino)
+
+
+def _scan(unit: LocalFile, advance: Advance) -> Scan:
+    """List the pictures of a class; folders within are told with their times."""
+    found: list[tuple[bytes, int]] = []
+    inner: list[tuple[str, int]] = []
+    pending = [""]
+    while pending:
+        below = pending.pop()
+        path = Path(unit.path, below)
+        if below:
+            inner.append((below, path.stat().st_mtime_ns))
+        with os.scandir(path) as entries:
+            for one in entries:
+                name = f"{below}/{one.name}" if below else one.name
+                if one.name[:1] == ".":
+                    continue
+                if one.is_dir():
+                    pending.append(name)
+                elif is_picture(one.name):
+                    found.append((os.fsencode(f"{unit.name}/{name}"), one.stat().st_size))
+    found.sort()
+    advance(unit.size)
+    return Scan(
+        {
+            "names": np.frombuffer(b"".join(name for name, _ in found), np.uint8),
+            "lengths": np.array([len(name) for name, _ in found], np.uint16),
+            "sizes": np.array([size for _, size in found], np.uint64),
+        },
+        {"folders": sorted(inner)},
+    )
+
+
+def _check(index: Index) -> None:
+    """Raise ValueError if folders within have changed, or a list is none."""
+    for number, unit in enumerate(index.files):
+        scan = index.scan(number)
+        names, lengths, sizes = (scan.arrays[name] for name in ("names", "lengths", "sizes"))
+        if int(lengths.sum(dtype=np.int64)) != len(names) or len(sizes) != len(lengths):
+            raise ValueError("the names do not fit")
+        folders: Mapping[str, int] = dict(scan.facts["folders"])
+        for name, changed in folders.items():
+            if not _has_time(Path(unit.path, name), changed):
+                raise ValueError("a folder has changed")
+
+
+def _has_time(folder: Path, changed: int) -> bool:
+    try:
+        return folder.stat().st_mtime_ns == changed
+    except OSError:
+        return False
+
+
+def files_in_map(path: Path) -> PictureFiles:
+    """Return the pictures that a map file of CNTK lists.
+
+    Raises
+    ------
+    DataError
+        If a line is not ``path<TAB>label`` or ``key<TAB>path<TAB>label``.
+    """
+    names: list[bytes] = []
+    labels: list[int] = []
+    with open_regular(path) as file:
+        for name, label in _lines(file, str(path)):
+            names.append(name)
+            labels.append(label)
+    if not names:
+        raise DataError("the map file lists no picture", str(path))
+    return PictureFiles(
+        path.parent,
+        np.frombuffer(b"".join(names), np.uint8),
+        offsets_of([len(name) for name in names]),
+        np.array(labels, np.int64),
+        [str(label) for label in range(max(labels) + 1)],
+    )
+
+
+def _lines(file: Iterator[bytes], path: str) -> Iterator[tuple[bytes, int]]:
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        entry = parse_line(line)
+        if entry is None:
+            raise DataError(
+                f"line {number} is not path<TAB>label, with a label from 0 on: "
+                f"{line[:60].decode(errors='replace')!r}",
+                path,
+            )
+        yield entry
+
+
+def parse_line(line: bytes) -> tuple[bytes, int] | None:
+    """Return path and label of a line of a map file; None if it is no such line."""
+    parts = line.strip(b"\r\n").split(b"\t")
+    if len(parts) not in (2, 3) or not parts[-1].strip().isdigit() or not parts[-2]:
+        return None
+    name = parts[-2].replace(b"\\", b"/") if b"/" not in parts[-2] else parts[-2]
+    return name.removeprefix(b".../"), int(parts[-1])
