@@ -18,10 +18,15 @@ _SERIES = {"pandas.Series", "polars.Series"}
 _PYARROW_COLUMNS = {"pyarrow.Array", "pyarrow.ChunkedArray"}
 _DATASET = "datasets.Dataset"
 
+_STREAMING = (
+    "load it without streaming=True, or open its Parquet files by sh.open: what streams has no "
+    "rows by number"
+)
+
 # By the type's package and name: what it is, and what to write for it.
 _KNOWN = {
-    "datasets.IterableDataset": "load it without streaming=True: it has no rows by number",
-    "datasets.IterableDatasetDict": "load it without streaming=True: it has no rows by number",
+    "datasets.IterableDataset": _STREAMING,
+    "datasets.IterableDatasetDict": _STREAMING,
     "datasets.Dataset": "write sh.ArrowDeserializer(dataset)",
     "torch.TensorDataset": (
         "write sh.ArrayDeserializer({'x': dataset.tensors[0], 'y': dataset.tensors[1]})"

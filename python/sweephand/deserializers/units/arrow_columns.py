@@ -2,7 +2,9 @@
 
 A list is a sequence and a scalar is one sample; fixed-size lists, and the innermost lists where
 a shape asks for them, are samples of several numbers; strings and binary are bytes. A row with
-a null anywhere is wrong, and so is one whose innermost lists do not have the shape.
+a null anywhere is wrong, and so is one whose innermost lists do not have the shape. Pictures
+and sounds of Hugging Face, structs of bytes and a path, are their bytes, and its arrays of two
+axes or more are samples of their shape.
 """
 
 from __future__ import annotations
@@ -28,6 +30,10 @@ _TRANSPARENT = ("arrow.json", "arrow.uuid", "arrow.bool8")
 _HF_ARRAY = re.compile(r"datasets\.features\.features\.Array\dDExtensionType")
 
 _IS_NULL = "is null, or has a null in it"
+_NO_BYTES = (
+    "has no bytes, if anything the path of a file: give the dataset to MapDeserializer, or "
+    "save it with its files"
+)
 
 
 def pick(batch: Any, name: str) -> Any:
@@ -80,7 +86,8 @@ def convert(
     array, shape = _as_lists(array, shape)
     nested = _open(array)
     sample_levels = _sample_levels(nested, shape, array.type)
-    wrong = dict.fromkeys(nested.null_rows(), _IS_NULL)
+    is_media = str(array.type).find("struct<") >= 0
+    wrong = dict.fromkeys(nested.null_rows(), _NO_BYTES if is_media else _IS_NULL)
     for depth, extent in sample_levels:
         for row in nested.rows_of_other_length(depth, extent):
             wrong.setdefault(row, f"has samples of another shape than {shape}")
@@ -214,6 +221,8 @@ def _as_lists(array: Any, shape: tuple[int, ...] | None) -> tuple[Any, tuple[int
 def _storage(array: Any) -> Any:
     """Return what an array of an extension or dictionary type stands for."""
     kind = array.type
+    if _is_media(kind):
+        return _storage(pc.struct_field(array, "bytes"))
     if isinstance(kind, pa.BaseExtensionType):
         if kind.extension_name not in _TRANSPARENT:
             raise TypeError(f"the extension type {kind.extension_name!r} is not supported")
@@ -223,6 +232,15 @@ def _storage(array: Any) -> Any:
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         return array.cast(pa.large_binary())
     return array
+
+
+def _is_media(kind: Any) -> bool:
+    """Return whether a type is that of Hugging Face's stored pictures and sounds."""
+    return bool(
+        pa.types.is_struct(kind)
+        and {kind.field(number).name for number in range(kind.num_fields)} == {"bytes", "path"}
+        and _is_bytes(kind.field("bytes").type)
+    )
 
 
 def _open_list(array: Any) -> tuple[NDArray[np.int64], Any]:
