@@ -131,11 +131,11 @@ def test_tuples_have_the_names_that_are_given_in_their_order() -> None:
     assert minibatch["label"].values.tolist() == [0, 1, 2]
 
 
-def test_an_array_that_looks_like_a_picture_is_said_to_be_a_sequence() -> None:
-    pictures = [{"image": np.zeros((3, 4, 4))}]
-    with pytest.warns(UserWarning, match=r"declare image=StreamDef\(shape=\(3, 4, 4\)\)"):
-        sh.MapDeserializer(pictures)
-    sh.MapDeserializer(pictures, {"image": sh.StreamDef(shape=(3, 4, 4))})
+def test_an_array_of_many_axes_that_is_no_picture_is_said_to_be_a_sequence() -> None:
+    grids = [{"grid": np.zeros((5, 4, 7))}]
+    with pytest.warns(UserWarning, match=r"declare grid=StreamDef\(shape=\(5, 4, 7\)\)"):
+        sh.MapDeserializer(grids)
+    sh.MapDeserializer(grids, {"grid": sh.StreamDef(shape=(5, 4, 7))})
 
 
 def test_a_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

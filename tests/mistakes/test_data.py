@@ -135,12 +135,6 @@ MISTAKES = [
         ("DataLoader", "sh.MapDeserializer(loader.dataset"),
     ),
     Mistake(
-        "tuples without names",
-        with_packages(lambda p: sh.MapDeserializer(tensors(p))),
-        ValueError,
-        ("a tuple of 2", "MapDeserializer(dataset, ['x', 'y'])"),
-    ),
-    Mistake(
         "tuples with too many names",
         with_packages(lambda p: sh.MapDeserializer(tensors(p), ["x", "y", "z"])),
         sh.DataError,

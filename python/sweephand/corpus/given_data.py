@@ -12,10 +12,17 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.casts import as_array, unmasked
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.like_pictures import common_picture_shape
 from sweephand.corpus.sizes import check_offsets
 
 
-def make_column(name: str, data: object) -> ColumnData:
+def make_column(
+    name: str,
+    data: object,
+    shape: tuple[int, ...] | None = None,
+    *,
+    whole: bool = False,
+) -> ColumnData:
     """Read one stream out of what a user calls data.
 
     Parameters
@@ -27,6 +34,10 @@ def make_column(name: str, data: object) -> ColumnData:
         sequence per entry, each of shape (samples, *shape); ``(values, offsets)`` holds samples
         one behind the other and where each sequence begins. Entries that are ``bytes`` or
         ``str`` are one sample each, lists of them are sequences.
+    shape : tuple of int, optional
+        Of one sample, if it is declared: arrays of this shape in a list are one sample each.
+    whole : bool
+        The data are all that there are: pictures of one shape are one sample each, too.
 
     Raises
     ------
@@ -48,7 +59,9 @@ def make_column(name: str, data: object) -> ColumnData:
     if _is_csr(data):
         return _from_csr(name, data)
     if isinstance(data, list):
-        return _from_list(name, data)
+        if shape is None and whole:
+            shape = common_picture_shape(data)
+        return _from_list(name, data, shape)
     if isinstance(data, np.ndarray) and data.dtype.hasobject:
         return _from_list(name, list(data))
     values = _as_values(name, data)
@@ -85,7 +98,9 @@ def _from_offsets(name: str, data: object, offsets: object) -> ColumnData:
     return ColumnData(values, values.dtype, values.shape[1:], len(values), checked)
 
 
-def _from_list(name: str, data: list[object]) -> ColumnData:
+def _from_list(
+    name: str, data: list[object], shape: tuple[int, ...] | None = None
+) -> ColumnData:
     _refuse_objects(name, data)
     if data and all(_is_csr(item) for item in data):
         return _from_csr_list(name, data)
@@ -102,6 +117,8 @@ def _from_list(name: str, data: list[object]) -> ColumnData:
     if not data:
         return ColumnData(np.empty(0), np.dtype(float), (), 0)
     sequences = [_as_values(name, item) for item in data]
+    if shape and {(one.shape, one.dtype) for one in sequences} == {(shape, sequences[0].dtype)}:
+        return _as_samples(sequences)
     # What a sequence without samples would hold is told by the others.
     first = next((n for n, sequence in enumerate(sequences) if len(sequence)), 0)
     shape, dtype = sequences[first].shape[1:], sequences[first].dtype
@@ -121,6 +138,12 @@ def _from_list(name: str, data: list[object]) -> ColumnData:
     return ColumnData(
         values, values.dtype, values.shape[1:], len(values), _offsets_of(sequences)
     )
+
+
+def _as_samples(arrays: Sequence[NDArray[Any]]) -> ColumnData:
+    """Return arrays of one shape as one sample each."""
+    values = np.stack(arrays)
+    return ColumnData(values, values.dtype, values.shape[1:], len(values))
 
 
 def _refuse_objects(name: str, data: list[object]) -> None:

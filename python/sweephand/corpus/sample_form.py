@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,8 @@ class SampleForm:
         What they belong to, for warnings.
     warns : bool
         Whether the first sequence is warned of that looks like one picture.
+    shapes : dict of tuple
+        Of one sample of streams that declare none, where that is known.
 
     Attributes
     ----------
@@ -61,14 +64,23 @@ class SampleForm:
     """
 
     def __init__(
-        self, streams: StreamDefs, what: str, whose: str, *, warns: bool = True
+        self,
+        streams: StreamDefs,
+        what: str,
+        whose: str,
+        *,
+        warns: bool = True,
+        shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
     ) -> None:
         self._warns = warns
         self._streams = streams
         self._what = what
         self._whose = whose
         self._fields = {name: one.field or name for name, one in streams.items()}
-        self._shapes = {name: one.sample_shape for name, one in streams.items()}
+        self._shapes = {
+            name: shapes.get(name) if one.sample_shape is None else one.sample_shape
+            for name, one in streams.items()
+        }
         self.like: Samples = {}  # what the others must be like
         self.size_stream = next(
             (name for name, one in streams.items() if one.defines_mb_size), None

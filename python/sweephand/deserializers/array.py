@@ -33,7 +33,8 @@ class ArrayDeserializer(Deserializer):
     ----------
     streams : dict
         Stream name to data: an array of shape (sequences, *shape), one sample per sequence; a
-        list with one array of shape (samples, *shape) per sequence; ``(values, offsets)`` with
+        list with one array of shape (samples, *shape) per sequence, or of pictures that are all
+        of one shape, one sample each; ``(values, offsets)`` with
         values of shape (samples, *shape) and offsets of shape (sequences + 1,); a SciPy CSR
         matrix, one sparse sample per row; a list of CSR matrices; a torch tensor. Contiguous
         arrays of native byte order are not copied, so do not write to them while they are
@@ -86,7 +87,9 @@ class ArrayDeserializer(Deserializer):
                 raise ValueError(
                     f"no data for stream {field!r}, there are: {', '.join(streams)}"
                 )
-            self._columns[stream] = make_column(stream, streams[field])
+            self._columns[stream] = make_column(
+                stream, streams[field], definition.sample_shape, whole=True
+            )
         self._infos = [
             describe_stream(stream, self._columns[stream], definition)
             for stream, definition in defined.items()

@@ -29,7 +29,8 @@ _KNOWN = {
     "datasets.IterableDatasetDict": _STREAMING,
     "datasets.Dataset": "write sh.ArrowDeserializer(dataset)",
     "torch.TensorDataset": (
-        "write sh.ArrayDeserializer({'x': dataset.tensors[0], 'y': dataset.tensors[1]})"
+        "write sh.MapDeserializer(dataset), or "
+        "sh.ArrayDeserializer({'x': dataset.tensors[0], 'y': dataset.tensors[1]})"
     ),
     "torch.DataLoader": "give its dataset: sh.MapDeserializer(loader.dataset, ['x', 'y'])",
     "torch.IterableDataset": (
@@ -60,6 +61,19 @@ def is_map_style(data: object) -> bool:
     is_other = isinstance(data, Mapping | str | type) or _names(data) & _SERIES
     is_frame = is_table(data) and _DATASET not in _names(data)
     return has_items and not is_other and not is_frame
+
+
+def arrays_of(data: Any) -> list[Any] | None:
+    """Return the arrays that items by number are rows of, if that is what they are.
+
+    That is a ``TensorDataset``, and a ``Subset`` of one, whose rows are copied.
+    """
+    names = type(data).__module__.partition(".")[0], type(data).__name__
+    if names == ("torch", "TensorDataset"):
+        return list(data.tensors)
+    if names == ("torch", "Subset") and (whole := arrays_of(data.dataset)) is not None:
+        return [one[list(data.indices)] for one in whole]
+    return None
 
 
 def wrong_data(wanted: str, data: object) -> TypeError:

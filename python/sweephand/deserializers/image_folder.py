@@ -19,6 +19,7 @@ from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
+from sweephand.corpus.side_by_side import side_by_side
 from sweephand.corpus.sizes import Sizing, chunk_starts
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.deserializer import brief
@@ -205,12 +206,8 @@ class _Fetcher:
         return make_chunk(columns, owned=False, skipped=skipped)
 
     def _read(self, numbers: list[int]) -> list[bytes | DataError]:
-        if len(numbers) < 2 * _READ_AT_ONCE:
-            return [self._folder.read(number) for number in numbers]
-        from concurrent.futures import ThreadPoolExecutor  # only here, as it brings logging
-
-        with ThreadPoolExecutor(_READ_AT_ONCE, "sweephand-pictures") as threads:
-            return list(threads.map(self._folder.read, numbers, chunksize=1))
+        at_once = _READ_AT_ONCE if len(numbers) >= 2 * _READ_AT_ONCE else 1
+        return side_by_side(self._folder.read, numbers, at_once)
 
 
 def _is_at(path: AnyPath) -> bool:

@@ -21,9 +21,10 @@ from sweephand.corpus.reader import Reader
 from sweephand.corpus.sample_form import Samples
 from sweephand.corpus.sizes import Sizing, chunk_starts
 from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.given import is_map_style, wrong_data
-from sweephand.deserializers.map_items import MapDataset, MapItems
+from sweephand.deserializers.given import arrays_of, is_map_style, wrong_data
+from sweephand.deserializers.map_items import MapDataset, MapItems, names_for
 from sweephand.errors import DataError, StaleError
 from sweephand.files.local import open_regular
 from sweephand.files.source_file import spec_of
@@ -32,20 +33,28 @@ from sweephand.files.source_file import spec_of
 class MapDeserializer(Deserializer):
     """Serve the items of a map-style dataset; they are read when they are delivered.
 
-    Only item 0 is read before, to know its streams, and all of them if their lengths must be
-    measured. Items are got on other threads, one call at a time over all sources that read the
-    dataset; by ``__getitems__`` for all that a minibatch needs at once, if the dataset has it.
+    Only item 0 is read before, to know its streams, a few more if it holds pictures, and all of
+    them if their lengths must be measured. Items are got on other threads, one call at a time
+    over all sources that read the dataset; by ``__getitems__`` for all that a minibatch needs
+    at once, if the dataset has it. A dataset that several threads may ask at once says so by
+    ``thread_safe = True``, and its items are got side by side.
+
+    Without ``streams`` and ``lengths`` a ``TensorDataset``, or a ``Subset`` of one, is served
+    as the arrays that it holds, one sample an item.
 
     Parameters
     ----------
     dataset : object
         With ``__len__`` and ``__getitem__``, whose items are dicts: of arrays, tensors, lists,
-        numbers, ``bytes`` or ``str``; or tuples of as many of them as there are streams.
+        numbers, pictures of Pillow, ``bytes`` or ``str``; or tuples of as many of them as there
+        are streams.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all that item 0 has. ``field`` is the key; of tuples the streams are the
-        values in their order. A value of the ``shape`` that is declared is one sample, one with
-        a first axis more a sequence of them; without a shape a number is one sample and an
-        array a sequence along its first axis. So an image needs its shape.
+        values in their order, by default ``x`` and ``y``, or ``x0``, ``x1``, ... A value of
+        the ``shape`` that is declared is one sample, one with a first axis more a sequence of
+        them; without a shape a number is one sample and an array a sequence along its first
+        axis. But pictures are one sample each, if the first ones are of one shape: those of
+        Pillow, and arrays of three axes whose first or last has 1, 3 or 4 channels.
     lengths : sequence of int, or path, optional
         The size of every item in samples, shape (items,). A path is a ``.npy`` file with them,
         which is written if it is absent. By default the items are measured, by reading each
@@ -81,12 +90,20 @@ class MapDeserializer(Deserializer):
     ) -> None:
         if not is_map_style(dataset):
             raise wrong_data("a map-style dataset has __len__ and __getitem__", dataset)
-        self._items = MapItems(dataset, streams, name or type(dataset).__name__)
+        name = name or type(dataset).__name__
+        self._arrays: ArrayDeserializer | None = None
+        if streams is None and lengths is None and (found := arrays_of(dataset)) is not None:
+            self._arrays = ArrayDeserializer(dict(zip(names_for(found), found, strict=True)),
+                                             name=name)  # fmt: skip
+            return
+        self._items = MapItems(dataset, streams, name)
         self._definitions = self._items.streams
         self._given = lengths
 
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
+        if self._arrays is not None:
+            return self._arrays.open(ledger)
         items = self._items
         first = items.to_columns([items.first])
         sizes = self._sizes(ledger)
@@ -116,6 +133,8 @@ class MapDeserializer(Deserializer):
         return Corpus([reader], ShardIds([items.name], [0, items.count]), [items.name])
 
     def _told(self) -> str:
+        if self._arrays is not None:
+            return self._arrays._told()
         return brief([self._items.name], self._definitions, self._items.count)
 
     def _sizes(self, ledger: Ledger) -> NDArray[np.uint32] | None:

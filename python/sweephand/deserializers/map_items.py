@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any, Protocol
 
@@ -10,14 +11,17 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.like_pictures import common_picture_shape, is_picture
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
+from sweephand.corpus.side_by_side import side_by_side
 from sweephand.corpus.streams import StreamDef, StreamDefs
-from sweephand.corpus.turns import turn_of
+from sweephand.corpus.turns import Turn, turn_of
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.errors import DataError
 from sweephand.files.index_file import show_progress
 
 _MEASURED_AT_ONCE = 64
+_LOOKED_AT = 8  # items, to tell pictures from sequences
 
 
 class MapDataset(Protocol):
@@ -46,17 +50,23 @@ class MapItems:
 
     def __init__(self, dataset: MapDataset, streams: StreamsLike | None, name: str) -> None:
         self._dataset = dataset
-        self.turn = turn_of(dataset)
+        is_safe = getattr(dataset, "thread_safe", False) is True
+        self._num_threads = (os.cpu_count() or 1) if is_safe else 1
+        self.turn = Turn(several=True) if is_safe else turn_of(dataset)
         self.name = name
         self.count = len(dataset)
         if self.count == 0:
             raise ValueError("the corpus is empty: no items")
-        # Names alone need no look at the data, which may have none.
+        (item,) = self._get([0])
+        if isinstance(item, DataError):
+            raise item
         self.streams = choose_streams(
-            streams, self._guess_streams if streams is None else StreamDefs
+            streams,
+            # Names alone need no look at the data, which may have none.
+            (lambda: self._guess_streams(item)) if streams is None else StreamDefs,
         )
-        self._form = SampleForm(self.streams, "item", name)
-        (first,) = self.read([0])
+        self._form = SampleForm(self.streams, "item", name, shapes=self._picture_shapes(item))
+        first = self._convert(0, item)
         if isinstance(first, DataError):
             raise first
         self.first = self._form.like = first
@@ -65,20 +75,37 @@ class MapItems:
     def __reduce__(self) -> tuple[type[MapItems], tuple[object, ...]]:
         return type(self), (self._dataset, self.streams, self.name)
 
-    def _guess_streams(self) -> StreamDefs:
+    def _guess_streams(self, item: Any) -> StreamDefs:
         """Return the fields of item 0."""
-        (item,) = self._get([0])
-        if isinstance(item, DataError):
-            raise item
-        if isinstance(item, tuple) and not hasattr(item, "_asdict"):
-            raise ValueError(
-                f"item 0 is a tuple of {len(item)}: name the streams in its order, such as "
-                f"MapDeserializer(dataset, [{', '.join(map(repr, _names_for(item)))}])"
-            )
-        members = _as_mapping(item, [])
+        members = _as_mapping(item, names_for(item) if isinstance(item, tuple) else [])
         if members is None:
             raise DataError(_no_dict(item), self.name, sequence=0)
         return StreamDefs({str(name): StreamDef() for name in members})
+
+    def _picture_shapes(self, item: Any) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of those streams whose first items are pictures of one shape.
+
+        Items beyond the first are looked at only where that is one.
+        """
+        fields = {
+            name: one.field or name
+            for name, one in self.streams.items()
+            if one.sample_shape is None
+        }
+        names = [one.field or name for name, one in self.streams.items()]
+        first = _as_mapping(item, names) or {}
+        fields = {name: field for name, field in fields.items() if is_picture(first.get(field))}
+        if not fields:
+            return {}
+        others = self._get(list(range(1, min(_LOOKED_AT, self.count))))
+        members = [_as_mapping(one, names) for one in others if not isinstance(one, DataError)]
+        shapes = {
+            name: common_picture_shape(
+                [first[field], *(one[field] for one in members if one and field in one)]
+            )
+            for name, field in fields.items()
+        }
+        return {name: shape for name, shape in shapes.items() if shape is not None}
 
     def read(self, numbers: list[int]) -> list[Samples | DataError]:
         """Return the samples of items; in place of one that cannot be served the reason."""
@@ -110,6 +137,16 @@ class MapItems:
         return self._form.to_columns(items)
 
     def _get(self, numbers: list[int]) -> list[Any]:
+        runs = min(self._num_threads, len(numbers))
+        if runs < 2:
+            return self._get_run(numbers)
+        parts = [numbers[part::runs] for part in range(runs)]
+        found: list[Any] = [None] * len(numbers)
+        for part, items in enumerate(side_by_side(self._get_run, parts, runs)):
+            found[part::runs] = items
+        return found
+
+    def _get_run(self, numbers: list[int]) -> list[Any]:
         with self.turn.take(f"the dataset of {self.name}"):
             get_several = getattr(self._dataset, "__getitems__", None)
             if get_several is None or len(numbers) == 1:
@@ -168,5 +205,6 @@ def _no_dict(item: object) -> str:
     )
 
 
-def _names_for(item: Sized) -> list[str]:
-    return ["x", "y"] if len(item) == 2 else [f"x{number}" for number in range(len(item))][:8]
+def names_for(item: Sized) -> list[str]:
+    """Return the names of values that have none: x and y of two, else x0, x1, ..."""
+    return ["x", "y"] if len(item) == 2 else [f"x{number}" for number in range(len(item))]

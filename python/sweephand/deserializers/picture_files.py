@@ -18,6 +18,7 @@ from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, Scan, load_index
 from sweephand.files.index_places import Keep
 from sweephand.files.local import LocalFile, open_regular
+from sweephand.files.source_file import SourceFile
 
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"),
@@ -153,7 +154,7 @@ def _look_at(folder: Path) -> LocalFile:
     return LocalFile(path, folder.name, 1, str(seen.st_mtime_ns), seen.st_dev, seen.st_ino)
 
 
-def _scan(unit: LocalFile, advance: Advance) -> Scan:
+def _scan(unit: SourceFile, advance: Advance) -> Scan:
     """List the pictures of a class; folders within are told with their times."""
     found: list[tuple[bytes, int]] = []
     inner: list[tuple[str, int]] = []

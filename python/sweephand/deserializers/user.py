@@ -188,7 +188,9 @@ class _Chunks:
             data = self._get(chunk)
             try:
                 columns = {
-                    name: make_column(name, data[definition.field or name])
+                    name: make_column(
+                        name, data[definition.field or name], definition.sample_shape
+                    )
                     for name, definition in self._definitions.items()
                 }
                 check_same_sequences(columns)

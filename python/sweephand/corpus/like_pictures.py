@@ -1,0 +1,42 @@
+"""Which arrays are pictures, where nobody says what one sample is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+_CHANNELS = (1, 3, 4)
+
+
+def is_picture(value: Any) -> bool:
+    """Return whether a value is a picture of Pillow's, or an array that is like one.
+
+    It has three axes, of which the first or the last are channels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [is_picture(np.zeros(shape)) for shape in [(3, 8, 8), (8, 8, 3), (8, 8), (9, 8, 8)]]
+    [True, True, False, False]
+    """
+    if type(value).__module__.startswith("PIL."):
+        return True
+    shape: Sequence[int] = getattr(value, "shape", ())
+    return len(shape) == 3 and (shape[0] in _CHANNELS or shape[-1] in _CHANNELS)
+
+
+def common_picture_shape(values: Sequence[Any]) -> tuple[int, ...] | None:
+    """Return the shape of pictures that are all of one; None if they are not."""
+    if not values or not all(is_picture(one) for one in values):
+        return None
+    shapes = {shape_of(one) for one in values}
+    return shapes.pop() if len(shapes) == 1 else None
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """Return the shape of a picture as an array."""
+    if not hasattr(value, "shape"):
+        import numpy as np
+
+        value = np.asarray(value)  # of Pillow's: whether it has channels its mode tells
+    return tuple(int(extent) for extent in value.shape)
