@@ -72,9 +72,11 @@ def test_a_palette_with_transparency_needs_no_warning() -> None:
 def test_a_picture_stands_upright_unless_that_is_not_wanted() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
-    content = stored(PIXELS, exif=exif)
-    assert decoded(content).shape == (3, 10, 12)
-    assert decoded(content, upright=False).shape == (3, 12, 10)
+    for kind in ("PNG", "JPEG", "TIFF"):
+        content = stored(PIXELS, kind, exif=exif)
+        assert decoded(content).shape == (3, 10, 12)
+        stored_so = (3, 10, 12) if kind == "TIFF" else (3, 12, 10)  # Pillow turns all TIFFs
+        assert decoded(content, upright=False).shape == stored_so
 
 
 def test_a_stream_says_that_it_is_of_pictures() -> None:

@@ -66,6 +66,30 @@ def test_the_classifier_reads_ctf_and_draws(run: Run, tmp_path: Path) -> None:
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
+def test_pictures_are_told_apart_and_a_run_goes_on(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    settings = ["--pictures", 40, "--output", tmp_path / "run"]
+    first = run("picture_classifier.py", "--samples", 600, *settings)
+    assert "starting afresh" in first
+    more = run("picture_classifier.py", "--samples", 900, *settings)
+    assert "going on from" in more
+    assert "900 samples seen" in more
+
+
+def test_sounds_become_frames(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("soundfile")
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path))
+    assert "100% of 20 words told" in run("speech_spectrograms.py", "--sounds", 20)
+
+
+def test_text_becomes_rows(run: Run, tmp_path: Path) -> None:
+    told = run("text_to_rows.py", "--texts", 99, "--sources", SOURCES, "--output", tmp_path)
+    first, second = [line for line in told.splitlines() if "tokens" in line]
+    assert first == second
+
+
 @pytest.mark.parametrize(
     "library", ["accelerate", "jax", "keras", "lightning", "skorch", "transformers"]
 )

@@ -17,7 +17,9 @@ from docs.tools.pages import (
 )
 
 DOCS = Path(__file__).parents[2] / "docs"
-FACADES = ["", ".mxnet", ".numpy", ".ray", ".tfds", ".tfrecord", ".torchft"]
+FACADES = [
+    *("", ".decode", ".images", ".mxnet", ".numpy", ".ray", ".tfds", ".tfrecord", ".torchft")
+]
 OF_TORCH = [".torch", ".torch.distributed", ".torch.megatron", ".torch.torchtitan"]
 
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
 
 
 def side_by_side(
-    function: Callable[[Given], Found], given: Sequence[Given], num_threads: int
+    function: Callable[[list[Given]], list[Found]], given: list[Given], num_threads: int
 ) -> list[Found]:
-    """Return what a function returns for each, called by so many threads.
+    """Return what a function returns of a list, called for parts of it by so many threads.
 
     The threads end with the calls: a process that is forked later has none to miss.
     """
-    if len(given) < 2 or num_threads < 2:
-        return [function(one) for one in given]
+    runs = min(num_threads, len(given))
+    if runs < 2:
+        return function(given)
     from concurrent.futures import ThreadPoolExecutor  # only here, as it brings logging
 
-    with ThreadPoolExecutor(min(num_threads, len(given)), "sweephand-read") as threads:
-        return list(threads.map(function, given))
+    found: list[Any] = [None] * len(given)
+    with ThreadPoolExecutor(runs, "sweephand-read") as threads:
+        parts = threads.map(function, [given[run::runs] for run in range(runs)])
+        for run, part in enumerate(parts):
+            found[run::runs] = part
+    return found

@@ -14,6 +14,7 @@ Image: Any = OptionalModule("PIL.Image", extra="image")
 ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")
 
 _ORIENTATION = 0x0112  # of EXIF
+_TELLS_ORIENTATION = {"exif", "xmp", "XML:com.adobe.xmp"}  # names in what Pillow knows
 
 
 def check_pillow() -> None:
@@ -40,7 +41,7 @@ def picture_of(content: bytes, mode: str, *, upright: bool) -> Picture:
         with Image.open(BytesIO(content)) as opened:
             opened.load()
             image = opened
-            if upright and opened.getexif().get(_ORIENTATION, 1) != 1:
+            if upright and _orientation(opened) != 1:
                 image = ImageOps.exif_transpose(opened)
             picture = _convert(image, mode)
     except _Refused as error:
@@ -50,6 +51,13 @@ def picture_of(content: bytes, mode: str, *, upright: bool) -> Picture:
             f"{len(content)} bytes are no picture that can be decoded: {_told(error)}"
         ) from error
     return picture if picture.ndim == 3 else picture[..., None]
+
+
+def _orientation(image: Any) -> int:
+    if image.format == "JPEG" and not image.info.keys() & _TELLS_ORIENTATION:
+        return 1  # most: they need not be asked for what takes its time to parse
+    found: int = image.getexif().get(_ORIENTATION, 1)
+    return found
 
 
 class _Refused(ValueError):

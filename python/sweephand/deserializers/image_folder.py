@@ -207,7 +207,10 @@ class _Fetcher:
 
     def _read(self, numbers: list[int]) -> list[bytes | DataError]:
         at_once = _READ_AT_ONCE if len(numbers) >= 2 * _READ_AT_ONCE else 1
-        return side_by_side(self._folder.read, numbers, at_once)
+        return side_by_side(self._read_run, numbers, at_once)
+
+    def _read_run(self, numbers: list[int]) -> list[bytes | DataError]:
+        return [self._folder.read(number) for number in numbers]
 
 
 def _is_at(path: AnyPath) -> bool:

@@ -137,14 +137,7 @@ class MapItems:
         return self._form.to_columns(items)
 
     def _get(self, numbers: list[int]) -> list[Any]:
-        runs = min(self._num_threads, len(numbers))
-        if runs < 2:
-            return self._get_run(numbers)
-        parts = [numbers[part::runs] for part in range(runs)]
-        found: list[Any] = [None] * len(numbers)
-        for part, items in enumerate(side_by_side(self._get_run, parts, runs)):
-            found[part::runs] = items
-        return found
+        return side_by_side(self._get_run, numbers, self._num_threads)
 
     def _get_run(self, numbers: list[int]) -> list[Any]:
         with self.turn.take(f"the dataset of {self.name}"):

@@ -41,6 +41,12 @@ class Resize(Step):
         Of the shorter edge, the other one in proportion; or height and width.
     interpolation : {"bilinear", "bicubic", "nearest", "lanczos", "box", "hamming"}
         All but "nearest" see every pixel (antialiasing), as torchvision's of PIL images do.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> sh.images.Resize(3)(np.zeros((6, 8, 3), np.uint8), None).shape
+    (3, 4, 3)
     """
 
     def __init__(self, size: Size, interpolation: str = "bilinear") -> None:
@@ -68,6 +74,12 @@ class CenterCrop(Step):
     ----------
     size : int or (int, int)
         Height and width.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> sh.images.CenterCrop(1)(np.arange(9).reshape(3, 3, 1), None).ravel()
+    array([4])
     """
 
     def __init__(self, size: Size) -> None:
@@ -103,6 +115,13 @@ class RandomCrop(Step):
     ------
     ValueError
         When it is called, if the picture is smaller.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> crop = sh.images.RandomCrop((4, 5), padding=1)
+    >>> crop(np.zeros((6, 8, 3), np.uint8), np.random.default_rng(0)).shape
+    (4, 5, 3)
     """
 
     is_random = True
@@ -142,6 +161,13 @@ class RandomResizedCrop(Step):
         Least and most of width / height.
     interpolation : str
         As in `Resize`.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> crop = sh.images.RandomResizedCrop(5)
+    >>> crop(np.zeros((6, 8, 3), np.uint8), np.random.default_rng(0)).shape
+    (5, 5, 3)
     """
 
     is_random = True

@@ -65,6 +65,13 @@ class Compose(Step):
     ------
     TypeError
         If one cannot be called.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> steps = sh.images.Compose([sh.images.CenterCrop(2), np.flipud])
+    >>> steps(np.zeros((6, 8, 3), np.uint8), None).shape
+    (2, 2, 3)
     """
 
     def __init__(self, transforms: Sequence[Step | Callable[[Picture], Picture]]) -> None:
@@ -84,7 +91,15 @@ class Compose(Step):
 
 
 class RandomHorizontalFlip(Step):
-    """Mirror the picture from left to right, with probability `p`."""
+    """Mirror the picture from left to right, with probability `p`.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> flip = sh.images.RandomHorizontalFlip(p=1.0)
+    >>> flip(np.arange(3)[None, :, None], np.random.default_rng(0)).ravel()
+    array([2, 1, 0])
+    """
 
     is_random = True
     _axis = 1
@@ -100,7 +115,15 @@ class RandomHorizontalFlip(Step):
 
 
 class RandomVerticalFlip(RandomHorizontalFlip):
-    """Turn the picture upside down, with probability `p`."""
+    """Turn the picture upside down, with probability `p`.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> flip = sh.images.RandomVerticalFlip(p=1.0)
+    >>> flip(np.arange(3)[:, None, None], np.random.default_rng(0)).ravel()
+    array([2, 1, 0])
+    """
 
     _axis = 0
 
@@ -114,6 +137,12 @@ class ToDtype(Step):
         Such as "float32".
     scale : bool
         Divide integers by the largest that their type holds: 255 of uint8, 65535 of uint16.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> sh.images.ToDtype()(np.array([[[0, 51, 255]]], np.uint8), None)
+    array([[[0. , 0.2, 1. ]]], dtype=float32)
     """
 
     def __init__(self, dtype: DTypeLike = "float32", scale: bool = True) -> None:
@@ -125,8 +154,8 @@ class ToDtype(Step):
     def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
         """Convert it."""
         if self.scale and picture.dtype.kind in "iu":
-            one = np.asarray(1 / np.iinfo(picture.dtype).max, self.dtype)
-            return np.asarray(np.multiply(picture, one, dtype=self.dtype))
+            most = np.asarray(np.iinfo(picture.dtype).max, self.dtype)
+            return np.asarray(np.divide(picture, most, dtype=self.dtype))
         return picture.astype(self.dtype, copy=False)
 
 
@@ -142,6 +171,12 @@ class Normalize(Step):
     ------
     ValueError
         If a deviation is 0; when it is called, if the picture has integers.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> sh.images.Normalize(0.5, 0.25)(np.array([[[0.5, 1]]], np.float32), None)
+    array([[[0., 2.]]], dtype=float32)
     """
 
     def __init__(self, mean: ArrayLike, std: ArrayLike) -> None:
