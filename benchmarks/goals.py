@@ -114,6 +114,13 @@ LINES = [
         peers=("pyarrow alone",),
         goals=(at_least(0.8, "pyarrow alone"),),
     ),
+    Line(
+        "JPEG, random crop, flip, 2 threads",
+        "bench_images.Jpegs",
+        by_hand=HAND,
+        peers=("Pillow alone", "torch DataLoader, 2 workers"),
+        goals=(at_least(0.9, "Pillow alone"),),
+    ),
     *(
         Line(
             f"first minibatch of 50 M unequal sequences, {name}",

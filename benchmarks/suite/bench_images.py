@@ -1,0 +1,106 @@
+"""JPEGs that are decoded, cropped and mirrored over threads, beside the decoder alone."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+import sweephand as sh
+
+from .contest import Found, Row, peer
+from .corpora import scaled
+from .turn import Steps
+
+PICTURES, MINIBATCH, THREADS = 512, 64, 2
+HEIGHT, WIDTH, SIDE = 375, 500, 224
+
+
+def make_jpegs() -> list[bytes]:
+    """Return pictures like photographs: patches of colour, and some noise; 60 kB each."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(max(MINIBATCH, scaled(PICTURES))):
+        patches = rng.integers(0, 256, (HEIGHT // 25, WIDTH // 25, 3))
+        pixels = np.kron(patches, np.ones((25, 25, 1))) + rng.normal(0, 15, (HEIGHT, WIDTH, 1))
+        file = io.BytesIO()
+        Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(file, "JPEG", quality=90)
+        found.append(file.getvalue())
+    return found
+
+
+def picked(jpegs: list[bytes]) -> Iterator[list[bytes]]:
+    """Yield shuffled minibatches."""
+    rng = np.random.default_rng(0)
+    while True:
+        order = rng.permutation(len(jpegs))
+        for begin in range(0, len(order) - MINIBATCH + 1, MINIBATCH):
+            yield [jpegs[number] for number in order[begin : begin + MINIBATCH]]
+
+
+def in_threads(work: Callable[[bytes], Any]) -> Steps:
+    """Do a work of pictures over as many threads, in no order."""
+    jpegs = make_jpegs()
+    with ThreadPoolExecutor(THREADS) as threads:
+        for minibatch in picked(jpegs):
+            for _ in threads.map(work, minibatch):
+                pass
+            yield len(minibatch)
+
+
+def decoder_alone() -> Steps:
+    from PIL import Image
+
+    def decode(jpeg: bytes) -> None:
+        Image.open(io.BytesIO(jpeg)).load()
+
+    return in_threads(decode)
+
+
+def cropped(jpeg: bytes, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Return a picture decoded, cropped and mirrored, the channels first."""
+    from PIL import Image
+
+    picture = np.asarray(Image.open(io.BytesIO(jpeg)))
+    top, left = rng.integers(HEIGHT - SIDE + 1), rng.integers(WIDTH - SIDE + 1)
+    picture = picture[top : top + SIDE, left : left + SIDE]
+    if rng.random() < 0.5:
+        picture = picture[:, ::-1]
+    return np.ascontiguousarray(picture.transpose(2, 0, 1))
+
+
+def by_hand() -> Steps:
+    rng = np.random.default_rng(0)
+    return in_threads(lambda jpeg: cropped(jpeg, rng))
+
+
+def decoded(transforms: list[Any], workers: int = THREADS) -> Steps:
+    jpegs = sh.ArrayDeserializer({"image": make_jpegs()})
+    corpus = jpegs.map(sh.decode.image("image", transforms=transforms))
+    with sh.MinibatchSource(corpus, num_map_workers=workers) as source:
+        for minibatch in source.minibatches(MINIBATCH):
+            _ = minibatch["image"].values
+            yield minibatch.num_samples
+
+
+STEPS = [sh.images.RandomCrop(SIDE), sh.images.RandomHorizontalFlip()]
+
+
+class Jpegs(Row):
+    """JPEGs of 375 x 500 pixels: decode, random crop of 224, flip; 64 at a time, 2 threads."""
+
+    contenders = {
+        "sweephand": lambda: decoded(STEPS),
+        "Pillow alone": decoder_alone,
+        "NumPy by hand": by_hand,
+        "torch DataLoader, 2 workers": peer("torch_pictures.cropped_pictures"),
+    }
+    unit, per = "pictures/s", 1.0
+
+    def setup_cache(self) -> Found:
+        return self.compete()
