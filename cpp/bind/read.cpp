@@ -9,6 +9,7 @@
 #include "read/frames.hpp"
 #include "read/packed_chunk.hpp"
 #include "read/resident.hpp"
+#include "read/segment.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -269,6 +270,18 @@ void bind_deserializers(py::module_& room) {
       .def(py::init<py::function>(), "fetch"_a);
 }
 
+void bind_segments(py::module_& room) {
+  room.def(
+      "map_segment",
+      [](int descriptor, std::uint64_t size) {
+        Segment segment = without_gil([&] { return Segment(descriptor, size); });
+        auto* const data = reinterpret_cast<std::uint8_t*>(segment.bytes().data());
+        return py::array_t<std::uint8_t>(static_cast<py::ssize_t>(size), data,
+                                         keep(std::move(segment)));
+      },
+      "descriptor"_a, "size"_a);
+}
+
 }  // namespace
 
 void bind_read(py::module_& room) {
@@ -276,6 +289,7 @@ void bind_read(py::module_& room) {
   bind_extents(room);
   bind_chunks(room);
   bind_deserializers(room);
+  bind_segments(room);
 }
 
 }  // namespace sweephand
