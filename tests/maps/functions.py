@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import sys
+import tempfile
+import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,13 +78,70 @@ def fails_at_47(sequence: Sequence) -> Sequence:
     return sequence
 
 
-def die_at_47(sequence: Sequence) -> Sequence:
-    if 47 in sequence["x"]:
+def die_at_80(sequence: Sequence) -> Sequence:
+    if 80 in sequence["x"]:
         os.kill(os.getpid(), signal.SIGKILL)
     return sequence
 
 
-def sleep_at_47(sequence: Sequence) -> Sequence:
-    if 47 in sequence["x"]:
+def sleep_at_80(sequence: Sequence) -> Sequence:
+    if 80 in sequence["x"]:
         time.sleep(3600)
+    return sequence
+
+
+def longer(sequence: Sequence) -> Sequence:
+    """Take streams of every kind, and return them with something behind."""
+    text = b"".join(sequence["text"].tolist())
+    return {
+        "text": [text, b"end"],
+        "rows": sequence["rows"] * 2,
+        "wide": np.tile(sequence["wide"], (2, 1)),
+    }
+
+
+def exit_at_80(sequence: Sequence) -> Sequence:
+    if 80 in sequence["x"]:
+        os._exit(3)
+    return sequence
+
+
+def ask_to_exit_at_80(sequence: Sequence) -> Sequence:
+    if 80 in sequence["x"]:
+        sys.exit("enough")
+    return sequence
+
+
+def close_all_at_80(sequence: Sequence) -> Sequence:
+    if 80 in sequence["x"]:
+        os.closerange(0, 1000)
+    return sequence
+
+
+def wander(sequence: Sequence) -> Sequence:
+    """Do what disturbs a process, but not what it is asked for."""
+    if 80 not in sequence["x"]:
+        return {"x": -sequence["x"]}
+    assert not Path("elsewhere").exists()
+    folder = tempfile.mkdtemp()
+    os.chdir(folder)
+    Path("elsewhere").touch()
+    print("noise")
+    threading.Thread(target=time.sleep, args=[0.01]).start()
+    shutil.rmtree(folder)
+    child = os.fork()
+    if not child:
+        return sequence  # and does not end by itself
+    os.waitpid(child, 0)
+    return {"x": -sequence["x"]}
+
+
+class Unpicklable(Exception):
+    def __reduce__(self) -> Any:
+        raise TypeError("not me")
+
+
+def raise_unpicklable(sequence: Sequence) -> Sequence:
+    if 80 in sequence["x"]:
+        raise Unpicklable("odd")
     return sequence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +16,7 @@ from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.given_data import make_column
 from sweephand.corpus.streams import StreamDefs
 
+_DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 _LIKE_PICTURE = 3  # axes of an array that is rarely a sequence
 
 # Per stream the samples of one sequence: an array (samples, *shape), a CSR matrix, a list of
@@ -119,7 +121,7 @@ class SampleForm:
         """Return the size of a sequence, in samples."""
         if self.size_stream is not None:
             return count(samples[self.size_stream])
-        return max(count(one) for one in samples.values())
+        return max(map(count, samples.values()))
 
     def to_columns(self, sequences: Sequence[Samples]) -> dict[str, ColumnData]:
         """Return the samples of some sequences as columns."""
@@ -127,6 +129,39 @@ class SampleForm:
             stream: _to_column(stream, [one[stream] for one in sequences])
             for stream in self._fields
         }
+
+    def join(
+        self, values: Mapping[Any, list[Any]]
+    ) -> tuple[dict[str, ColumnData], NDArray[np.int64]] | None:
+        """Convert many sequences at once, the quick way for what is just like the first one.
+
+        Parameters
+        ----------
+        values : dict of list
+            Of every field, one for each sequence.
+
+        Returns
+        -------
+        columns : dict of ColumnData
+            As of `to_columns`.
+        sizes : ndarray of int64, shape (sequences,)
+            In samples.
+
+        None if one of them is to be looked at by itself.
+        """
+        columns = {}
+        for stream, field in self._fields.items():
+            try:
+                column = _join(stream, values[field], self.like.get(stream))
+            except (KeyError, ValueError):
+                return None
+            if column is None:
+                return None
+            columns[stream] = column
+        if self.size_stream is not None:
+            return columns, columns[self.size_stream].lengths
+        sizes: NDArray[np.int64] = np.max([one.lengths for one in columns.values()], axis=0)
+        return columns, sizes
 
     def _samples(self, stream: str, value: Any) -> Any:
         """Return the samples of a value, of the dtype and shape that the first one has."""
@@ -201,7 +236,8 @@ class SampleForm:
 
 def count(samples: Any) -> int:
     """Return how many samples there are of a stream."""
-    return len(samples) if isinstance(samples, list) else int(samples.shape[0])
+    kind = type(samples)
+    return len(samples) if kind is np.ndarray or kind is list else int(samples.shape[0])
 
 
 def _to_bytes(samples: Iterable[Any]) -> list[bytes]:
@@ -213,9 +249,22 @@ def _to_bytes(samples: Iterable[Any]) -> list[bytes]:
     return [one.encode() if isinstance(one, str) else one for one in samples]
 
 
-def _to_column(stream: str, items: list[Any]) -> ColumnData:
+def _to_column(stream: str, items: list[Any], lengths: list[int] | None = None) -> ColumnData:
     if not isinstance(items[0], np.ndarray):
         return make_column(stream, items)
-    values = np.ascontiguousarray(np.concatenate(items))
-    offsets = offsets_of([len(one) for one in items])
+    values = np.ascontiguousarray(np.concatenate(items) if len(items) > 1 else items[0])
+    offsets = offsets_of(lengths or list(map(len, items)))
     return ColumnData(values, values.dtype, values.shape[1:], len(values), offsets)
+
+
+def _join(stream: str, values: list[Any], like: Any) -> ColumnData | None:
+    """Return values as a column, if each is an array just like those of the first sequence."""
+    if type(like) is not np.ndarray or set(map(type, values)) != {np.ndarray}:
+        return None
+    if set(map(_DTYPE, values)) != {like.dtype}:
+        return None
+    shape = like.shape[1:]
+    if values[0].shape == shape and set(map(_SHAPE, values)) == {shape}:
+        return _to_column(stream, [np.stack(values)], [1] * len(values))
+    column = _to_column(stream, values)
+    return column if column.shape == shape else None

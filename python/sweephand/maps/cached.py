@@ -250,7 +250,7 @@ class _Maker:
         ids = self._stored.corpus.ids.names(numbers)
         sequences = self._stored.sequences_of(batch)
         form, sizes = self._look.form, [0] * len(ids)
-        return MeasuringTask(self._map, form, sequences, None, ids, sizes, keeps=True)
+        return MeasuringTask(self._map, form, sequences, ids, sizes, keeps=True)
 
 
 def _told_of(info: StreamInfo) -> list[Any]:

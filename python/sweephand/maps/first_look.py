@@ -122,10 +122,17 @@ def _look_at(
     """Return what a sequence shows, or the reason if it is wrong; None if it makes nothing."""
     ids = stored.corpus.ids.names(numbers)
     context = KeyContext(opening.seed, wanted.name, wanted.version)
-    keys = context.keys(np.zeros(len(numbers), np.uint64), ids) if wanted.random else None
-    task = MapTask(wanted, SampleForm(StreamDefs(), "sequence", str(wanted)),
-                   stored.sequences_of(batch), keys, ids, [1] * len(ids))  # fmt: skip
-    found = next(iter(task.outputs(opening.workers.turn)))
+    form = SampleForm(StreamDefs(), "sequence", str(wanted))
+    task = MapTask(
+        wanted,
+        form,
+        stored.sequences_of(batch),
+        ids,
+        [1] * len(ids),
+        context=context if wanted.random else None,
+        sweeps=[0] * len(ids),
+    )
+    found = next(iter(task.outputs(opening.workers.turn, [])))
     if isinstance(found, list):
         if wanted.size != "measured":
             return task.error(0, "returned a list; one that makes several says size='measured'")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_int
@@ -130,10 +128,3 @@ class KeyContext:
     def of_all_sweeps(self) -> KeyContext:
         """Return the context of keys that are the same in all sweeps."""
         return KeyContext(*self._of, _OF_ALL_SWEEPS)
-
-    def keys(self, sweeps: NDArray[np.uint64], ids: Sequence[str]) -> list[Key]:
-        """Return the keys of some sequences."""
-        return [
-            Key(self, sweep, sequence_id)
-            for sweep, sequence_id in zip(sweeps.tolist(), ids, strict=True)
-        ]

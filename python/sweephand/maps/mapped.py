@@ -16,6 +16,7 @@ from sweephand.corpus.mapped_reader import MappedReader, Origin
 from sweephand.maps.cached import cached_corpus
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook, look_at_first
+from sweephand.maps.history import MapHistory
 from sweephand.maps.key import KeyContext
 from sweephand.maps.measure import measure
 from sweephand.maps.opening import Opening
@@ -35,6 +36,7 @@ def map_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
         If another map has the name, or what the map returns cannot be streams.
     """
     check_name(stored, wanted.name)
+    opening.workers.check(wanted)
     if wanted.cache:
         kept = cached_corpus(stored, wanted, opening)
         if kept is not None:
@@ -115,6 +117,9 @@ class MapRun:
         self._expansion = expansion
         self._opening = opening
         self._context = KeyContext(opening.seed, wanted.name, wanted.version)
+        self._history = MapHistory(
+            stored.corpus.num_sequences if expansion is None else len(expansion.sizes)
+        )
 
     def make(
         self,
@@ -125,19 +130,22 @@ class MapRun:
         batch: _core.engine.Batch,
     ) -> list[_core.read.Chunk]:
         """Return the wanted sequences as chunks, one behind the other: see `Origin`."""
-        task = self._task(numbers[places], sweeps[places], sizes[places].tolist(), batch)
-        costs = self._stored.bytes_of(batch) + 1
+        own = numbers[places]
+        task = self._task(own, sweeps[places], sizes[places].tolist(), batch)
+        num_bytes = self._stored.bytes_of(batch) + 1
+        costs = self._history.expected(own, num_bytes).tolist()
+        seconds: list[float] = []
         chunks = []
         for begin, end, is_there in _runs(places, len(numbers)):
             if not is_there:
                 chunks.append(self._blank(end - begin))
                 continue
-            for made in self._opening.workers.run(
-                task.part(begin, end), costs[begin:end].tolist()
-            ):
+            for made in self._opening.workers.run(task.part(begin, end), costs[begin:end]):
                 for wrong in made.wrong.values():
                     self._opening.ledger.add(wrong)
                 chunks.append(made.to_chunk())
+                seconds += made.seconds
+        self._history.add(own, num_bytes, np.array(seconds))
         return chunks
 
     def _task(
@@ -154,10 +162,11 @@ class MapRun:
             self._map,
             self._look.form,
             self._stored.sequences_of(batch),
-            self._context.keys(sweeps, ids) if self._map.random else None,
             ids,
             sizes,
             None if expansion is None else expansion.parts_of(numbers),
+            self._context if self._map.random else None,
+            sweeps.tolist(),
         )
 
     def _blank(self, num_sequences: int) -> _core.read.Chunk:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,12 +18,12 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.corpus.streams import StreamDefs
-from sweephand.corpus.turns import Turn
 from sweephand.errors import DataError
 from sweephand.files.index_file import show_progress
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook
-from sweephand.maps.key import KeyContext
+from sweephand.maps.history import guess_seconds
+from sweephand.maps.key import Key, KeyContext
 from sweephand.maps.measured_store import MeasuredStore
 from sweephand.maps.opening import Opening
 from sweephand.maps.sequence_map import SequenceMap
@@ -69,11 +69,13 @@ class MeasuringTask(MapTask):
 
     keeps: bool = False
 
-    def do(self, turn: Turn) -> Measured:  # type: ignore[override]
-        """Map the sequences, and measure what is made."""
+    def finish(  # type: ignore[override]
+        self, outputs: Iterable[Any], seconds: Sequence[float] = ()
+    ) -> Measured:
+        """Measure what is made."""
         measured = Measured([])
         several = False
-        for number, found in enumerate(self.outputs(turn)):
+        for number, found in enumerate(outputs):
             several = several or isinstance(found, list)
             try:
                 made = [
@@ -105,11 +107,13 @@ class MeasuringTask(MapTask):
 class FilteringTask(MapTask):
     """Some sequences of which a filter says whether they are kept."""
 
-    def do(self, turn: Turn) -> Measured:  # type: ignore[override]
-        """Ask the filter."""
+    def finish(  # type: ignore[override]
+        self, outputs: Iterable[Any], seconds: Sequence[float] = ()
+    ) -> Measured:
+        """Look at what the filter says."""
         sizes: list[list[int]] = []
         wrong: dict[int, DataError] = {}
-        for number, found in enumerate(self.outputs(turn)):
+        for number, found in enumerate(outputs):
             if isinstance(found, bool | np.bool_):
                 sizes.append([1] if found else [])
                 continue
@@ -138,10 +142,10 @@ def measure(
 
     def task(numbers: NDArray[np.uint64], batch: _core.engine.Batch) -> MapTask:
         ids = stored.corpus.ids.names(numbers)
-        sweeps = np.zeros(len(numbers), np.uint64)
-        keys = context.keys(sweeps, ids) if wanted.random else None
+        none = [0] * len(ids)
         sequences = stored.sequences_of(batch)
-        return MeasuringTask(wanted, look.form, sequences, keys, ids, [0] * len(ids))
+        own = context if wanted.random else None
+        return MeasuringTask(wanted, look.form, sequences, ids, none, context=own, sweeps=none)
 
     if callable(wanted.size):
         found = _told_sizes(stored, wanted, context)
@@ -164,14 +168,13 @@ def filtered(corpus: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
     ValueError
         If nothing is left.
     """
+    opening.workers.check(wanted)
     stored = StoredStreams(corpus)
     form = SampleForm(StreamDefs(), "sequence", str(wanted))
 
     def task(numbers: NDArray[np.uint64], batch: _core.engine.Batch) -> MapTask:
         ids = corpus.ids.names(numbers)
-        return FilteringTask(
-            wanted, form, stored.sequences_of(batch), None, ids, [0] * len(ids)
-        )
+        return FilteringTask(wanted, form, stored.sequences_of(batch), ids, [0] * len(ids))
 
     kept = _measured(stored, wanted, opening, task).counts > 0
     if not kept.any():
@@ -197,7 +200,7 @@ def _told_sizes(stored: StoredStreams, wanted: SequenceMap, context: KeyContext)
     step = 1 << 16
     for begin in range(0, len(sizes), step):
         numbers = np.arange(begin, min(begin + step, len(sizes)), dtype=np.uint64)
-        keys = of_all.keys(np.zeros(len(numbers), np.uint64), corpus.ids.names(numbers))
+        keys = [Key(of_all, 0, name) for name in corpus.ids.names(numbers)]
         for at, (size, key) in enumerate(
             zip(sizes[numbers].tolist(), keys, strict=True), begin
         ):
@@ -263,8 +266,8 @@ def rounds(
     def measured(
         numbers: NDArray[np.uint64], batch: _core.engine.Batch
     ) -> tuple[NDArray[np.uint64], list[Any]]:
-        costs = (stored.bytes_of(batch) + 1).tolist()
-        return numbers, opening.workers.run(task(numbers, batch), costs)
+        costs = guess_seconds(stored.bytes_of(batch) + 1)
+        return numbers, opening.workers.run(task(numbers, batch), costs.tolist())
 
     samples = max(_LEAST_BATCH, int(_BATCH_BYTES / max(1.0, stored.corpus.sample_bytes)))
     done = begin

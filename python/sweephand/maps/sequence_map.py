@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,8 +11,9 @@ from sweephand.corpus.streams import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
+from sweephand.maps.stream_sequences import StreamSequences
 
-Sequences = Mapping[str, list[Any]]
+Sequences = Mapping[str, StreamSequences]
 """Per stream the samples of every sequence: arrays (samples, *shape), or CSR matrices."""
 
 SizeOf = Callable[[Mapping[str, int], Key], int]
@@ -54,20 +55,6 @@ class SequenceMap:
     def fingerprint(self) -> str:
         """What identifies it in states."""
         return f"{self.kind} {self.name} {self.version}"
-
-    def call(
-        self, sequences: Sequences, keys: Sequence[Key] | None, begin: int, end: int
-    ) -> Any:
-        """Return what the function returns for a batch of sequences."""
-        part = {name: values[begin:end] for name, values in sequences.items()}
-        if keys is None:
-            return self.function(part)
-        return self.function(part, list(keys[begin:end]))
-
-    def call_one(self, sequences: Sequences, keys: Sequence[Key] | None, number: int) -> Any:
-        """Return what the function returns for one sequence."""
-        one = {name: values[number] for name, values in sequences.items()}
-        return self.function(one) if keys is None else self.function(one, keys[number])
 
 
 def make_map(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.corpus import Corpus
 from sweephand.layouts import Ragged
+from sweephand.maps.stream_sequences import StreamSequences
 from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
 
@@ -31,10 +31,14 @@ class StoredStreams:
         keys = {name: (number, info) for number, (name, info) in enumerate(self._infos.items())}
         self._contents = Contents(keys, Ragged(), corpus.ids)
 
-    def sequences_of(self, batch: _core.engine.Batch) -> dict[str, list[Any]]:
+    def sequences_of(self, batch: _core.engine.Batch) -> dict[str, StreamSequences]:
         """Return per stream the samples of every sequence of a ragged batch."""
         minibatch = Minibatch(batch, self._contents, None)
-        return {name: minibatch[name].as_sequences() for name in self._infos}
+        streams = {name: minibatch[name] for name in self._infos}
+        return {
+            name: StreamSequences(stream.values, stream.offsets.tolist())
+            for name, stream in streams.items()
+        }
 
     def names_of_size(self) -> dict[str, bool]:
         """Return the streams whose sizes are known without reading: one sample, or the size."""

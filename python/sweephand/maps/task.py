@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from typing import Any, Self
 
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
-from sweephand.corpus.turns import Turn
 from sweephand.errors import DataError
-from sweephand.maps.key import Key
+from sweephand.maps.key import Key, KeyContext
+from sweephand.maps.map_turn import MapTurn
 from sweephand.maps.sequence_map import SequenceMap, Sequences
+
+_OWN = ("sequences", "ids", "sizes", "parts", "sweeps")  # of every task
 
 
 @dataclass(frozen=True)
@@ -27,14 +29,28 @@ class Made:
         One per stream, with a sequence for each.
     wrong : dict of DataError
         Of the sequences that cannot be delivered, by their numbers among these.
+    seconds : list of float
+        That the map took for each, as far as that is known.
     """
 
     columns: Sequence[ColumnData]
     wrong: Mapping[int, DataError]
+    seconds: Sequence[float] = field(default_factory=list)
 
     def to_chunk(self) -> _core.read.Chunk:
         """Return it as a chunk that skips those."""
         return make_chunk(self.columns, owned=False, skipped=sorted(self.wrong))
+
+
+@dataclass(frozen=True)
+class InLists:
+    """What a map returned for a batch: per stream a list of what it made of each sequence."""
+
+    lists: Mapping[Any, list[Any]]
+
+    def __iter__(self) -> Iterator[dict[Any, Any]]:
+        for values in zip(*self.lists.values(), strict=True):
+            yield dict(zip(self.lists, values, strict=True))
 
 
 @dataclass(frozen=True)
@@ -48,91 +64,157 @@ class MapTask:
         Of what it returns.
     sequences : dict of list
         Per stream what the map is given.
-    keys : list of Key or None
-        Of the sequences; None: it asks for none.
     ids : list of str
-        Of the sequences, for errors.
+        Of the sequences.
     sizes : list of int
         What each must have, in samples.
     parts : list of (int, int) or None
         Of each which one it is of how many that the map makes of one sequence; None: it makes
         one of each.
+    context : KeyContext or None
+        Of the keys; None: the map asks for none.
+    sweeps : list of int
+        Of the sequences, for their keys.
     """
 
     map: SequenceMap
     form: SampleForm
     sequences: Sequences
-    keys: Sequence[Key] | None
     ids: Sequence[str]
     sizes: Sequence[int]
     parts: Sequence[tuple[int, int]] | None = None
+    context: KeyContext | None = None
+    sweeps: Sequence[int] = ()
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    @property
+    def common(self) -> Self:
+        """What it has in common with others of the map: the task without sequences."""
+        return replace(self, sequences={}, ids=(), sizes=(), parts=None, sweeps=())
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """What it has of its own: ``replace(common, **own)`` is the task."""
+        return {name: getattr(self, name) for name in _OWN}
+
+    @property
+    def kind(self) -> tuple[int, ...]:
+        """What is the same of tasks that have all in common, as long as they live."""
+        names = [one.name for one in fields(self) if one.name not in _OWN]
+        return id(type(self)), *(id(getattr(self, name)) for name in names)
 
     def part(self, begin: int, end: int) -> Self:
         """Return the task for some of the sequences."""
         return replace(
             self,
             sequences={name: values[begin:end] for name, values in self.sequences.items()},
-            keys=None if self.keys is None else self.keys[begin:end],
             ids=self.ids[begin:end],
             sizes=self.sizes[begin:end],
             parts=None if self.parts is None else self.parts[begin:end],
+            sweeps=self.sweeps[begin:end],
         )
 
-    def do(self, turn: Turn) -> Made:
+    def do(self, turn: MapTurn) -> Made:
         """Map the sequences."""
+        seconds: list[float] = []
+        return self.finish(self.outputs(turn, seconds), seconds)
+
+    def finish(self, outputs: Iterable[Any], seconds: Sequence[float] = ()) -> Made:
+        """Return what becomes of the sequences by what the map returned for each.
+
+        `seconds` is looked at last: how long the map took for each.
+        """
+        all_found = outputs if isinstance(outputs, InLists) else list(outputs)
+        lists = None if self.parts is not None else _lists_of(all_found, self.form.fields)
+        joined = None if lists is None else self.form.join(lists)
+        if joined is not None and (joined[1] == self.sizes).all():
+            return Made(list(joined[0].values()), {}, seconds)
         usable: list[Samples] = []
         wrong: dict[int, DataError] = {}
-        for number, found in enumerate(self.outputs(turn)):
+        for number, found in enumerate(all_found):
             made = found if isinstance(found, DataError) else self._samples(number, found)
             if isinstance(made, DataError):
                 wrong[number] = made
                 made = self.form.like  # in its place, and never delivered
             usable.append(made)
-        return Made(list(self.form.to_columns(usable).values()), wrong)
+        return Made(list(self.form.to_columns(usable).values()), wrong, seconds)
 
-    def outputs(self, turn: Turn) -> Iterator[Any]:
-        """Return what the map returns for each sequence, or in its place the reason."""
-        if self.map.batched:
-            yield from self._by_batch(turn)
-            return
+    def outputs(self, turn: MapTurn, seconds: list[float]) -> Iterable[Any]:
+        """Return what the map returns for each sequence, or in its place the reason.
+
+        How long it took for each is added to `seconds`.
+        """
+        by = self._by_batch if self.map.batched else self._one_by_one
+        return by(turn, seconds)
+
+    def _one_by_one(self, turn: MapTurn, seconds: list[float]) -> Iterator[Any]:
+        call, names, streams = self.map.function, *self._streams
         for number in range(len(self)):
-            yield self._one(number, turn)
+            sequence = {name: one[number] for name, one in zip(names, streams, strict=True)}
+            found: Any
+            turn.begin(self, number)
+            try:
+                found = (
+                    call(sequence)
+                    if self.context is None
+                    else call(sequence, self._key(self.context, number))
+                )
+            except (Exception, SystemExit) as error:
+                found = self._raised(number, error)
+            finally:
+                seconds.append(turn.end())
+            yield found
 
-    def _one(self, number: int, turn: Turn) -> Any:
+    def _by_batch(self, turn: MapTurn, seconds: list[float]) -> Iterable[Any]:
+        took = 0.0
+        turn.begin(self, 0)
         try:
-            with self._calling(number, turn):
-                return self.map.call_one(self.sequences, self.keys, number)
-        except Exception as error:
-            return self._raised(number, error)
+            found = self._call_batch()
+        except (Exception, SystemExit) as error:
+            found = self._raised(0, error)
+        finally:
+            took = turn.end()
+        if isinstance(found, DataError) and len(self) > 1:
+            singles = (self.part(number, number + 1) for number in range(len(self)))
+            # each by itself tells which one it was
+            return chain.from_iterable(one._by_batch(turn, seconds) for one in singles)
+        seconds += [took / len(self)] * len(self)
+        return self._of_batch(found)
 
-    def _by_batch(self, turn: Turn) -> Iterator[Any]:
-        try:
-            with self._calling(0, turn):
-                found = self.map.call(self.sequences, self.keys, 0, len(self))
-        except Exception as error:  # each by itself tells which one it was
-            if len(self) > 1:
-                for number in range(len(self)):
-                    yield from self.part(number, number + 1)._by_batch(turn)
-            else:
-                yield self._raised(0, error)
-            return
+    def _call_batch(self) -> Any:
+        names, streams = self._streams
+        lists = {name: list(one) for name, one in zip(names, streams, strict=True)}
+        if self.context is None:
+            return self.map.function(lists)
+        keys = [self._key(self.context, number) for number in range(len(self))]
+        return self.map.function(lists, keys)
+
+    def _of_batch(self, found: Any) -> Iterable[Any]:
+        """Return what a batch says of each of its sequences."""
+        if isinstance(found, DataError):
+            return [found]
         if not isinstance(found, Mapping):
-            yield from [self.error(n, no_dict(found)) for n in range(len(self))]
-            return
+            return [self.error(n, no_dict(found)) for n in range(len(self))]
         lists = {name: list(values) for name, values in found.items()}
         short = next((name for name, one in lists.items() if len(one) != len(self)), None)
-        for number in range(len(self)):
-            if short is None:
-                yield {name: values[number] for name, values in lists.items()}
-            else:
-                told = f"returned {len(lists[short])} values of {short!r} for {len(self)}"
-                yield self.error(number, f"{told} sequences")
+        if short is None:
+            return InLists(lists) if lists else [{}] * len(self)
+        told = f"returned {len(lists[short])} values of {short!r} for {len(self)} sequences"
+        return [self.error(number, told) for number in range(len(self))]
 
-    def _calling(self, number: int, turn: Turn) -> AbstractContextManager[None]:
-        return turn.take(f"{self.map}, at sequence {self.ids[number]!r}")
+    @property
+    def _streams(self) -> tuple[list[str], list[list[Any]]]:
+        """Return the streams by name, each cut into sequences."""
+        return list(self.sequences), [one.to_list() for one in self.sequences.values()]
+
+    def _key(self, context: KeyContext, number: int) -> Key:
+        return Key(context, self.sweeps[number], self.ids[number])
+
+    def told(self, number: int) -> str:
+        """Name the call of the map for a sequence."""
+        return f"{self.map}, at sequence {self.ids[number]!r}"
 
     def _samples(self, number: int, found: Any) -> Samples | DataError:
         """Return the samples of what the map returned for a sequence."""
@@ -168,7 +250,7 @@ class MapTask:
         what = "were measured" if self.map.size == "measured" else "size= said"
         return f"returned {size} samples where {wanted} {what}; it must do the same every time"
 
-    def _raised(self, number: int, error: Exception) -> DataError:
+    def _raised(self, number: int, error: BaseException) -> DataError:
         told = self.error(number, f"raised {type(error).__name__}: {error}")
         told.__cause__ = error
         return told
@@ -176,6 +258,18 @@ class MapTask:
     def error(self, number: int, reason: str, stream: str | None = None) -> DataError:
         """Return why the map is wrong at a sequence."""
         return DataError(f"{self.map} {reason}", stream=stream, sequence=self.ids[number])
+
+
+def _lists_of(outputs: Iterable[Any], fields: Sequence[str]) -> Mapping[Any, list[Any]] | None:
+    """Return the values of every field, if all sequences have them."""
+    if isinstance(outputs, InLists):
+        return outputs.lists
+    if set(map(type, outputs)) != {dict}:
+        return None
+    try:
+        return {name: [one[name] for one in outputs] for name in fields}
+    except KeyError:
+        return None
 
 
 def no_dict(found: object) -> str:

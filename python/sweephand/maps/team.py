@@ -4,12 +4,113 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Sequence
-from concurrent.futures import Future
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
 from itertools import count
+from typing import Protocol
 
-from sweephand.corpus.turns import Turn
+from sweephand.errors import SweephandHint
+from sweephand.maps.lost import Lost
+from sweephand.maps.map_turn import MapTurn
 from sweephand.maps.task import Made, MapTask
+
+_HINT_SECONDS = 60.0
+_LOOK_SECONDS = 5.0  # between looks at what takes long
+
+
+class Worker(Protocol):
+    """What carries out tasks for a thread."""
+
+    def do(self, task: MapTask) -> Made:
+        """Return what becomes of a task; `Lost` if it does not come back."""
+
+    def at(self) -> tuple[int, float] | None:
+        """Return which sequence of its task is mapped, and since when."""
+
+    def give_up(self, lost: Lost | None = None) -> bool:
+        """End what it does, and return whether it can."""
+
+    def close(self) -> None:
+        """Let go of what it has."""
+
+
+class ThreadWorker:
+    """Calls maps in the thread itself."""
+
+    def __init__(self, turn: MapTurn) -> None:
+        self._turn = turn
+        self._thread = threading.get_ident()
+
+    def do(self, task: MapTask) -> Made:
+        """Return what becomes of a task."""
+        return task.do(self._turn)
+
+    def at(self) -> tuple[int, float] | None:
+        """Return which sequence of its task is mapped, and since when."""
+        return self._turn.at(self._thread)
+
+    def give_up(self, lost: Lost | None = None) -> bool:
+        """Return False: nobody ends a thread."""
+        return False
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@dataclass
+class Piece:
+    """Sequences that are mapped together.
+
+    Attributes
+    ----------
+    lost : Lost or None
+        Why they were given up.
+    was_tried : bool
+        Whether a worker ended that had them.
+    """
+
+    task: MapTask
+    lost: Lost | None = None
+    was_tried: bool = False
+
+    def without(self, lost: Lost) -> list[Piece]:
+        """Return the pieces that it is cut into when it did not come back."""
+        task = self.task
+        if not lost.is_late and not self.was_tried:
+            return [Piece(task, was_tried=True)]  # it may have been an accident
+        if len(task) == 1:
+            return [Piece(task, lost)]
+        if task.map.batched or lost.number is None:
+            return [Piece(task.part(number, number + 1)) for number in range(len(task))]
+        begin, end = lost.number, lost.number + 1
+        bounds = [(0, begin), (begin, end), (end, len(task))]
+        return [
+            Piece(task.part(*ends), lost if lost.is_late else None, was_tried=True)
+            if ends == (begin, end)
+            else Piece(task.part(*ends))
+            for ends in bounds
+            if ends[0] < ends[1]
+        ]
+
+
+@dataclass
+class Job:
+    """A task on its way: what is made of it, and what is to be done."""
+
+    pieces: list[Piece]
+    made: list[Made] = field(default_factory=list)
+    future: Future[list[Made]] = field(default_factory=Future)
+
+
+@dataclass(eq=False)
+class _Member:
+    """A thread of the team, and what it is at."""
+
+    worker: Worker | None = None
+    job: Job | None = None
 
 
 class Team:
@@ -24,70 +125,172 @@ class Team:
     ----------
     size : int
         Threads.
-    turn : Turn
-        In which the functions of the user are called.
+    make_worker : callable
+        Returns what a thread does tasks by; it is called there.
+    limit : float or None
+        Seconds after which a map that was called for a sequence is given up.
     """
 
-    def __init__(self, size: int, turn: Turn) -> None:
+    def __init__(
+        self, size: int, make_worker: Callable[[], Worker], limit: float | None = None
+    ) -> None:
         self._size = size
-        self._turn = turn
-        self._waiting: list[tuple[float, int, MapTask, Future[Made]]] = []  # a heap
+        self._make_worker = make_worker
+        self._limit = limit
+        self._has_hinted = False
+        self._waiting: list[tuple[float, int, Job]] = []  # a heap
         self._numbers = count()
         self._asked = 0.0  # what all tasks so far cost
         self._is_closed = False
         self._changed = threading.Condition()
-        for number in range(size):
-            name = f"sweephand-map-{number}"
-            threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._members: list[_Member] = []
+        for _ in range(size):
+            self._begin(_Member())
 
     def do(self, tasks: Sequence[MapTask], costs: Sequence[float]) -> list[Made]:
-        """Carry out tasks, and return what came of each.
+        """Carry out tasks, and return what came of each, in one part or several.
 
         Raises
         ------
         RuntimeError
             If the team is closed.
         """
-        asked: list[Future[Made]] = []
+        asked = [Job([Piece(task)]) for task in tasks]
         with self._changed:
             if self._is_closed:
                 raise RuntimeError("the source is closed; make a new one")
             self._asked += sum(costs)
             due = self._asked / self._size
-            for task, cost in zip(tasks, costs, strict=True):
-                asked.append(Future())
-                entry = (due - cost, next(self._numbers), task, asked[-1])
-                heapq.heappush(self._waiting, entry)
+            for job, cost in zip(asked, costs, strict=True):
+                heapq.heappush(self._waiting, (due - cost, next(self._numbers), job))
             self._changed.notify(len(tasks))
         try:
-            return [one.result() for one in asked]
+            return [made for job in asked for made in self._result(job)]
+        except CancelledError:
+            raise RuntimeError("the source is closed; make a new one") from None
         except BaseException:
-            for one in asked:
-                one.cancel()
+            for job in asked:
+                job.future.cancel()
             raise
 
     def close(self) -> None:
         """Let the threads end when they have done what they are at; the rest is cancelled."""
         with self._changed:
             self._is_closed = True
-            for *_, future in self._waiting:
-                future.cancel()
+            for *_, job in self._waiting:
+                job.future.cancel()
             self._waiting.clear()
+            members = list(self._members)
             self._changed.notify_all()
+        for member in members:
+            if member.worker is not None:
+                member.worker.give_up()
 
-    def _work(self) -> None:
-        while True:
-            with self._changed:
+    def _begin(self, member: _Member) -> None:
+        name = f"sweephand-map-{len(self._members)}"
+        self._members.append(member)
+        threading.Thread(target=self._work, args=[member], name=name, daemon=True).start()
+
+    def _work(self, member: _Member) -> None:
+        member.worker = self._make_worker()
+        try:
+            while (job := self._next(member)) is not None:
+                made, error = self._try(member, job)
+                with self._changed:
+                    if member.job is not job:
+                        return  # it took too long, and another thread has taken over
+                    member.job = None
+                if error is not None:
+                    job.future.set_exception(error)
+                else:
+                    job.future.set_result(made)
+                del job, made, error  # or they would live until the next one
+        finally:
+            member.worker.close()
+
+    def _next(self, member: _Member) -> Job | None:
+        """Wait for a job; None: there will be none."""
+        with self._changed:
+            while member.job is None:
                 self._changed.wait_for(lambda: self._waiting or self._is_closed)
                 if not self._waiting:
-                    return
-                *_, task, future = heapq.heappop(self._waiting)
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(self._carry_out(task))
-            except BaseException as error:
-                future.set_exception(error)
+                    self._members.remove(member)
+                    return None
+                *_, job = heapq.heappop(self._waiting)
+                if job.future.set_running_or_notify_cancel():
+                    member.job = job
+            return member.job
 
-    def _carry_out(self, task: MapTask) -> Made:
-        return task.do(self._turn)
+    def _try(self, member: _Member, job: Job) -> tuple[list[Made], BaseException | None]:
+        try:
+            return self._carry_out(member, job), None
+        except BaseException as error:
+            return [], error
+
+    def _carry_out(self, member: _Member, job: Job) -> list[Made]:
+        assert member.worker is not None
+        while job.pieces and member.job is job:
+            piece = job.pieces[0]
+            try:
+                if piece.lost is None:
+                    made = member.worker.do(piece.task)
+                else:
+                    made = piece.task.finish([piece.task.error(0, piece.lost.reason)], [0.0])
+            except Lost as lost:
+                if self._is_closed:
+                    raise RuntimeError("the source is closed; make a new one") from None
+                job.pieces[:1] = piece.without(lost)
+                continue
+            with self._changed:
+                if member.job is job:
+                    job.made.append(made)
+                    del job.pieces[0]
+        return job.made
+
+    # -- what takes too long --
+    def _result(self, job: Job) -> list[Made]:
+        """Wait for a job, and look meanwhile whether somebody takes too long."""
+        pause = _LOOK_SECONDS if self._limit is None else min(_LOOK_SECONDS, self._limit / 4)
+        while True:
+            try:
+                return job.future.result(pause)
+            except TimeoutError:
+                if job.future.done():
+                    raise
+            self._look()
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        hints = []
+        with self._changed:
+            for member in list(self._members):
+                where = None if member.worker is None else member.worker.at()
+                if where is None or member.job is None or not member.job.pieces:
+                    continue
+                number, since = where
+                task = member.job.pieces[0].task
+                if number >= len(task):
+                    continue
+                weight = len(task) if task.map.batched else 1
+                if self._limit is not None and now - since > self._limit * weight:
+                    self._give_up(member, member.job, number)
+                elif self._limit is None and now - since > _HINT_SECONDS * weight:
+                    hints.append(
+                        f"{task.told(number)}, has not returned for {now - since:.0f} s"
+                    )
+        if hints and not self._has_hinted:
+            self._has_hinted = True
+            warnings.warn(
+                f"{hints[0]}; map_timeout= gives such calls up", SweephandHint, stacklevel=2
+            )
+
+    def _give_up(self, member: _Member, job: Job, number: int) -> None:
+        """End a call, or leave its thread behind; the lock is held."""
+        assert member.worker is not None
+        lost = Lost(f"did not return within {self._limit:g} s", number, is_late=True)
+        if member.worker.give_up(lost):
+            return
+        rest = Job([*job.pieces[0].without(lost), *job.pieces[1:]], list(job.made), job.future)
+        self._members.remove(member)
+        member.job = None
+        self._begin(_Member(job=rest))

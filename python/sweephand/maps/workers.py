@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from sweephand.corpus.turns import Turn
+from sweephand.maps.map_turn import MapTurn
 
 if TYPE_CHECKING:
+    from sweephand.maps.sequence_map import SequenceMap
     from sweephand.maps.task import Made, MapTask
-    from sweephand.maps.team import Team
+    from sweephand.maps.team import Team, Worker
 
 Kind = Literal["threads", "processes"]
 
 _TASKS_PER_WORKER = 4
+# What a task must take to be worth its way to a worker, in seconds.
+_TASK_SECONDS = {"threads": 2e-4, "processes": 1e-3}
 
 
 class MapWorkers:
@@ -28,21 +34,51 @@ class MapWorkers:
     num_workers : int
         0: whoever asks does the work.
     kind : {"threads", "processes"}
+    limit : float or None
+        Seconds after which a map that was called for a sequence is given up.
 
     Attributes
     ----------
-    turn : Turn
+    turn : MapTurn
         In which the functions of the user are called.
+
+    Raises
+    ------
+    RuntimeError
+        If they are to be processes, and this one is a worker process that begins.
     """
 
-    def __init__(self, num_workers: int, kind: Kind = "threads") -> None:
+    def __init__(
+        self, num_workers: int, kind: Kind = "threads", limit: float | None = None
+    ) -> None:
         self.num_workers = num_workers
         self.kind = kind
-        self.turn = Turn(several=True)
+        self.turn = MapTurn()
+        self._limit = limit
         self._team: Team | None = None
+        self._end: Callable[[], object] | None = None  # of the team
         self._process = 0  # that the team is of
         self._is_closed = False
         self._starting = threading.Lock()
+        if self._has_processes:
+            _refuse_in_nursery()
+
+    @property
+    def _has_processes(self) -> bool:
+        return self.kind == "processes" and self.num_workers > 0
+
+    def check(self, wanted: SequenceMap) -> None:
+        """Refuse a map that the workers could not call.
+
+        Raises
+        ------
+        TypeError
+            If it does not pickle, where processes are to call it.
+        """
+        if self._has_processes:
+            from sweephand.maps.worker_process import check_pickles
+
+            check_pickles(wanted)
 
     def run(self, task: MapTask, costs: Sequence[float]) -> list[Made]:
         """Map sequences, those first that take longest; the parts come in their order.
@@ -51,31 +87,65 @@ class MapWorkers:
         ----------
         task : MapTask
         costs : sequence of float
-            How long each sequence may take, in any unit.
+            How long each sequence may take, in seconds.
         """
         if self.num_workers == 0 or len(task) == 0:
             return [task.do(self.turn)]
-        bounds = cut(costs, self.num_workers * _TASKS_PER_WORKER)
+        least = _TASK_SECONDS[self.kind]
+        most = min(self.num_workers * _TASKS_PER_WORKER, max(1, int(sum(costs) / least)))
+        bounds = cut(costs, most)
         parts = [task.part(begin, end) for begin, end in bounds]
         return self._own_team().do(parts, [sum(costs[begin:end]) for begin, end in bounds])
 
     def close(self) -> None:
-        """End the workers when they have done what they are at."""
+        """End the workers: threads when they have done what they are at, processes soon."""
         with self._starting:
             self._is_closed = True
-            if self._team is not None and self._process == os.getpid():
-                self._team.close()
+            if self._end is not None:
+                self._end()
 
     def _own_team(self) -> Team:
         with self._starting:
             if self._is_closed:
                 raise RuntimeError("the source is closed; make a new one")
             if self._team is None or self._process != os.getpid():
-                from sweephand.maps.team import Team  # brings futures, and with them logging
-
-                self._team = Team(self.num_workers, self.turn)
-                self._process = os.getpid()
+                self._begin()
+            assert self._team is not None
             return self._team
+
+    def _begin(self) -> None:
+        from sweephand.maps.team import Team, ThreadWorker  # brings futures, and so logging
+
+        make: Callable[[], Worker] = partial(ThreadWorker, self.turn)
+        end: Callable[[], None] = _do_nothing
+        if self._has_processes:
+            from sweephand.maps.worker_process import Nursery, WorkerProcess
+
+            nursery = Nursery()
+            make, end = partial(WorkerProcess, nursery), nursery.close
+        self._team = Team(self.num_workers, make, self._limit)
+        self._process = os.getpid()
+        # What nobody closed ends when nobody has it any more.
+        self._end = weakref.finalize(self, _end, self._process, self._team, end)
+
+
+def _end(process: int, team: Team, end: Callable[[], None]) -> None:
+    if process == os.getpid():  # and not one that was forked from it
+        team.close()
+        end()
+
+
+def _do_nothing() -> None:
+    pass
+
+
+def _refuse_in_nursery() -> None:
+    nursery = sys.modules.get("sweephand.maps.nursery")
+    if nursery is not None and nursery.prepares_main:
+        raise RuntimeError(
+            "a main module that begins map workers is run again by them; put what it does "
+            "under `if __name__ == '__main__':`, or write map_executor='threads'"
+        )
 
 
 def cut(costs: Sequence[float], most: int) -> list[tuple[int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -77,6 +78,8 @@ class Delivery:
         self._closed = False
         self.elsewhere: Elsewhere | None = None
         self._engine = make_engine()
+        # Before the engine goes, whose threads may wait for them.
+        weakref.finalize(self, workers.close)
 
     def next(self, request: _core.compose.Request) -> _core.engine.Batch:
         """Return the next minibatch."""

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
-from sweephand.checks import check_int
+from sweephand.checks import check_int, check_number
 from sweephand.corpus.node_cache import NodeCache
 from sweephand.layouts import Frames, Layout, Ragged
 from sweephand.printable import shown
@@ -45,6 +45,7 @@ class Settings:
     memory_limit: int | None
     num_map_workers: int | None
     map_executor: Literal["threads", "processes"]
+    map_timeout: float | None
     node_cache: NodeCache | None
     crosses_sweeps: bool
 
@@ -71,6 +72,11 @@ class Settings:
         if self.map_executor not in ("threads", "processes"):
             given = shown(self.map_executor)
             raise ValueError(f"map_executor must be 'threads' or 'processes', got {given}")
+        if (
+            self.map_timeout is not None
+            and not check_number("map_timeout", self.map_timeout) > 0
+        ):
+            raise ValueError(f"map_timeout must be above 0 seconds, got {self.map_timeout:g}")
 
     def _check_balance(self) -> None:
         if cost_of(self.balance) is None:

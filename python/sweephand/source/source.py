@@ -95,6 +95,10 @@ class MinibatchSource(Loops):
     map_executor : {"threads", "processes"}
         Threads are for functions that release the GIL, as decoders do; the functions that
         processes call must be found by their names, as pickle finds them.
+    map_timeout : float, optional
+        Seconds after which a map that was called for a sequence, or as many times for a batch,
+        is given up, where maps have workers: a `DataError` names both. Its process is ended, a
+        thread is left behind.
     node_cache : NodeCache, optional
         Where what is read of a store is kept on a disk of this node, for all its processes.
     epoch_size : int, optional
@@ -144,6 +148,7 @@ class MinibatchSource(Loops):
         memory_limit: int | None = None,
         num_map_workers: int | None = None,
         map_executor: Literal["threads", "processes"] = "threads",
+        map_timeout: float | None = None,
         node_cache: NodeCache | None = None,
         epoch_size: int | None = None,
         **old: Unpack[OldOptions],
@@ -167,6 +172,7 @@ class MinibatchSource(Loops):
             memory_limit=memory_limit,
             num_map_workers=num_map_workers,
             map_executor=map_executor,
+            map_timeout=map_timeout,
             node_cache=node_cache,
             crosses_sweeps=self._crosses_sweeps,
         )
@@ -176,7 +182,7 @@ class MinibatchSource(Loops):
         # What a copy is made of; not the user's own, which may be read only once.
         self._deserializers, self._settings = deserializers_of(deserializers), settings
         self._ledger = ledger = Ledger(settings.max_errors)
-        workers = MapWorkers(settings.map_workers, settings.map_executor)
+        workers = MapWorkers(settings.map_workers, settings.map_executor, settings.map_timeout)
         corpus = open_corpus(self._deserializers, settings, ledger, workers)
         self._keys = {info.name: (i, info) for i, info in enumerate(corpus.streams)}
         corpus, self._long = treat_long(settings.chosen_layout, corpus)

@@ -1,0 +1,58 @@
+"""How long a map took for every sequence, and so how long it may take again."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_GUESS = 1e-3  # seconds a sequence, before any was mapped
+
+
+def guess_seconds(num_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how long sequences may take of which only the bytes are known, in seconds."""
+    return (
+        num_bytes * (_GUESS / max(1.0, float(num_bytes.mean())))
+        if len(num_bytes)
+        else num_bytes
+    )
+
+
+class MapHistory:
+    """What a map took for the sequences of a corpus.
+
+    One that was not mapped before is expected to take what others took for as many bytes.
+    Threads may use it at once: what one of them misses only makes a guess worse.
+
+    Parameters
+    ----------
+    num_sequences : int
+    """
+
+    def __init__(self, num_sequences: int) -> None:
+        self._seconds = np.zeros(
+            num_sequences, np.float32
+        )  # 0: not known; no page before it is
+        self._told_seconds = 0.0
+        self._told_bytes = 0.0
+
+    def expected(
+        self, numbers: NDArray[np.uint64], num_bytes: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return how long sequences may take, in seconds: float64, (sequences,)."""
+        known = self._seconds[numbers].astype(np.float64)
+        if not self._told_bytes:
+            return guess_seconds(num_bytes)
+        rate = self._told_seconds / self._told_bytes
+        return np.where(known > 0, known, num_bytes * rate)
+
+    def add(
+        self,
+        numbers: NDArray[np.uint64],
+        num_bytes: NDArray[np.float64],
+        seconds: NDArray[np.float64],
+    ) -> None:
+        """Learn how long some sequences took."""
+        seconds = np.maximum(seconds, 1e-9)
+        self._seconds[numbers] = seconds
+        self._told_seconds += float(seconds.sum())
+        self._told_bytes += float(num_bytes.sum())

@@ -1,0 +1,74 @@
+"""The samples of some sequences of a stream, cut apart when they are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.columns import offsets_of
+
+
+class StreamSequences(Sequence[Any]):
+    """Sequences of a stream that lie one behind the other.
+
+    They pickle as one piece, so that another process gets them by one copy.
+
+    Parameters
+    ----------
+    values : ndarray or CSR matrix
+        The samples; byte strings are an array of objects.
+    offsets : list of int
+        Where each sequence begins in the values, and the end.
+    """
+
+    __slots__ = ("_offsets", "_values")
+
+    def __init__(self, values: Any, offsets: list[int]) -> None:
+        self._values = values
+        self._offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @overload
+    def __getitem__(self, which: int) -> Any: ...
+    @overload
+    def __getitem__(self, which: slice) -> StreamSequences: ...
+    def __getitem__(self, which: int | slice) -> Any:
+        if isinstance(which, slice):
+            begin, end, _ = which.indices(len(self))
+            return StreamSequences(self._values, self._offsets[begin : end + 1])
+        return self._values[self._offsets[which] : self._offsets[which + 1]]
+
+    def to_list(self) -> list[Any]:
+        """Return the samples of every sequence."""
+        values, offsets = self._values, self._offsets
+        return [values[begin:end] for begin, end in pairwise(offsets)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        begin, end = self._offsets[0], self._offsets[-1]
+        values = self._values[begin:end]
+        lengths = np.diff(self._offsets)
+        if isinstance(values, np.ndarray) and values.dtype.hasobject:
+            samples = values.tolist()
+            data = np.frombuffer(b"".join(samples), np.uint8)
+            sizes = np.fromiter(map(len, samples), np.int64, len(samples))
+            return _of_bytes, (data, sizes, lengths)
+        return _of_values, (values, lengths)
+
+
+def _of_values(values: Any, lengths: NDArray[np.int64]) -> StreamSequences:
+    return StreamSequences(values, offsets_of(lengths).tolist())
+
+
+def _of_bytes(
+    data: NDArray[np.uint8], sizes: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> StreamSequences:
+    objects = np.empty(len(sizes), object)
+    pieces = StreamSequences(data, offsets_of(sizes).tolist())
+    objects[:] = [piece.tobytes() for piece in pieces.to_list()]
+    return _of_values(objects, lengths)

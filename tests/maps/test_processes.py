@@ -1,0 +1,383 @@
+"""Worker processes give what threads give, whatever becomes of them, and leave nothing."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from tests.maps import functions
+from tests.maps.test_values import X, all_of, corpus, delivered
+
+import sweephand as sh
+from sweephand.maps import team
+
+BAD = [f"array__{n}" for n, x in enumerate(X) if 80 in x]
+PROCESSES: Any = {"num_map_workers": 2, "map_executor": "processes"}
+
+
+def children() -> set[int]:
+    """The processes that this one began, and those that they began."""
+    found: set[int] = set()
+    for path in Path("/proc/self/task").glob("*/children"):
+        found.update(map(int, path.read_text().split()))
+    for child in list(found):
+        with suppress(FileNotFoundError):
+            text = Path(f"/proc/{child}/task/{child}/children").read_text()
+            found.update(map(int, text.split()))
+    return found
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    gc.collect()
+    before, held = children(), descriptors()
+    yield
+    deadline = time.monotonic() + 10
+    while children() - before or descriptors() > held:
+        assert time.monotonic() < deadline, (children() - before, descriptors(), held)
+        gc.collect()
+        time.sleep(0.01)
+    shared = Path("/dev/shm")
+    assert not [path for path in shared.glob("*") if "sweephand" in path.name]
+
+
+def kinds_of_streams() -> sh.Deserializer:
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(1, 5, 40)
+    rows = [
+        scipy.sparse.csr_matrix(rng.random((n, 9)).round() * rng.random((n, 9)))
+        for n in lengths
+    ]
+    return sh.ArrayDeserializer({
+        "text": [[bytes(rng.integers(0, 255, 7, np.uint8))] * int(n) for n in lengths],
+        "rows": rows,
+        "wide": [rng.random((n, 400)).astype(np.float32) for n in lengths],
+    })  # fmt: skip
+
+
+CHAINS = {
+    "one by one": lambda: corpus().map(functions.stamp, random=True),
+    "batched": lambda: corpus().map(functions.stamp_batch, random=True, batched=True),
+    "told sizes": lambda: corpus().map(functions.crop, random=True, size=functions.crop_size),
+    "a filter, and another map": lambda: (
+        corpus().filter(functions.is_odd).map(functions.negate).map(functions.flip, random=True)
+    ),
+    "several": lambda: corpus().map(functions.halves, size="measured"),
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_values_are_those_of_threads(chain: str) -> None:
+    mapped = CHAINS[chain]()
+    found = all_of(mapped, **PROCESSES)
+    assert found == all_of(mapped, 333, num_map_workers=3)
+    assert found == all_of(mapped, 17, num_map_workers=0)
+
+
+def test_streams_of_all_kinds_go_and_come() -> None:
+    mapped = kinds_of_streams().map(functions.longer, size="measured")
+
+    def found_by(**options: Any) -> list[Any]:
+        found = []
+        with sh.MinibatchSource(mapped, max_sweeps=2, **options) as source:
+            for minibatch in source.minibatches(60):
+                values = [minibatch[name].values for name in ("text", "rows", "wide")]
+                found.append((minibatch.ids, *(one.tolist() for one in densely(values))))
+        return found
+
+    assert found_by(**PROCESSES) == found_by(num_map_workers=0)
+
+
+def densely(streams: list[Any]) -> list[Any]:
+    return [one.toarray() if scipy.sparse.issparse(one) else one for one in streams]
+
+
+def workers_of(source: sh.MinibatchSource) -> list[int]:
+    found = source._delivery._workers._team
+    assert found is not None
+    return [member.worker._worker for member in found._members if member.worker is not None]  # type: ignore[attr-defined]
+
+
+def test_a_worker_that_is_killed_at_any_moment_changes_no_value() -> None:
+    mapped = corpus().map(functions.stamp, random=True)
+    rng = np.random.default_rng()
+    found, killed = [], 0
+    with sh.MinibatchSource(mapped, max_sweeps=30, randomization_seed=9, **PROCESSES) as source:
+        for number, minibatch in enumerate(source.minibatches(100)):
+            found += delivered([minibatch])
+            if number % 12 == 5:
+                time.sleep(rng.uniform(0, 0.01))
+                with suppress(ProcessLookupError):
+                    os.kill(rng.choice(workers_of(source)), signal.SIGKILL)
+                    killed += 1
+        assert not source.errors
+    assert killed > 5
+    assert found == all_of(mapped, sweeps=30)
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (functions.die_at_80, r"killed its worker process \(signal 9\)"),
+        (functions.exit_at_80, r"ended its worker process \(exit code 3\)"),
+        (functions.close_all_at_80, r"ended its worker process \(exit code 0\)"),
+        (functions.ask_to_exit_at_80, "raised SystemExit: enough"),
+        (functions.raise_unpicklable, "raised Unpicklable: odd"),
+    ],
+)
+def test_what_ends_its_process_is_damage(function: Any, told: str) -> None:
+    mapped = corpus().map(function, name="deadly")
+    options = {**PROCESSES, "num_map_workers": 1}
+    with sh.MinibatchSource(mapped, max_errors=len(BAD), max_sweeps=1, **options) as source:
+        found = [name for minibatch in source.minibatches(300) for name in minibatch.ids]
+        assert {str(error.sequence) for error in source.errors} == set(BAD)
+        for error in source.errors:
+            assert error.reason.startswith("map 'deadly' ")
+    with sh.MinibatchSource(mapped, **PROCESSES) as source, pytest.raises(
+        sh.DataError, match=f"map 'deadly' {told}"
+    ):  # fmt: skip
+        for _ in source.minibatches(300):
+            pass
+    plain = [name for name, _ in all_of(corpus(), sweeps=1) if name not in BAD]
+    assert sorted(found) == sorted(plain)
+
+
+def test_a_batch_that_ends_its_process_is_tried_one_by_one() -> None:
+    mapped = corpus().map(batch_that_dies, batched=True)
+    with sh.MinibatchSource(
+        mapped, max_errors=len(BAD), max_sweeps=1, **PROCESSES
+    ) as source:  # fmt: skip
+        assert sum(
+            minibatch.num_sequences for minibatch in source.minibatches(300)
+        ) == 60 - len(BAD)
+        assert {str(error.sequence) for error in source.errors} == set(BAD)
+
+
+def batch_that_dies(sequences: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    for x in sequences["x"]:
+        functions.die_at_80({"x": x})
+    return sequences
+
+
+def test_an_exception_brings_its_traceback() -> None:
+    mapped = corpus().map(functions.fails_at_47)
+    with sh.MinibatchSource(mapped, **PROCESSES) as source, pytest.raises(
+        sh.DataError, match="map 'fails_at_47' raised RuntimeError: 47 is not wanted"
+    ) as raised:  # fmt: skip
+        for _ in source.minibatches(300):
+            pass
+    assert "in fails_at_47" in raised.value.__notes__[0]
+
+
+def test_what_does_not_pickle_is_told_when_the_source_is_made() -> None:
+    for mapped, name in [
+        (corpus().map(lambda sequence: sequence, name="short"), "map 'short'"),
+        (corpus().filter(lambda sequence: True, name="all"), "filter 'all'"),
+    ]:
+        with pytest.raises(TypeError, match=f"{name} does not pickle.* by def at the top of"):
+            sh.MinibatchSource(mapped, **PROCESSES)
+        sh.MinibatchSource(mapped, num_map_workers=0, map_executor="processes").close()
+
+
+def test_a_function_that_wanders_does_no_harm(capfd: pytest.CaptureFixture[str]) -> None:
+    here = Path.cwd()
+    found = all_of(corpus().map(functions.wander, name="negate"), 500, 1, **PROCESSES)
+    assert found == [
+        (name, {"x": one["x"]})
+        for name, one in all_of(corpus().map(functions.negate), 500, 1, num_map_workers=0)
+    ]
+    assert Path.cwd() == here
+    assert "noise" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_a_map_that_hangs_is_given_up(executor: Any) -> None:
+    with pytest.raises(ValueError, match="map_timeout must be above 0"):
+        sh.MinibatchSource(corpus(), map_timeout=0)
+    function = functions.sleep_at_80 if executor == "processes" else Waiting()
+    mapped = corpus().map(function, name="slow")
+    options: Any = {"max_errors": len(BAD), "max_sweeps": 1, "randomization_seed": 9}
+    workers: Any = {"num_map_workers": 4, "map_executor": executor, "map_timeout": 0.2}
+    with sh.MinibatchSource(mapped, **options, **workers) as source:
+        found = [name for minibatch in source.minibatches(300) for name in minibatch.ids]
+        assert {str(error.sequence) for error in source.errors} == set(BAD)
+        told = "map 'slow' did not return within 0.2 s"
+        assert {error.reason for error in source.errors} == {told}
+    if isinstance(function, Waiting):
+        function.let_go.set()
+    assert found == [name for name, _ in all_of(corpus(), sweeps=1) if name not in BAD]
+
+
+class Waiting:
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+
+    def __call__(self, sequence: dict[str, Any]) -> dict[str, Any]:
+        if 80 in sequence["x"]:
+            self.let_go.wait()
+        return sequence
+
+
+def test_without_a_limit_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(team, "_HINT_SECONDS", 0.05)
+    monkeypatch.setattr(team, "_LOOK_SECONDS", 0.02)
+    let_go = threading.Event()
+
+    def waits(sequence: dict[str, Any]) -> dict[str, Any]:
+        if threading.current_thread().name.startswith("sweephand-map"):
+            let_go.wait()
+        return sequence
+
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        with sh.MinibatchSource(corpus().map(waits), num_map_workers=2) as source:
+            asking = threading.Thread(target=source.next_minibatch, args=[100])
+            asking.start()
+            while not given:
+                time.sleep(0.01)
+            let_go.set()
+            asking.join()
+    (hint,) = given
+    assert issubclass(hint.category, sh.SweephandHint)
+    assert "map 'waits', at sequence 'array__" in str(hint.message)
+
+
+def test_closing_ends_a_map_that_hangs() -> None:
+    def ask() -> None:
+        with pytest.raises(RuntimeError, match="the source is closed"):
+            list(source.minibatches(300))
+
+    source = sh.MinibatchSource(corpus().map(functions.sleep_at_80), **PROCESSES)
+    asking = threading.Thread(target=ask)
+    asking.start()
+    deadline = time.monotonic() + 30
+    while not any(is_at_it(member) for member in members_of(source)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    begin = time.monotonic()
+    assert source.close_within(5)
+    assert time.monotonic() - begin < 5
+    asking.join()
+
+
+def is_at_it(member: Any) -> bool:
+    return member.worker is not None and member.worker.at() is not None
+
+
+def members_of(source: sh.MinibatchSource) -> list[Any]:
+    found = source._delivery._workers._team
+    return [] if found is None else found._members  # type: ignore[return-value]
+
+
+def test_a_source_that_nobody_has_any_more_leaves_nothing() -> None:
+    source = sh.MinibatchSource(corpus().map(functions.negate), **PROCESSES)
+    source.next_minibatch(100)
+    assert children()
+    del source
+
+
+def run(code: str, folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    path = folder / "program.py"
+    path.write_text(code)
+    return subprocess.run(
+        [sys.executable, path],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+HEAD = """
+import os, signal, sys, numpy as np, sweephand as sh
+def negate(sequence):
+    return {"x": -sequence["x"]}
+def main():
+    corpus = sh.ArrayDeserializer({"x": np.arange(100)}).map(negate)
+    source = sh.MinibatchSource(corpus, num_map_workers=2, map_executor="processes")
+    print(source.next_minibatch(10)["x"].values.sum(), flush=True)
+"""
+
+
+def test_a_program_may_end_without_closing(tmp_path: Path) -> None:
+    end = "if __name__ == '__main__':\n    main()\n"
+    for how in ("    return source\n", "    os.kill(os.getpid(), signal.SIGKILL)\n"):
+        found = run(HEAD + how + end.replace("main()", "source = main()"), tmp_path)
+        assert found.stdout
+        assert found.stderr == ""  # and the pipe was closed by all who had it
+
+
+def test_a_missing_guard_is_told(tmp_path: Path) -> None:
+    found = run(f"{HEAD}\nmain()\n", tmp_path)
+    assert found.returncode == 1
+    assert "put what it does under `if __name__ == '__main__':`" in found.stderr
+
+
+def test_a_function_of_no_file_is_told() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", f"{HEAD}\nmain()\n"], capture_output=True, text=True, check=False
+    )
+    assert "TypeError: map 'negate' is of a main module that has no file" in found.stderr
+
+
+def test_a_forked_process_has_workers_of_its_own() -> None:
+    mapped = corpus().map(functions.negate)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+        with sh.MinibatchSource(mapped, **PROCESSES) as source:
+            first = source.next_minibatch(100)["x"].values
+            source.current_position = 0
+            child = os.fork()
+            if not child:
+                code = 1
+                with suppress(BaseException):
+                    same = (source.next_minibatch(100)["x"].values == first).all()
+                    source.close()
+                    code = 0 if same else 2
+                os._exit(code)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            assert (source.next_minibatch(100)["x"].values == first).all()
+
+
+def test_large_arrays_come_back_without_a_copy() -> None:
+    import socket
+
+    from sweephand.maps.message import receive, send
+
+    def mapped_bytes() -> int:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+        ends = [line.split()[0].split("-") for line in lines if "memfd:sweephand" in line]
+        return sum(int(end, 16) - int(begin, 16) for begin, end in ends)
+
+    one, other = socket.socketpair()
+    with one, other:
+        send(one, {"a": np.arange(100_000), "b": np.ones((3, 1000)), "c": np.arange(3)})
+        found, _ = receive(other)
+    assert (found["a"] == np.arange(100_000)).all()
+    assert found["b"].shape == (3, 1000)
+    assert mapped_bytes() >= 800_000
+    assert found["a"].ctypes.data % 64 == 0
+    part = found["c"]
+    del found
+    assert mapped_bytes() >= 800_000
+    assert part.tolist() == [0, 1, 2]
+    del part
+    assert mapped_bytes() == 0

@@ -1,0 +1,49 @@
+"""What is slow is begun early, so that the order costs no time."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from tests.maps.test_values import all_of
+
+import sweephand as sh
+from sweephand.maps.history import MapHistory, guess_seconds
+from sweephand.maps.workers import cut
+
+
+def rest(sequence: dict[str, Any]) -> dict[str, Any]:
+    """Take 20 times as long for one of 50."""
+    time.sleep(0.004 if int(sequence["x"][0]) % 50 == 0 else 0.0002)
+    return sequence
+
+
+def test_what_was_slow_is_expected_to_be() -> None:
+    history = MapHistory(5)
+    numbers, num_bytes = np.arange(3, dtype=np.uint64), np.array([1.0, 3.0, 2.0])
+    assert (history.expected(numbers, num_bytes) == guess_seconds(num_bytes)).all()
+    history.add(numbers[:2], num_bytes[:2], np.array([7.0, 1.0]))
+    assert history.expected(numbers, num_bytes).tolist() == [7, 1, 2 * 8 / 4]
+
+
+def test_a_slow_sequence_is_a_task_of_its_own() -> None:
+    assert (20, 21) in cut([1.0] * 20 + [20.0] + [1.0] * 20, 8)
+
+
+def test_the_order_is_that_without_workers() -> None:
+    corpus = sh.ArrayDeserializer({"x": np.arange(300)}).map(rest)
+    options: Any = {"num_map_workers": 8, "prefetch": 4}
+    assert all_of(corpus, 50, 2, **options) == all_of(corpus, 50, 2, num_map_workers=0)
+
+
+def test_the_second_sweep_knows_what_is_slow() -> None:
+    corpus = sh.ArrayDeserializer({"x": np.arange(100)}).map(rest)
+    with sh.MinibatchSource(corpus, num_map_workers=4, max_sweeps=1) as source:
+        for _ in source.minibatches(50):
+            pass
+        reader: Any = source._corpus.readers[0]
+        history = reader.origin.make.__self__._history
+    expected = history.expected(np.arange(100, dtype=np.uint64), np.ones(100))
+    assert (expected[::50] >= 0.004).all()
+    assert np.median(expected) < 0.004
