@@ -280,4 +280,19 @@ LINES = [
         peers=("torch fused, two threads",),
         goals=(at_least(1, "torch fused, two threads"),),
     ),
+    *(
+        Line(
+            f"a map that does nothing, {name}, a sequence",
+            "bench_maps.Nothing",
+            name,
+            goals=(at_most(goal),),
+        )
+        for name, goal in (("batched", 3), ("one by one", 20), ("one by one, processes", 30))
+    ),
+    Line(
+        "one sequence in 50 takes 20 times as long",
+        "bench_maps.Slow",
+        "in order",
+        goals=(at_least(0.95, "order given up"),),
+    ),
 ]

@@ -28,7 +28,10 @@ from benchmarks.suite.contest import MACHINES, Row
 RESULTS = Path(__file__).parent / ".asv" / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 MIB = 2.0**20
-MODULES = ("arrays", "formats", "images", "start", "loop", "plan", "files", "memory", "train")
+MODULES = (
+    *("arrays", "formats", "images", "start", "loop", "plan", "files", "memory"),
+    *("maps", "train"),
+)
 
 Table = Iterator[Sequence[str]]  # cells; the head comes first
 

@@ -1,0 +1,115 @@
+"""What maps cost beside what their functions take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import count
+from threading import Semaphore, Thread
+from typing import Any
+
+import numpy as np
+
+import sweephand as sh
+
+from .contest import Found, Row
+from .corpora import ROW_MINIBATCH, make_rows
+from .turn import Clock, Steps, Turn
+
+MINIBATCH = 16 * ROW_MINIBATCH
+NUM_WORKERS = 2
+NUM_RESTING = 8  # threads that rest, and so need no core of their own
+STEP, AHEAD = 200, 4  # sequences, and steps that are made ahead
+QUICK, SLOW, ONE_OF = 0.001, 0.02, 50  # seconds that a sequence takes, and how many are slow
+
+
+def do_nothing(sequence: dict[str, Any]) -> dict[str, Any]:
+    return sequence
+
+
+def rows_of(**options: Any) -> Steps:
+    """Take minibatches of rows and labels through a map that does nothing."""
+    batched = options.pop("batched", None)
+    corpus = sh.ArrayDeserializer(make_rows()._asdict())
+    if batched is not None:
+        corpus = corpus.map(do_nothing, batched=batched)
+    for minibatch in sh.MinibatchSource(corpus, **options).minibatches(MINIBATCH):
+        yield len(minibatch["rows"].values)
+
+
+class Nothing(Row):
+    """A map that does nothing, over rows of 64 float32 with a label, 4,096 at a time."""
+
+    contenders = {
+        "no map": rows_of,
+        "batched": lambda: rows_of(batched=True, num_map_workers=NUM_WORKERS),
+        "one by one": lambda: rows_of(batched=False, num_map_workers=NUM_WORKERS),
+        "one by one, processes": lambda: rows_of(
+            batched=False, num_map_workers=NUM_WORKERS, map_executor="processes"
+        ),
+    }
+    unit, per = "µs", 1e-6
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
+def rest(sequence: dict[str, Any]) -> dict[str, Any]:
+    """Wait, as for a store: longer for one of 50."""
+    time.sleep(SLOW if int(sequence["x"][0]) % ONE_OF == 0 else QUICK)
+    return sequence
+
+
+def on_the_wall(steps: Iterator[int]) -> Steps:
+    """Measure by the clock on the wall alone: who rests needs no processor.
+
+    What was made in the pause before is taken first.
+    """
+    yield next(steps)
+    while True:
+        for _ in range(AHEAD):
+            next(steps)
+        clock = Clock()
+        with clock.running():
+            done = sum(next(steps) for _ in range(2 * AHEAD))
+        yield Turn(done, clock.wall, clock.wall)
+
+
+def in_order() -> Iterator[int]:
+    corpus = sh.ArrayDeserializer({"x": np.arange(1000)}).map(rest)
+    source = sh.MinibatchSource(corpus, num_map_workers=NUM_RESTING, prefetch=AHEAD)
+    source.next_minibatch(1000)  # from the second sweep on it is known what is slow
+    for minibatch in source.minibatches(STEP):
+        yield minibatch.num_samples
+
+
+def as_they_come() -> Iterator[int]:
+    """Map the same by as many threads, each of which takes the next when it is ready."""
+    order = np.random.default_rng(0).permutation(1000)
+    begun, wanted, done = count(), Semaphore(AHEAD * STEP), Semaphore(0)
+
+    def work() -> None:
+        while wanted.acquire():
+            rest({"x": order[[next(begun) % len(order)]]})
+            done.release()
+
+    for _ in range(NUM_RESTING):
+        Thread(target=work, daemon=True).start()
+    while True:
+        for _ in range(STEP):
+            done.acquire()
+        wanted.release(STEP)
+        yield STEP
+
+
+class Slow(Row):
+    """A map that takes 1 ms, and 20 ms for one sequence of 50, in eight threads."""
+
+    contenders = {
+        "in order": lambda: on_the_wall(in_order()),
+        "order given up": lambda: on_the_wall(as_they_come()),
+    }
+    unit = "sequences/s"
+
+    def setup_cache(self) -> Found:
+        return self.compete()
