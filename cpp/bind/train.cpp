@@ -1,5 +1,6 @@
-// Loss scale and parameter updates over lists of arrays.
+// Loss scale and parameter updates over lists of arrays, and sums of losses.
 #include "bind/bind.hpp"
+#include "train/segment_sums.hpp"
 #include "train/tensor.hpp"
 #include "train/unscale.hpp"
 #include "train/update.hpp"
@@ -131,6 +132,23 @@ void bind_train(py::module_& room) {
   bind_rules(room, static_cast<AnyRule*>(nullptr));
   room.def("update", &update_arrays, "rule"_a, "options"_a, "weights"_a, "parameters"_a,
            "gradients"_a, "first_moments"_a, "second_moments"_a);
+
+  room.def(
+      "segment_sums",
+      [](const Array<float>& values, const Array<std::uint64_t>& begins,
+         const Array<std::uint64_t>& sizes) {
+        return to_numpy_without_gil(
+            [&] { return segment_sums(view(values), view(begins), view(sizes)); });
+      },
+      "values"_a, "begins"_a, "sizes"_a);
+  room.def(
+      "row_sums",
+      [](const Array<float>& values, const Array<std::uint32_t>& cells,
+         const Array<std::uint32_t>& sizes, std::uint64_t width) {
+        return to_numpy_without_gil(
+            [&] { return row_sums(view(values), view(cells), view(sizes), width); });
+      },
+      "values"_a, "cells"_a, "sizes"_a, "width"_a);
 }
 
 }  // namespace sweephand

@@ -1,8 +1,9 @@
 from __future__ import annotations
 import collections.abc
 import numpy
+import numpy.typing
 import typing
-__all__: list[str] = ['AdaDelta', 'AdaGrad', 'AdaMax', 'Adam', 'Lion', 'Momentum', 'Nesterov', 'RmsProp', 'Rule', 'Sgd', 'Tensors', 'UpdateOptions', 'examine', 'unscale', 'update']
+__all__: list[str] = ['AdaDelta', 'AdaGrad', 'AdaMax', 'Adam', 'Lion', 'Momentum', 'Nesterov', 'RmsProp', 'Rule', 'Sgd', 'Tensors', 'UpdateOptions', 'examine', 'row_sums', 'segment_sums', 'unscale', 'update']
 class Tensors:
     @staticmethod
     def at(addresses: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], sizes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], letters: str) -> Tensors:
@@ -38,6 +39,10 @@ def RmsProp(rho: typing.SupportsFloat | typing.SupportsIndex, momentum: typing.S
 def Sgd() -> Rule:
     ...
 def examine(gradients: Tensors, scale: typing.SupportsFloat | typing.SupportsIndex, num_threads: typing.SupportsInt | typing.SupportsIndex, portable: bool) -> tuple:
+    ...
+def row_sums(values: typing.Annotated[numpy.typing.ArrayLike, numpy.float32], cells: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], width: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.float64]:
+    ...
+def segment_sums(values: typing.Annotated[numpy.typing.ArrayLike, numpy.float32], begins: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64]) -> numpy.typing.NDArray[numpy.float64]:
     ...
 def unscale(gradients: Tensors, scale: typing.SupportsFloat | typing.SupportsIndex, num_threads: typing.SupportsInt | typing.SupportsIndex, portable: bool) -> tuple:
     ...
