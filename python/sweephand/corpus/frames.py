@@ -118,11 +118,18 @@ class FrameIds(SequenceIds):
 
     def names(self, numbers: NDArray[np.integer]) -> list[str]:
         """Return the ids of the samples with these numbers in the corpus."""
-        offsets, signed = self._offsets.offsets, numbers.astype(np.int64)
-        sequence = np.searchsorted(offsets, signed, side="right") - 1
-        places = (signed - offsets[sequence]).tolist()
+        sequence, signed = self._sequence_of(numbers), numbers.astype(np.int64)
+        places = (signed - self._offsets.offsets[sequence]).tolist()
         names = self._ids.names(sequence)
         return [f"{name}#{place}" for name, place in zip(names, places, strict=True)]
+
+    def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return which file or corpus each of these samples is of."""
+        return self._ids.corpora(self._sequence_of(numbers))
+
+    def _sequence_of(self, numbers: NDArray[np.integer]) -> NDArray[np.intp]:
+        offsets = self._offsets.offsets
+        return np.searchsorted(offsets, numbers.astype(np.int64), side="right") - 1
 
     def number(self, name: str) -> int:
         """Return the number in the corpus of the sample with this id."""

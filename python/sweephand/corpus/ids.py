@@ -32,6 +32,10 @@ class SequenceIds(ABC):
             If there is no such sequence.
         """
 
+    def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return which file or corpus each of these sequences is of; "" where none is told."""
+        return [""] * len(numbers)
+
     def digests(self, count: int) -> NDArray[np.uint64]:
         """Return `digests_of_names` of the ids of the first so many sequences."""
         rounds = range(0, count, _ROUND)
@@ -52,6 +56,11 @@ class ShardIds(SequenceIds):
     starts : sequence of int
         Number in the corpus of each shard's first sequence, and the end.
 
+    Attributes
+    ----------
+    shards, starts : list of str, ndarray of int64
+        The same.
+
     Examples
     --------
     >>> ids = ShardIds(["a.npy", "b.npy"], [0, 3, 5])
@@ -65,38 +74,45 @@ class ShardIds(SequenceIds):
             raise ValueError(
                 f"two files are called {twice!r}: ids would repeat; give them other names"
             )
-        self._shards = list(shards)
-        self._starts = np.asarray(starts, dtype=np.int64)
+        self.shards = list(shards)
+        self.starts = np.asarray(starts, dtype=np.int64)
 
     def names(self, numbers: NDArray[np.integer]) -> list[str]:
         """Return the ids of the sequences with these numbers in the corpus."""
-        if len(self._shards) == 1:
-            prefix = f"{self._shards[0]}__"
+        if len(self.shards) == 1:
+            prefix = f"{self.shards[0]}__"
             return [f"{prefix}{number}" for number in numbers.tolist()]
         signed = numbers.astype(np.int64)
-        shard = np.searchsorted(self._starts, signed, side="right") - 1
-        local = signed - self._starts[shard]
+        shard = self._shard_of(signed)
+        local = signed - self.starts[shard]
         return [
-            f"{self._shards[s]}__{n}"
+            f"{self.shards[s]}__{n}"
             for s, n in zip(shard.tolist(), local.tolist(), strict=True)
         ]
+
+    def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the shard of each of these sequences."""
+        return [self.shards[s] for s in self._shard_of(numbers.astype(np.int64)).tolist()]
+
+    def _shard_of(self, numbers: NDArray[np.int64]) -> NDArray[np.intp]:
+        return np.searchsorted(self.starts, numbers, side="right") - 1
 
     def number(self, name: str) -> int:
         """Return the number in the corpus of the sequence with this id."""
         shard, separator, text = name.rpartition("__")
-        if separator and text.isdecimal() and str(int(text)) == text and shard in self._shards:
-            at = self._shards.index(shard)
-            number = int(self._starts[at]) + int(text)
-            if number < self._starts[at + 1]:
+        if separator and text.isdecimal() and str(int(text)) == text and shard in self.shards:
+            at = self.shards.index(shard)
+            number = int(self.starts[at]) + int(text)
+            if number < self.starts[at + 1]:
                 return number
         raise KeyError(f"no sequence has the id {name!r}")
 
     def digests(self, count: int) -> NDArray[np.uint64]:
         """Return `digests_of_names` of the ids of the first so many sequences."""
-        sizes = np.diff(np.minimum(self._starts, count)).tolist()
+        sizes = np.diff(np.minimum(self.starts, count)).tolist()
         parts = [
             digests_of_numbers(f"{shard}__", size)
-            for shard, size in zip(self._shards, sizes, strict=True)
+            for shard, size in zip(self.shards, sizes, strict=True)
         ]
         return np.concatenate(parts)
 
@@ -156,6 +172,10 @@ class KeptIds(SequenceIds):
     def names(self, numbers: NDArray[np.integer]) -> list[str]:
         """Return the ids of the sequences with these numbers in the corpus."""
         return self._all_ids.names(self._kept[numbers])
+
+    def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return which file or corpus each of these sequences is of."""
+        return self._all_ids.corpora(self._kept[numbers])
 
     def number(self, name: str) -> int:
         """Return the number in the corpus of the sequence with this id."""

@@ -106,6 +106,10 @@ class PartIds(SequenceIds):
         names = self._ids.names(self._expansion.origins_of(wanted))
         return [f"{name}#{part}" for name, (part, _) in zip(names, parts, strict=True)]
 
+    def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return which file or corpus each of them is of."""
+        return self._ids.corpora(self._expansion.origins_of(numbers.astype(np.uint64)))
+
     def number(self, name: str) -> int:
         """Return the number of the one with this id; KeyError if there is none."""
         origin, separator, text = name.rpartition("#")

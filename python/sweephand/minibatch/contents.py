@@ -58,7 +58,7 @@ class Contents:
     def only(self, batch: _core.engine.Batch, keys: Keys) -> tuple[_core.engine.Batch, Self]:
         """Return what a pickle holds of some streams of one minibatch."""
         numbers = batch.sequences()
-        ids = _TheirIds(numbers, self.ids.names(numbers))
+        ids = _TheirIds(numbers, self.ids.names(numbers), self.ids.corpora(numbers))
         streams = [number for number, _ in keys.values()]
         return batch.with_streams(streams), type(self)(dict(keys), self.layout, ids)
 
@@ -76,12 +76,19 @@ def _kind(info: StreamInfo) -> tuple[np.dtype[Any], tuple[int, ...]]:
 class _TheirIds(SequenceIds):
     """The ids of a minibatch's sequences, without their corpus."""
 
-    def __init__(self, numbers: NDArray[np.integer], names: list[str]) -> None:
+    def __init__(
+        self, numbers: NDArray[np.integer], names: list[str], corpora: list[str]
+    ) -> None:
         self._names: dict[int, str] = dict(zip(numbers.tolist(), names, strict=True))
+        self._corpora: dict[int, str] = dict(zip(numbers.tolist(), corpora, strict=True))
 
     def names(self, numbers: NDArray[np.integer]) -> list[str]:
         """Return the ids of the sequences with these numbers in the corpus."""
         return [self._names[number] for number in numbers.tolist()]
+
+    def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return which file or corpus each of these sequences is of."""
+        return [self._corpora[number] for number in numbers.tolist()]
 
     def number(self, name: str) -> int:
         """Return the number in the corpus of the sequence with this id."""

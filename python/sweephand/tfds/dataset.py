@@ -233,6 +233,10 @@ class _Ids(SequenceIds):
         places = signed - self._row_starts[rows]
         return [self._ids.of(*one) for one in zip(rows.tolist(), places.tolist(), strict=True)]
 
+    def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
+        """Return the file of each of these examples."""
+        return [name.rpartition("__")[0] for name in self.names(numbers)]
+
     def number(self, name: str) -> int:
         """Return the number of the example with this id."""
         row, place = next(self._ids.find(name))
