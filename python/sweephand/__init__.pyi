@@ -40,6 +40,7 @@ from .source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from .source.schedules.minibatch_sizes import minibatch_size_schedule
 from .source.source import MinibatchSource
 from .source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+from .train.ledger.loss_ledger import LossLedger
 from .train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from .train.loss_scale.step_result import StepResult
 from .train.progress.file_writers import CSVProgressWriter, JSONLProgressWriter
@@ -95,6 +96,7 @@ __all__ = [
     "Key",
     "Layout",
     "LearningRateControl",
+    "LossLedger",
     "LossScaleError",
     "LossScaleOptimizer",
     "MDSDeserializer",

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from sweephand.train.ledger.sequence_losses import check_losses
 from sweephand.train.trainer.trained_model import Data
 from sweephand.train.trainer.workers import Workers
 
@@ -17,6 +18,9 @@ class Sums(NamedTuple):
     ----------
     loss, metric : Tensor
         Sums with one element; the metric is None if the criterion has none.
+    losses : Tensor or None
+        What the criterion returned: the sum of the loss, or the losses that make it up. None
+        for the stand-in of an empty share.
     weight : float
         Of the loss. Gradients are averaged over processes, so it is their number; and 0 for
         the stand-in of an empty share, whose worker must take part in what all workers do.
@@ -24,6 +28,7 @@ class Sums(NamedTuple):
 
     loss: Tensor
     metric: Tensor | None
+    losses: Tensor | None
     weight: float
 
 
@@ -61,12 +66,20 @@ class Criterion:
         found = self._criterion(self._model, minibatch)
         is_pair = isinstance(found, tuple | list) and len(found) == 2
         loss, metric = found if is_pair else (found, None)
-        if not isinstance(loss, Tensor) or loss.numel() != 1:
-            what = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
+        if not isinstance(loss, Tensor):
             raise ValueError(
-                "the criterion must return the sum of the loss as a tensor with one element, "
-                f"or that and the sum of a metric, got {what}"
+                "the criterion must return the sum of the loss as a tensor, or a tensor of the "
+                f"losses that make it up, and perhaps the sum of a metric, got {loss!r:.100}"
             )
+        losses = loss.detach() if weight else None
+        if loss.numel() != 1:
+            check_losses(minibatch, tuple(loss.shape))
+            loss = _sum(loss)
         if metric is not None and not isinstance(metric, Tensor):
             metric = torch.as_tensor(metric, device=loss.device)
-        return Sums(loss if loss.dim() == 0 else loss.reshape(()), metric, weight)
+        return Sums(loss if loss.dim() == 0 else loss.reshape(()), metric, losses, weight)
+
+
+def _sum(losses: Tensor) -> Tensor:
+    """Return the sum of losses, in double where the device has it: in half it overflows."""
+    return losses.sum(dtype=torch.float32 if losses.device.type == "mps" else torch.float64)

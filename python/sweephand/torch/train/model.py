@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sweephand.errors import ArgumentTypeError, StateError
 from sweephand.torch.train.criterion import Criterion
-from sweephand.torch.train.device_number import number_of
+from sweephand.torch.train.device_number import array_of, number_of
 from sweephand.torch.train.engine import unwrapped
 from sweephand.torch.train.learner import TorchLearner
 from sweephand.torch.train.random_state import capture_random_state, restore_random_state
@@ -88,19 +88,23 @@ class TorchModel:
 
     def train(self, parts: Sequence[Data], num_samples: int, sweeps_ended: int) -> Outcome:
         """Take one step, as `TrainedModel.train`."""
-        loss, metric = self._differentiate(parts, num_samples)
+        losses: list[tuple[Data, Any]] = []
+        loss, metric = self._differentiate(parts, num_samples, losses)
         if isinstance(loss, float) and not math.isfinite(loss) and not self.loss_scales:
             raise FloatingPointError(f"the loss is {loss}")
         if not self._was_differentiated:
             self._check_gradients()
         return Outcome(
-            loss, metric, [one.step(num_samples, sweeps_ended) for one in self.learners]
+            loss,
+            metric,
+            [one.step(num_samples, sweeps_ended) for one in self.learners],
+            losses,
         )
 
     def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
         """Return the sums of loss and metric over all workers, in evaluation mode."""
         with _evaluating(self._module), torch.no_grad():
-            loss, metric, weight = self._criterion(minibatch)
+            loss, metric, _, weight = self._criterion(minibatch)
         sums = [0.0 if weight == 0 else float(one) for one in (loss, metric) if one is not None]
         sums = self.workers.sum_floats(sums)
         return sums[0], sums[1] if len(sums) > 1 else None
@@ -115,7 +119,7 @@ class TorchModel:
         scale = self.loss_scales[0].loss_scale if self.loss_scales else 1.0
         for minibatch, num_samples in minibatches:
             self._clear()
-            loss, _, weight = self._criterion(minibatch)
+            loss, _, _, weight = self._criterion(minibatch)
             (loss.double() * (weight * scale / num_samples)).backward()  # type: ignore[no-untyped-call]
             gradients = {
                 name: parameter.grad.double() / scale
@@ -220,8 +224,13 @@ class TorchModel:
         """Set Python's, NumPy's and torch's generators."""
         restore_random_state(state)
 
-    def _differentiate(self, parts: Sequence[Data], num_samples: int) -> tuple[Any, Any]:
-        """Give the parameters the mean gradient, and return the sums of loss and metric."""
+    def _differentiate(
+        self, parts: Sequence[Data], num_samples: int, losses: list[tuple[Data, Any]]
+    ) -> tuple[Any, Any]:
+        """Give the parameters the mean gradient, and return the sums of loss and metric.
+
+        The losses of each part are appended.
+        """
         self._clear()
         sums: list[Tensor] = []
         with ExitStack() as stack:
@@ -229,7 +238,9 @@ class TorchModel:
                 stack.enter_context(self.loss_scales[0].accumulate())
             for i, part in enumerate(parts):
                 with self._engine.syncing(is_last=i == len(parts) - 1):
-                    loss, metric, weight = self._criterion(part)
+                    loss, metric, part_losses, weight = self._criterion(part)
+                    if part_losses is not None:
+                        losses.append((part, array_of(part_losses)))
                     mean = loss * (weight / num_samples)
                     for scale in self.loss_scales:
                         mean = scale.get_scaled_loss(mean)

@@ -341,8 +341,8 @@ class TrainingSession:
             logger.info("%s", verdict)
 
     def _say(self, message: str) -> None:
-        """Write a message to the progress writers, or to the log if there are none."""
-        if len(self._trainer.writers) > 1:  # one of them is ours
+        """Write a message to the progress writers, or to the log if none of them shows it."""
+        if not all(getattr(one, "is_silent", False) for one in self._trainer.writers):
             self._trainer.tell("event", {"message": message})
         else:
             logger.warning("%s", message)

@@ -160,6 +160,8 @@ class SessionAverages:
         Since the session was made.
     """
 
+    is_silent = True
+
     def __init__(self) -> None:
         self.epoch = Averages()
         self.summary = Averages()

@@ -108,7 +108,7 @@ class Checkpoints:
             saves its shards; with NumPy learners arrays. All else is a text of JSON, the same
             on all ranks.
         """
-        self.await_step()
+        self._reporter.settle()
         return self._state.state_dict(self.writers)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -121,15 +121,17 @@ class Checkpoints:
         """
         self._reporter.drop_pending()
         self._state.load_state_dict(state, self.writers)
+        self._reporter.rewind(self._state.clocks.consumed.steps)
         self._stopwatch.forget()
 
     def capture(self) -> Snapshot:
         """Return all that is needed to go on from here but the source's position."""
-        self.await_step()
+        self._reporter.settle()
         return self._state.capture(self.writers)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot, or raise StateError if it is of another model or learners."""
         self._reporter.drop_pending()
         self._state.restore(snapshot, self.writers)
+        self._reporter.rewind(self._state.clocks.consumed.steps)
         self._stopwatch.forget()

@@ -14,6 +14,7 @@ from sweephand.train.checkpoint.safetensors_file import DTYPES, array_of_tensor,
 from sweephand.train.checkpoint.saved_tensors import SavedTensors
 from sweephand.train.learners.array_learner import ArrayLearner
 from sweephand.train.learners.core_array import Array
+from sweephand.train.ledger.sequence_losses import check_losses
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.wrap_optimizers import listed
@@ -32,9 +33,10 @@ class NumpyModel:
 
     The parameters of a model are those of a mapping from name to array, or of its
     ``parameters``, a mapping or what returns one; else those of the learners. Its criterion
-    returns the sum of the loss, perhaps that of a metric, and the list of gradient sums in the
-    order of the learners' parameters. ArgumentTypeError is raised for what is no learner,
-    ValueError if a parameter has no learner or several, or a learner has others.
+    returns the sum of the loss, or the losses that make it up, perhaps the sum of a metric, and
+    the list of gradient sums in the order of the learners' parameters. ArgumentTypeError is
+    raised for what is no learner, ValueError if a parameter has no learner or several, or a
+    learner has others.
     """
 
     def __init__(
@@ -61,13 +63,14 @@ class NumpyModel:
 
     def train(self, parts: Sequence[Data], num_samples: int, sweeps_ended: int) -> Outcome:
         """Take one step, as `TrainedModel.train`."""
-        loss, metric, gradients = self._sum(parts)
+        losses: list[tuple[Data, Any]] = []
+        loss, metric, gradients = self._sum(parts, losses)
         if not math.isfinite(loss) and not self.loss_scales:
             raise FloatingPointError(f"the loss is {loss}")
         results: list[StepResult | None] = []
         for updater, share in self._shares(gradients):
             results.append(updater.update(share, num_samples, sweeps_ended))
-        return Outcome(loss, metric, results)
+        return Outcome(loss, metric, results, losses)
 
     def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
         """Return the sums of loss and metric, in evaluation mode."""
@@ -156,8 +159,10 @@ class NumpyModel:
         """Set Python's and NumPy's generators."""
         restore_random_state(state)
 
-    def _sum(self, parts: Sequence[Data]) -> tuple[float, float | None, list[Array | None]]:
-        """Return the sums of loss, metric and gradients over all parts."""
+    def _sum(
+        self, parts: Sequence[Data], losses: list[tuple[Data, Any]] | None = None
+    ) -> tuple[float, float | None, list[Array | None]]:
+        """Return the sums of loss, metric and gradients over all parts; append their losses."""
         self._discard()
         loss, metric, sums = 0.0, None, None
         with ExitStack() as stack:
@@ -165,15 +170,17 @@ class NumpyModel:
                 for scale in self.loss_scales:
                     stack.enter_context(scale.accumulate())
             for part in parts:
-                part_loss, part_metric, gradients = self._call(part)
-                loss += part_loss
+                part_losses, part_metric, gradients = self._call(part)
+                loss += _total(part, part_losses)
+                if losses is not None:
+                    losses.append((part, part_losses))
                 if part_metric is not None:
                     metric = part_metric + (metric or 0.0)
                 sums = gradients if sums is None else [*map(_add, sums, gradients)]
         assert sums is not None  # there is at least one part
         return loss, metric, sums
 
-    def _call(self, minibatch: Data) -> tuple[float, float | None, list[Array | None]]:
+    def _call(self, minibatch: Data) -> tuple[Any, float | None, list[Array | None]]:
         found = self._criterion(self._model, minibatch)
         if not isinstance(found, tuple | list) or len(found) not in (2, 3):
             raise ValueError(
@@ -188,7 +195,7 @@ class NumpyModel:
                 f"the criterion must return a gradient sum or None for each of the {wanted} "
                 f"parameters of the learners, got {len(gradients)}"
             )
-        return float(found[0]), float(found[1]) if len(found) == 3 else None, gradients
+        return found[0], float(found[1]) if len(found) == 3 else None, gradients
 
     def _unscaled_sums(self, minibatch: Data) -> list[Array]:
         _, _, gradients = self._sum([minibatch])
@@ -229,6 +236,15 @@ class NumpyModel:
 
     def _learner_arrays(self) -> dict[str, Array]:
         return _by_learner([learner.state_dict()["arrays"] for learner in self.learners])
+
+
+def _total(minibatch: Data, losses: Any) -> float:
+    """Return the sum of losses, or the sum that a criterion has returned."""
+    if getattr(losses, "ndim", 0) == 0:
+        return float(losses)
+    if np.size(losses) != 1:
+        check_losses(minibatch, np.shape(losses))
+    return float(np.sum(losses, dtype=np.float64))
 
 
 def _inner(updater: NumpyLearner) -> list[ArrayLearner]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sweephand.errors import ArgumentTypeError
 from sweephand.train.learners.clock import Clock
+from sweephand.train.ledger.loss_ledger import LossLedger
 from sweephand.train.progress.record import Figures, ProgressWriter, Record, RecordKind, Step
 from sweephand.train.trainer.mean_criterion import MeanDetector
 from sweephand.train.trainer.trained_model import Outcome, TrainedModel
@@ -30,6 +31,8 @@ class StepReporter:
         self._reported: dict[str, float] = {}  # the value of each when it was last reported
         self._pending: tuple[Outcome, Step] | None = None  # its results are on their way
         self._last: Step | None = None
+        for ledger in self._ledgers:
+            ledger.share(model.workers.count, model.workers.index)
         self._mean_detector: MeanDetector | None = MeanDetector()
 
     def tell(self, kind: RecordKind, step: int, samples: int, figures: Figures) -> None:
@@ -47,6 +50,26 @@ class StepReporter:
                 self._reported[name] = value
                 self.tell("change", clock.steps + 1, clock.samples, {name: value})
 
+    @property
+    def _ledgers(self) -> list[LossLedger]:
+        return [writer for writer in self.writers if isinstance(writer, LossLedger)]
+
+    def begin(self, steps: int) -> None:
+        """Prepare ledgers for the step behind so many, or raise what keeps them from it."""
+        for ledger in self._ledgers:
+            ledger.begin(steps)
+
+    def settle(self) -> None:
+        """Wait for the results of the last step, and until ledgers have them on disk."""
+        self.await_step()
+        for ledger in self._ledgers:
+            ledger.flush(to_disk=True)
+
+    def rewind(self, steps: int) -> None:
+        """Let ledgers drop what lies behind so many steps."""
+        for ledger in self._ledgers:
+            ledger.rewind(steps)
+
     def add(self, outcome: Outcome, step: Step) -> None:
         """Report a step, or the one before if the results of this one are on their way.
 
@@ -56,6 +79,8 @@ class StepReporter:
             self._report(outcome, step)
         else:
             self.await_step()
+            if not self._ledgers:  # nobody wants what it was computed of
+                outcome = outcome._replace(losses=())
             self._pending = outcome, step
 
     def await_step(self) -> None:
@@ -85,6 +110,9 @@ class StepReporter:
         metric = None if outcome.metric is None else float(outcome.metric)
         self._last = Step(*step[:3], loss, metric, *step[5:])  # a fifth of what _replace takes
         self._detect_mean(self._last)
+        for ledger in self._ledgers:
+            for minibatch, losses in outcome.losses:
+                ledger.record(minibatch, losses, step.step)  # type: ignore[arg-type] # it checks
         for writer in self.writers:
             writer.update(self._last)
 
@@ -110,6 +138,7 @@ def _listening(writers: Sequence[Any], workers: Workers) -> list[ProgressWriter]
         writer
         for writer in writers
         if workers.rank == 0 or getattr(writer, "every_worker", False)
+        if workers.counts or not isinstance(writer, LossLedger)  # another has the same data
     ]
 
 

@@ -23,11 +23,15 @@ class Outcome(NamedTuple):
         way, and ``float`` waits for them. The metric is None if the criterion has none.
     results : list of StepResult or None
         What became of it, for each learner; None without a loss scale.
+    losses : sequence of (minibatch, losses)
+        What the criterion returned for each part of this worker's share: their sum, or one for
+        each sequence or token. ``numpy.asarray`` waits for those of an accelerator.
     """
 
     loss: SupportsFloat
     metric: SupportsFloat | None
     results: list[StepResult | None]
+    losses: Sequence[tuple[Data, Any]] = ()
 
 
 class SavedFile(Protocol):

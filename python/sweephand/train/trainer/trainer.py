@@ -51,9 +51,10 @@ class Trainer(Checkpoints):
         ``fully_shard``.
     criterion : callable
         ``criterion(model, minibatch)`` returns the sum of the loss over the label samples, or
-        (loss sum, metric sum). With NumPy learners the list of gradient sums, in the order of
-        the learners' parameters, comes last; under a loss scale they carry it, by way of
-        ``get_scaled_loss``.
+        (loss sum, metric sum). In place of the sum it may return the losses that make it up, in
+        any of the forms of `LossLedger.record`, for a ledger. With NumPy learners the list of
+        gradient sums, in the order of the learners' parameters, comes last; under a loss scale
+        they carry it, by way of ``get_scaled_loss``.
     learners : learner, or list of them
         Of `sweephand.torch` or `sweephand.numpy`, the latter also in a `LossScaleOptimizer`.
         Together they have every trainable parameter, each once.
@@ -252,6 +253,7 @@ class Trainer(Checkpoints):
         parts = split(minibatch, self._num_parts, is_padded=is_padded)
         try:
             with self._model.workers:  # what fails here alone is told to all
+                self._reporter.begin(self.consumed.steps)
                 return self._model.train(parts, num_samples, sweeps_ended)
         except FloatingPointError as error:
             raise FloatingPointError(

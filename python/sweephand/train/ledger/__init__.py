@@ -1,0 +1,1 @@
+"""The ledger of losses: one for every visit of a sequence, kept through crashes."""

@@ -1,0 +1,74 @@
+"""What a ledger holds, of all its workers."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from sweephand.errors import DataError
+from sweephand.files.local import open_regular
+from sweephand.train.ledger.blocks import Kind, blocks_of
+from sweephand.train.ledger.sequence_names import SequenceNames
+from sweephand.train.ledger.visits import Visits, unpack_visits
+
+_SUFFIX = ".losses"
+
+
+def file_of_worker(folder: Path, index: int) -> Path:
+    """Return the file that a worker writes to."""
+    return folder / f"{index}{_SUFFIX}"
+
+
+def worker_files(folder: Path) -> dict[int, Path]:
+    """Return the files of a ledger by the workers that have written them."""
+    found = {
+        int(path.name.removesuffix(_SUFFIX)): path
+        for path in folder.glob(f"*{_SUFFIX}")
+        if path.name.removesuffix(_SUFFIX).isdecimal()
+    }
+    return dict(sorted(found.items()))
+
+
+def read_ledger(folder: Path) -> tuple[Visits, SequenceNames]:
+    """Return all rows in the order of steps, and the names of their sequences.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no ledger.
+    DataError
+        If a file is damaged, elsewhere than at its end.
+    """
+    files = worker_files(folder)
+    if not files:
+        reason = "there is no ledger of losses: no file 0.losses in this folder"
+        raise FileNotFoundError(errno.ENOENT, reason, os.fspath(folder))
+    names, parts = SequenceNames(), []
+    for path in files.values():
+        parts += _read_file(path, names)
+    return Visits.joined(parts), names
+
+
+def _read_file(path: Path, names: SequenceNames) -> list[Visits]:
+    parts: list[Visits] = []
+    with open_regular(path) as file:
+        content = memoryview(file.read())  # no map: its writer may shorten the file
+    for block in blocks_of(content, str(path)):
+        if not block.is_whole(content):
+            raise DataError("this block of the ledger is damaged", str(path), block.begin)
+        if block.kind == Kind.VISITS:
+            parts.append(unpack_visits(block, block.payload(content), str(path)))
+        elif block.kind == Kind.REWIND:
+            _rewind(parts, block.last_step)
+        else:
+            names.read(block, block.payload(content), str(path))
+    return parts
+
+
+def _rewind(parts: list[Visits], step: int) -> None:
+    """Drop the rows behind a step from parts that come in the order of steps."""
+    while parts and parts[-1].steps[-1] > step:
+        left = parts.pop().up_to(step)
+        if left.steps.size:
+            parts.append(left)

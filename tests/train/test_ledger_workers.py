@@ -1,0 +1,64 @@
+"""Two workers keep one ledger, and one goes on with it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.train.ledger_workers import SIZES, make, train
+from tests.train.small import Heard
+
+import sweephand as sh
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Let two workers train, once for all tests."""
+    folder = tmp_path_factory.mktemp("workers")
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("ledger_workers.py"), folder],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = sh.LossLedger(folder).table().to_pylist()
+    return rows
+
+
+def test_the_rows_of_all_workers_add_up_to_the_losses_of_the_steps(folder: Path) -> None:
+    losses = json.loads((folder / "losses.json").read_text())
+    rows = rows_of(folder / "ledger")
+    assert len(losses) == 2 * len(SIZES)
+    for step, loss in enumerate(losses, 1):
+        found = sum(row["loss"] for row in rows if row["step"] == step)
+        assert found == pytest.approx(loss, rel=1e-6)
+    assert sorted(path.name for path in (folder / "ledger").iterdir()) == [
+        "0.losses",
+        "1.losses",
+    ]
+
+
+def test_one_worker_alone_goes_on_and_has_the_rows_of_a_run_alone(folder: Path) -> None:
+    again, alone = folder / "ledger", folder / "alone"
+    for path, saved in ((alone, None), (again, folder / "saved")):
+        with sh.LossLedger(path) as ledger:
+            trainer = make(ledger, Heard())
+            if saved is None:
+                train(trainer, 0, 1)
+            else:
+                trainer.restore_from_checkpoint(saved)
+                assert max(row["step"] for row in rows_of(path)) == len(SIZES)
+            train(trainer, 0, 1)
+    wanted = {(row["step"], row["id"]): row["loss"] for row in rows_of(alone)}
+    found = {(row["step"], row["id"]): row["loss"] for row in rows_of(again)}
+    assert found == pytest.approx(wanted, rel=1e-4)

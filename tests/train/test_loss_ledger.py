@@ -1,0 +1,393 @@
+"""A ledger has the loss of every sequence at every step, whatever happens to the run."""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
+from tests.train.small_torch import torch_trainer
+from torch import nn
+
+import sweephand as sh
+import sweephand.torch
+
+LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6]
+Row = dict[str, Any]
+
+
+def squared_errors(model: Line, minibatch: sh.Minibatch) -> Any:
+    """Return the loss of each sample in place of their sum."""
+    x, y = minibatch["x"].values, minibatch["labels"].values
+    error = x @ model.w - y
+    return 0.5 * error**2, [x.T @ error]
+
+
+def torch_errors(model: nn.Module, minibatch: sh.Minibatch) -> torch.Tensor:
+    x, y = (torch.from_numpy(minibatch[name].asarray()) for name in ("x", "labels"))
+    is_data = torch.from_numpy(minibatch["labels"].valid_mask(np.float32))
+    return 0.5 * (model(x).squeeze(-1) - y).square() * is_data
+
+
+def rows_of(folder: Path) -> list[Row]:
+    rows: list[Row] = sh.LossLedger(folder).table().to_pylist()
+    return rows
+
+
+def sums(rows: list[Row]) -> dict[int, float]:
+    """Return the sum of the losses of each step."""
+    found: Counter[int] = Counter()
+    for row in rows:
+        found[row["step"]] += row["loss"]
+    return dict(found)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "losses"
+
+
+@pytest.fixture
+def ledger(folder: Path) -> Iterator[sh.LossLedger]:
+    with sh.LossLedger(folder) as made:
+        yield made
+
+
+Make = Callable[..., tuple[sh.Trainer, sh.MinibatchSource]]
+
+
+def make_numpy(*writers: Any, **options: Any) -> tuple[sh.Trainer, sh.MinibatchSource]:
+    trainer = line_trainer(writers, 0.05, criterion=squared_errors, **options)
+    return trainer, source_of_lengths(LENGTHS)
+
+
+def make_torch(*writers: Any, **options: Any) -> tuple[sh.Trainer, sh.MinibatchSource]:
+    _, trainer = torch_trainer(writers, criterion=torch_errors, **options)
+    return trainer, source_of_lengths(LENGTHS, layout=sh.Packed(12))
+
+
+MAKERS = {"numpy": make_numpy, "torch": make_torch}
+
+
+class TestTrainer:
+    @pytest.mark.parametrize("parts", [1, 2])
+    @pytest.mark.parametrize("kind", MAKERS)
+    def test_its_sums_are_the_losses_of_the_steps(
+        self, kind: str, parts: int, ledger: sh.LossLedger
+    ) -> None:
+        heard = Heard()
+        trainer, source = MAKERS[kind](heard, ledger, sub_minibatches=parts)
+        wanted = []
+        for size in (24, 12, 36, 12):
+            minibatch = source.next_minibatch(size)
+            step, time = trainer.consumed.steps + 1, minibatch.nominal_time
+            wanted += [(step, time, one) for one in minibatch.ids]
+            trainer.train_minibatch(minibatch)
+        rows = ledger.table().to_pylist()
+        assert [(row["step"], row["nominal_time"], row["id"]) for row in rows] == wanted
+        for step in heard.steps:
+            assert sums(rows)[step.step] == pytest.approx(step.loss, rel=1e-6)
+
+    def test_losses_train_as_their_sum_does(self) -> None:
+        def sum_of(model: nn.Module, minibatch: sh.Minibatch) -> torch.Tensor:
+            return torch_errors(model, minibatch).sum()
+
+        found = []
+        for criterion in (torch_errors, sum_of):
+            model, trainer = torch_trainer(criterion=criterion, rate=0.01)
+            source = source_of_lengths(LENGTHS, layout=sh.Packed(12))
+            for _ in range(3):
+                trainer.train_minibatch(source.next_minibatch(24))
+            found.append([parameter.detach().clone() for parameter in model.parameters()])
+            assert trainer.test_minibatch(source.next_minibatch(24)) > 0
+        torch.testing.assert_close(*found)
+
+    def test_halves_add_up_beyond_the_largest_half(self, ledger: sh.LossLedger) -> None:
+        def large(model: nn.Module, minibatch: sh.Minibatch) -> torch.Tensor:
+            losses = torch_errors(model, minibatch)
+            return (0 * losses + 40_000).half()
+
+        heard = Heard()
+        _, trainer = torch_trainer([heard, ledger], criterion=large)
+        trainer.train_minibatch(source_of_lengths(LENGTHS).next_minibatch(8))
+        [step] = heard.steps
+        assert step.loss == pytest.approx(sums(ledger.table().to_pylist())[1])
+        assert step.loss > 70_000
+
+    def test_the_loss_of_a_skipped_step_is_kept(self, ledger: sh.LossLedger) -> None:
+        heard = Heard()
+        _, trainer = torch_trainer(
+            [heard, ledger],
+            criterion=torch_errors,
+            loss_scale={"initial_scale": 2.0**127, "max_scale": 2.0**127},
+        )
+        source = source_of_lengths(LENGTHS, layout=sh.Packed(12))
+        trainer.train_minibatch(source.next_minibatch(12))
+        assert not heard.steps[0].applied
+        assert sums(ledger.table().to_pylist())[1] == pytest.approx(heard.steps[0].loss, 1e-6)
+
+    def test_a_sum_over_several_sequences_is_refused(self, ledger: sh.LossLedger) -> None:
+        trainer = line_trainer([ledger], criterion=squared_error)
+        with pytest.raises(ValueError, match="a loss for each sequence of the minibatch, got"):
+            trainer.train_minibatch(source_of_lengths(LENGTHS).next_minibatch(12))
+
+    def test_a_minibatch_of_no_source_is_refused(self, ledger: sh.LossLedger) -> None:
+        with pytest.raises(TypeError, match="must be one of a source, got a dict"):
+            ledger.record({"labels": np.zeros(3)}, np.zeros(3))  # type: ignore[arg-type]
+
+
+class TestResume:
+    @pytest.mark.parametrize("kind", MAKERS)
+    def test_a_restored_run_leaves_the_rows_of_one_that_never_stopped(
+        self, kind: str, tmp_path: Path
+    ) -> None:
+        def train(trainer: sh.Trainer, source: sh.MinibatchSource, steps: int) -> None:
+            for _ in range(steps):
+                trainer.train_minibatch(source.next_minibatch(12))
+
+        with sh.LossLedger(tmp_path / "whole") as whole:
+            train(*MAKERS[kind](whole), 9)
+        torn = sh.LossLedger(tmp_path / "torn")
+        trainer, source = MAKERS[kind](torn)
+        train(trainer, source, 4)
+        trainer.save_checkpoint(tmp_path / "saved", source.get_checkpoint_state())
+        train(trainer, source, 3)  # of which the checkpoint knows nothing
+        torn.close()
+        with sh.LossLedger(tmp_path / "torn") as again:
+            trainer, source = MAKERS[kind](again)
+            source.restore_from_checkpoint(trainer.restore_from_checkpoint(tmp_path / "saved"))
+            assert max(row["step"] for row in again.table().to_pylist()) == 4
+            train(trainer, source, 5)
+        assert rows_of(tmp_path / "torn") == rows_of(tmp_path / "whole")
+
+    @pytest.mark.parametrize("stop", range(7))
+    def test_rows_behind_any_step_are_dropped(self, stop: int, ledger: sh.LossLedger) -> None:
+        trainer, source = make_numpy(ledger)
+        for step in range(6):  # in two blocks, and one that waits
+            if step in (2, 5):
+                ledger.flush()
+            trainer.train_minibatch(source.next_minibatch(12))
+        before = ledger.table().to_pylist()
+        ledger.rewind(stop)
+        assert ledger.table().to_pylist() == [row for row in before if row["step"] <= stop]
+        ledger.rewind(stop)
+        minibatch = source.next_minibatch(12)
+        ledger.record(minibatch, np.ones(minibatch.num_sequences), stop + 1)
+        assert ledger.table().to_pylist()[-1]["step"] == stop + 1
+        ledger.rewind(max(stop - 1, 0))
+        wanted = [row for row in before if row["step"] <= max(stop - 1, 0)]
+        assert ledger.table().to_pylist() == wanted
+
+    def test_rewinds_in_one_block_are_told_by_blocks(self, ledger: sh.LossLedger) -> None:
+        source = source_of_lengths(LENGTHS)
+        wanted: dict[int, float] = {}
+        minibatch = source.next_minibatch(12)
+        for stop, end in ((0, 9), (7, 9), (5, 6), (2, 8), (8, 9)):
+            ledger.rewind(stop)
+            wanted = {step: value for step, value in wanted.items() if step <= stop}
+            for step in range(stop + 1, end + 1):
+                value = float(10 * step + stop)
+                ledger.record(minibatch, np.full(minibatch.num_sequences, value), step)
+                wanted[step] = value * minibatch.num_sequences
+            assert sums(ledger.table().to_pylist()) == wanted
+
+    def test_a_fresh_start_over_rows_is_refused_before_it_trains(self, folder: Path) -> None:
+        with sh.LossLedger(folder) as ledger:
+            trainer, source = make_numpy(ledger)
+            for _ in range(3):
+                trainer.train_minibatch(source.next_minibatch(12))
+        with sh.LossLedger(folder) as ledger:
+            trainer, source = make_numpy(ledger)
+            minibatch = source.next_minibatch(12)
+            with pytest.raises(FileExistsError, match="has rows up to step 3: restore the run"):
+                trainer.train_minibatch(minibatch)
+            assert trainer.consumed.steps == 0
+            assert not trainer._model._model.w.any()  # type: ignore[attr-defined]
+        assert len(sums(rows_of(folder))) == 3
+        with sh.LossLedger(folder, overwrite=True) as ledger:
+            trainer, _ = make_numpy(ledger)
+            trainer.train_minibatch(minibatch)
+        assert list(sums(rows_of(folder))) == [1]
+
+    def test_a_loop_without_trainer_goes_on_by_its_state(self, folder: Path) -> None:
+        def record(ledger: sh.LossLedger, steps: int) -> None:
+            for minibatch, _ in zip(source.minibatches(12), range(steps), strict=False):
+                ledger.record(minibatch, np.ones(minibatch.num_sequences))
+
+        source = source_of_lengths(LENGTHS)
+        with sh.LossLedger(folder) as ledger:
+            record(ledger, 2)
+            state, stood = ledger.state_dict(), source.get_checkpoint_state()
+            record(ledger, 2)
+        wanted = rows_of(folder)
+        with sh.LossLedger(folder) as ledger:
+            with pytest.raises(FileExistsError):
+                record(ledger, 1)
+            source.restore_from_checkpoint(stood)
+            ledger.load_state_dict(state)
+            record(ledger, 2)
+            with pytest.raises(ValueError, match="step must be at least 4"):
+                ledger.record(source.next_minibatch(1), [1.0], 3)
+        assert rows_of(folder) == wanted
+        with pytest.raises(sh.StateError):
+            ledger.load_state_dict({"place": 3})
+
+    def test_a_session_that_goes_back_or_tries_sizes_leaves_the_rows_it_keeps(
+        self, tmp_path: Path, folder: Path
+    ) -> None:
+        heard = Heard()
+        ledger = sh.LossLedger(folder, overwrite=True)
+        rate = sh.learning_parameter_schedule_per_sample(0.03)  # an epoch is worse
+        trainer = line_trainer([heard, ledger], rate, criterion=squared_errors)
+        source = source_of_lengths(LENGTHS)
+        sh.training_session(
+            trainer,
+            source,
+            mb_size=12,
+            max_samples=31 * 6,
+            lr_control=sh.LearningRateControl(),
+            mb_scaling=sh.MinibatchScaling(24, trial_minibatches=2, frequency=31 * 2),
+            checkpoint_config=sh.CheckpointConfig(tmp_path / "saved", frequency=31),
+        ).train()
+        kept = {
+            step.step: step.loss for step in heard.steps if step.step <= trainer.consumed.steps
+        }
+        assert len(kept) < len(heard.steps), "an epoch was rejected"
+        assert sums(ledger.table().to_pylist()) == pytest.approx(kept, rel=1e-6)
+
+    def test_files_of_workers_that_are_no_more_go_back_too(self, folder: Path) -> None:
+        corpus = sh.ArrayDeserializer({"x": np.arange(40.0)})
+        for index in range(3):
+            source = sh.MinibatchSource(corpus)
+            with sh.LossLedger(folder, num_data_partitions=3, partition_index=index) as one:
+                for _ in range(4):
+                    share = source.next_minibatch(9, None, None, 3, index)
+                    one.record(share, np.ones(share.num_sequences))
+        assert sums(rows_of(folder)) == {1: 9, 2: 9, 3: 9, 4: 9}
+        with sh.LossLedger(folder) as alone:
+            with pytest.raises(FileExistsError):
+                alone.begin(0)
+            alone.rewind(2)
+            alone.record(source.next_minibatch(9), np.ones(9))
+        assert sums(rows_of(folder)) == {1: 9, 2: 9, 3: 9}
+
+
+class TestNames:
+    def rows(self, folder: Path, corpus: Any, **options: Any) -> list[Row]:
+        source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
+        with sh.LossLedger(folder) as ledger:
+            for minibatch in source.minibatches(4):
+                if options.get("pickled"):
+                    minibatch = pickle.loads(pickle.dumps(minibatch))
+                ledger.record(minibatch, np.ones(minibatch.num_sequences))
+        return rows_of(folder)
+
+    def test_sequences_of_arrays_are_of_their_array(self, folder: Path) -> None:
+        rows = self.rows(folder, sh.ArrayDeserializer({"x": np.arange(6.0)}))
+        assert [row["id"] for row in rows] == [f"array__{i}" for i in range(6)]
+        assert {row["corpus"] for row in rows} == {"array"}
+
+    def test_given_ids_are_kept(self, folder: Path) -> None:
+        ids = ["one", "two", "dreißig", "a__1", "-"]
+        rows = self.rows(folder, sh.ArrayDeserializer({"x": np.arange(5.0)}, ids=ids))
+        assert [(row["id"], row["corpus"]) for row in rows] == [(one, None) for one in ids]
+
+    @pytest.mark.parametrize("pickled", [False, True])
+    def test_filtered_sequences_keep_name_and_file(self, folder: Path, pickled: bool) -> None:
+        corpus = sh.ArrayDeserializer({"x": np.arange(6.0)}).filter(is_odd)
+        rows = self.rows(folder, corpus, pickled=pickled)
+        assert [row["id"] for row in rows] == ["array__1", "array__3", "array__5"]
+        assert {row["corpus"] for row in rows} == {"array"}
+
+    def test_files_are_told_apart(self, folder: Path, tmp_path: Path) -> None:
+        for name, count in (("a", 3), ("b", 2)):
+            text = "".join('{"x": 1.5}\n' for _ in range(count))
+            (tmp_path / f"{name}.jsonl").write_text(text)
+        rows = self.rows(folder, sh.open(tmp_path / "*.jsonl"))
+        told = [(row["id"], row["corpus"]) for row in rows]
+        assert sorted(told)[2:4] == [("a.jsonl__2", "a.jsonl"), ("b.jsonl__0", "b.jsonl")]
+
+    def test_names_survive_rewinds(self, ledger: sh.LossLedger) -> None:
+        corpus = sh.ArrayDeserializer({"x": np.arange(5.0)}, ids=list("abcde"))
+        source = sh.MinibatchSource(corpus, randomize=False)
+        for _ in range(2):
+            source.current_position = 0
+            ledger.rewind(0)
+            for stop in (1, 2, 1, 3):
+                source.current_position = (stop - 1) % 5
+                ledger.rewind(stop - 1)
+                ledger.record(source.next_minibatch(1), 1.0)
+                ledger.flush()
+            assert [row["id"] for row in ledger.table().to_pylist()] == ["a", "c"]
+        ledger.rewind(1)
+        source.current_position = 1
+        ledger.record(source.next_minibatch(3), np.ones(3))
+        assert [row["id"] for row in ledger.table().to_pylist()] == ["a", "b", "c", "d"]
+
+
+def is_odd(sequence: dict[str, Any]) -> bool:
+    return bool(sequence["x"][0] % 2)
+
+
+class TestReading:
+    def test_a_table_goes_to_parquet(self, ledger: sh.LossLedger, tmp_path: Path) -> None:
+        import pyarrow.parquet as pq
+
+        trainer, source = make_numpy(ledger)
+        trainer.train_minibatch(source.next_minibatch(24))
+        ledger.to_parquet(tmp_path / "losses.parquet")
+        assert pq.read_table(tmp_path / "losses.parquet").equals(ledger.table())
+        names = ["id", "step", "nominal_time", "corpus", "loss", "num_samples"]
+        assert ledger.table().column_names == names
+        assert sum(ledger.table()["num_samples"].to_pylist()) == source.current_position
+
+    def test_a_ledger_that_is_written_is_read_by_others(self, ledger: sh.LossLedger) -> None:
+        trainer, source = make_numpy(ledger)
+        trainer.train_minibatch(source.next_minibatch(24))
+        folder = ledger._folder
+        assert rows_of(folder) == []  # they wait
+        trainer.tell("summary", {"loss": 1.0})
+        assert rows_of(folder) == ledger.table().to_pylist()
+
+    def test_what_is_no_ledger_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError, match="no ledger of losses"):
+            sh.LossLedger(tmp_path).table()
+        (tmp_path / "file").write_text("")
+        minibatch = source_of_lengths(LENGTHS).next_minibatch(1)
+        with pytest.raises(NotADirectoryError, match="is a folder, this is a file"):
+            sh.LossLedger(tmp_path / "file").record(minibatch, 1.0)
+
+    def test_a_visit_takes_12_to_16_bytes(self, ledger: sh.LossLedger) -> None:
+        corpus = sh.ArrayDeserializer({"x": np.arange(10_000.0)})
+        for minibatch in sh.MinibatchSource(corpus, max_sweeps=2).minibatches(64):
+            ledger.record(minibatch, np.ones(minibatch.num_sequences))
+        ledger.flush()
+        size = sum(path.stat().st_size for path in ledger._folder.iterdir())
+        assert 12 <= size / 20_000 <= 16
+
+    def test_rows_that_wait_are_written_at_the_end_of_the_process(self, folder: Path) -> None:
+        code = f"""
+import numpy as np, sweephand as sh
+ledger = sh.LossLedger({str(folder)!r})
+source = sh.MinibatchSource(sh.ArrayDeserializer({{"x": np.arange(9.0)}}))
+ledger.record(source.next_minibatch(5), np.ones(5))
+"""
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+        assert sums(rows_of(folder)) == {1: 5.0}
+
+
+def test_a_session_with_a_ledger_alone_tells_its_log(
+    ledger: sh.LossLedger, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trainer, source = make_numpy(ledger)
+    config = sh.CheckpointConfig(tmp_path / "saved")
+    sh.training_session(trainer, source, 12, max_samples=31, checkpoint_config=config).train()
+    assert "starting afresh" in caplog.text
