@@ -48,7 +48,7 @@ def test_json_is_all_that_is_written(words: list[object], tokens: Path, call: Ca
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in COMMANDS if name not in {"demo", "completion", "plot"}]
+    "name", [name for name in COMMANDS if name not in {"demo", "completion", "ledger", "plot"}]
 )
 def test_an_absent_file_is_one_line_on_standard_error(name: str, call: Call) -> None:
     more: dict[str, list[object]] = {"trace": ["--step", 1, "--size", 8], "find": ["x__1"]}

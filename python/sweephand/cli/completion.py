@@ -33,7 +33,8 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
         ) from None
     from sweephand.cli import parser
 
-    places = {"PATH": shtab.FILE, "FILE": shtab.FILE, "RUN": shtab.FILE, "DIR": shtab.DIRECTORY}
+    places = dict.fromkeys(("PATH", "FILE", "RUN"), shtab.FILE)
+    places |= dict.fromkeys(("DIR", "LEDGER"), shtab.DIRECTORY)
     root = parser()
     for action in _actions(root):
         if action.metavar in places:

@@ -18,7 +18,11 @@ def short_usage(parser: argparse.ArgumentParser) -> str:
         if group.required
     ]
     needed += [_spelled(a) for a in parser._actions if a.option_strings and a.required]
-    words = [str(a.metavar) for a in parser._actions if not a.option_strings]
+    words = [
+        f"[{a.metavar}]" if a.nargs == "?" else str(a.metavar)
+        for a in parser._actions
+        if not a.option_strings
+    ]
     return " ".join([parser.prog, *words, *needed, "[options]"])
 
 

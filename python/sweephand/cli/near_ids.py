@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 import numpy as np
@@ -17,6 +18,14 @@ def unknown_id(wanted: str, corpus: Corpus) -> str:
     first = corpus.ids.names(np.array([0], np.uint64))[0]
     told = f"no sequence has the id {wanted!r}; here ids look like {first!r}"
     near = _near(wanted, corpus, first)
+    return f"{told}; near to it: {', '.join(map(repr, near))}" if near else told
+
+
+def unknown_among(wanted: str, names: Sequence[str]) -> str:
+    """Return the same of sequences that are called so."""
+    told = f"no sequence here has the id {wanted!r}; ids look like {names[0]!r}"
+    step = -(-len(names) // _MOST_LOOKED_AT)
+    near = get_close_matches(wanted, names[::step], _MOST_TOLD)
     return f"{told}; near to it: {', '.join(map(repr, near))}" if near else told
 
 

@@ -44,7 +44,7 @@ def check_picture(arguments: argparse.Namespace, command: ModuleType) -> None:
     if not hasattr(command, "PICTURE"):
         raise WrongUsage(
             f"--{next(iter(asked))}: {name} has no picture; demo, info, plan, bench, "
-            "simulate and plot have one",
+            "simulate, ledger and plot have one",
             f"sweephand {name}",
             "",
         )

@@ -1,0 +1,129 @@
+"""``sweephand ledger`` tells which sequences cost most, and what one did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.cli.conftest import Call
+
+import sweephand as sh
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    """Two sweeps over two files; losses are numbers of sequences, and 1 more each sweep."""
+    for name, count in (("a", 4), ("b", 2)):
+        text = "".join(f'{{"x": {list(range(i + 1))}}}\n' for i in range(count))
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    source = sh.MinibatchSource(sh.open(tmp_path / "*.jsonl"), randomize=False)
+    corpus = [
+        "a.jsonl__0",
+        "a.jsonl__1",
+        "a.jsonl__2",
+        "a.jsonl__3",
+        "b.jsonl__0",
+        "b.jsonl__1",
+    ]
+    path = tmp_path / "losses"
+    with sh.LossLedger(path) as made:
+        for sweep in range(2):
+            for _ in range(2):
+                minibatch = source.next_minibatch(7)
+                losses = [10 * corpus.index(one) + sweep for one in minibatch.ids]
+                made.record(minibatch, np.float32(losses))
+    return path
+
+
+def test_the_highest_losses_come_first(ledger: Path, call: Call) -> None:
+    facts = call("ledger", "top", ledger, "--rows", 2, "--json").facts
+    assert facts["num_visits"] == 12
+    assert [one["id"] for one in facts["sequences"]] == ["b.jsonl__1", "b.jsonl__0"]
+    assert facts["sequences"][0] == {
+        "id": "b.jsonl__1",
+        "corpus": "b.jsonl",
+        "visits": 2,
+        "mean": 50.5,
+        "per_sample": 25.25,
+        "last": 51.0,
+        "sum": 101.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        (["--lowest"], "a.jsonl__0"),
+        (["--by", "per-sample"], "b.jsonl__0"),
+        (["--by", "last"], "b.jsonl__1"),
+        (["--by", "sum", "--to-step", 1], "a.jsonl__2"),
+    ],
+)
+def test_what_decides_can_be_chosen(
+    options: list[Any], first: str, ledger: Path, call: Call
+) -> None:
+    facts = call("ledger", "top", ledger, *options, "--json").facts
+    assert facts["sequences"][0]["id"] == first
+
+
+def test_a_loss_that_is_no_number_leads(ledger: Path, call: Call) -> None:
+    source = sh.MinibatchSource(sh.open(ledger.parent / "*.jsonl"), randomize=False)
+    with sh.LossLedger(ledger) as more:
+        more.rewind(4)
+        more.record(source.next_minibatch(1), np.float32([np.nan]))
+    facts = call("ledger", "top", ledger, "--json").facts
+    assert facts["sequences"][0]["id"] == "a.jsonl__0"
+    assert facts["sequences"][0]["mean"] is None
+
+
+def test_files_are_compared(ledger: Path, call: Call) -> None:
+    facts = call("ledger", "by-corpus", ledger, "--json").facts
+    told = [(one["corpus"], one["visits"], one["mean"]) for one in facts["corpora"]]
+    assert told == [("b.jsonl", 4, 45.5), ("a.jsonl", 8, 15.5)]
+
+
+def test_one_sequence_is_followed(ledger: Path, call: Call) -> None:
+    facts = call("ledger", "show", ledger, "a.jsonl__2", "--json").facts
+    assert [(one["step"], one["loss"]) for one in facts["visits"]] == [(1, 20.0), (3, 21.0)]
+    assert facts["visits"][0]["mean_loss_of_step"] == 10.0
+    shown = call("ledger", "show", ledger, "a.jsonl__2")
+    assert "from 20 to 21" in shown.out
+    assert "Loss, visit by visit" in shown.out
+
+
+@pytest.mark.parametrize("question", ["top", "by-corpus"])
+def test_a_person_sees_tables(question: str, ledger: Path, call: Call) -> None:
+    shown = call("ledger", question, ledger)
+    assert shown.code == 0
+    for word in ("visits", "per sample", "b.jsonl", "1 to 4"):
+        assert word in shown.out
+
+
+@pytest.mark.parametrize(
+    "words", [["top"], ["by-corpus"], ["show", "a.jsonl__2"]], ids=lambda words: words[0]
+)
+def test_pictures_are_drawn(words: list[str], ledger: Path, call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    question, *sequence = words
+    png = tmp_path / "losses.png"
+    facts = call("ledger", question, ledger, *sequence, "--png", png, "--json").facts
+    assert facts["png"] == str(png)
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_wrong_is_one_line(ledger: Path, call: Call, tmp_path: Path) -> None:
+    answer = call("ledger", "show", ledger, "a.jsonl_2")
+    assert answer.code == 1
+    assert "ids look like 'a.jsonl__0'; near to it: 'a.jsonl__2'" in answer.err
+    assert "no ledger of losses" in call("ledger", "top", tmp_path).err
+    assert (
+        "no visits between these steps" in call("ledger", "top", ledger, "--from-step", 9).err
+    )
+    assert call("ledger", "show", ledger).code == 2
+    assert call("ledger", "top", ledger, "a.jsonl__2").code == 2
+    assert call("ledger", "bottom", ledger).code == 2
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "0.losses").touch()
+    assert "has no visits\n" in call("ledger", "top", tmp_path / "empty").err
