@@ -1,6 +1,7 @@
 """The examples run, each with a small setting, and say what they promise."""
 
 import json
+import re
 import runpy
 import sys
 from collections.abc import Callable
@@ -45,6 +46,14 @@ def test_a_numpy_session_goes_on_where_it_was(run: Run, tmp_path: Path) -> None:
     assert "going on from" in more
     assert more.count("Validation") == 1
     assert "60000 samples seen" in more
+
+
+def test_wrong_labels_have_the_highest_losses(run: Run, tmp_path: Path) -> None:
+    told = run("loss_ledger.py", "--output", tmp_path)
+    assert "10000 visits" in told
+    found, of = map(int, re.findall(r"(\d+) of (\d+) wrong labels", told)[0])
+    assert found >= 0.8 * of
+    assert (tmp_path / "losses" / "0.losses").exists()
 
 
 def test_the_language_model_learns_and_draws(run: Run, tmp_path: Path) -> None:
