@@ -275,3 +275,51 @@ class Save(Row):
 
     def setup_cache(self) -> Found:
         return self.compete()
+
+
+# -- a ledger of losses --
+def minibatch_and_losses(size: int, layout: sh.Layout | None) -> tuple[sh.Minibatch, Array]:
+    """Return documents of 50 to 500 tokens, and a loss for each token or, alone, for each."""
+    lengths = np.random.default_rng(0).integers(50, 500, 4096) if layout else np.ones(4096, int)
+    offsets = np.append(0, np.cumsum(lengths))
+    corpus = sh.ArrayDeserializer({"tokens": (np.zeros(offsets[-1], np.uint16), offsets)})
+    minibatch = sh.MinibatchSource(corpus, layout=layout).next_minibatch(size)
+    is_token = minibatch["tokens"].mask > 0
+    losses = is_token if layout else np.ones(minibatch.num_sequences)
+    return minibatch, losses.astype(np.float32)
+
+
+def record(size: int, layout: sh.Layout | None = None) -> Steps:
+    minibatch, losses = minibatch_and_losses(size, layout)
+    with TemporaryDirectory() as folder, sh.LossLedger(Path(folder) / "losses") as ledger:
+        yield 0
+        while True:
+            for _ in range(50):
+                ledger.record(minibatch, losses)
+            yield 50
+
+
+def record_by_hand(size: int) -> Steps:
+    """Write a line of text for each sequence, as one does without a ledger."""
+    minibatch, losses = minibatch_and_losses(size, None)
+    with TemporaryDirectory() as folder, (Path(folder) / "losses.csv").open("w") as file:
+        yield 0
+        while True:
+            for step in range(50):
+                for name, loss in zip(minibatch.ids, losses.tolist(), strict=True):
+                    file.write(f"{name},{step},{minibatch.nominal_time},{loss}\n")
+            yield 50
+
+
+class Ledger(Row):
+    """What a step costs in a ledger of losses."""
+
+    contenders = {
+        "64 sequences": lambda: record(64),
+        "64 sequences, as text by hand": lambda: record_by_hand(64),
+        "16,384 tokens in packed rows": lambda: record(16_384, sh.Packed(2048)),
+    }
+    unit, per = "µs", 1e-6
+
+    def setup_cache(self) -> Found:
+        return self.compete()
