@@ -79,6 +79,13 @@ def _plain(values: Any) -> Any:
     return values.toarray().tolist() if hasattr(values, "toarray") else values.tolist()
 
 
+def test_processes_keep_the_same(lines: Path) -> None:
+    kept = open_lines(lines).map(functions.halves, size="measured", cache=True)
+    found = all_of(kept, sweeps=1, map_executor="processes", num_map_workers=2)
+    plain = open_lines(lines).map(functions.halves, size="measured")
+    assert found == all_of(plain, sweeps=1, num_map_workers=0)
+
+
 def test_the_second_start_calls_nothing(lines: Path) -> None:
     counting = Counting()
     kept = open_lines(lines).map(counting, name="twice", size="measured", cache=True)
