@@ -26,6 +26,12 @@ void check_lanes(const Request& request, const Timeline& timeline) {
   }
 }
 
+// They count from the sweep of the plan, as they come.
+void mark_sweep(std::span<PlannedSequence> sequences, std::uint64_t sweep, const Plan& plan) {
+  if (sweep == plan.sweep) return;
+  for (PlannedSequence& one : sequences) one.sweep = sweeps_behind(sweep, plan);
+}
+
 }  // namespace
 
 FitPlanner::FitPlanner(std::shared_ptr<const Timeline> timeline, Fitting /*options*/,
@@ -61,10 +67,7 @@ std::vector<PlannedSequence> FitPlanner::take(const Request& request, Plan& plan
     const bool is_full = count < ahead.size() || samples >= room;
     if (minibatch.empty()) plan.sweep = cursor_->sweep();
     minibatch.insert(minibatch.end(), taken.begin(), taken.end());
-    if (cursor_->sweep() != plan.sweep) {
-      const std::uint16_t sweep = sweeps_behind(cursor_->sweep(), plan);
-      for (PlannedSequence& one : std::span(minibatch).last(count)) one.sweep = sweep;
-    }
+    mark_sweep(std::span(minibatch).last(count), cursor_->sweep(), plan);
     room -= std::min(room, samples);
     cursor_->pop(count, samples);
     if (count != 0 && cursor_->sweep_done()) {

@@ -85,48 +85,65 @@ struct TarWalk::Header {
       name = std::string(prefix) + "/" + name;
   }
 
-  bool is_regular() const { return type == '0' || type == '\0' || type == '7'; }
+  bool is_one_of(std::string_view types) const {
+    return types.find(type) != std::string_view::npos;
+  }
+
+  bool is_regular() const { return is_one_of({"07\0", 3}); }
+
+  // It tells something of the next member.
+  bool is_about_next() const { return is_one_of("xL"); }
+
+  // It is no member.
+  bool is_about_others() const { return is_one_of("xLKg"); }
 
   // Links, devices and folders have no content, whatever their size says.
-  bool has_content() const {
-    return std::string_view("123456").find(type) == std::string::npos;
-  }
+  bool has_content() const { return !is_one_of("123456"); }
 
   std::string name;
   char type;
   std::optional<std::uint64_t> size;
 };
 
+// The header that comes next; none at the end mark.
+std::optional<TarWalk::Header> TarWalk::read_header() {
+  if (at_ == source_.size())
+    fail(at_, "the archive ends without its end mark of zeros; it was cut, or not closed");
+  const auto block = look(at_, kBlock);
+  if (is_zero(block)) {
+    check_end();
+    return std::nullopt;
+  }
+  if (!has_its_checksum(block)) fail(at_, "the header of a member has a wrong checksum");
+  return Header(block);
+}
+
+// The bytes of what lies behind the header, which are there.
+std::uint64_t TarWalk::content_size(const Header& header) const {
+  if (!header.size) fail(at_, "the size of a member is no number");
+  std::uint64_t size = header.has_content() ? header.size.value_or(0) : 0;
+  if (!header.is_about_next()) size = long_size_.value_or(size);
+  if (size > source_.size() - at_ - kBlock)
+    fail(at_, "the content of a member reaches beyond the end of the file; it was cut");
+  return size;
+}
+
 std::optional<TarMember> TarWalk::next() {
   std::uint64_t begin = at_;
   while (true) {
-    if (at_ == source_.size())
-      fail(at_, "the archive ends without its end mark of zeros; it was cut, or not closed");
-    const auto block = look(at_, kBlock);
-    if (is_zero(block)) {
-      check_end();
-      return std::nullopt;
-    }
-    if (!has_its_checksum(block)) fail(at_, "the header of a member has a wrong checksum");
-    const Header header(block);
-    if (!header.size) fail(at_, "the size of a member is no number");
+    const std::optional<Header> header = read_header();
+    if (!header) return std::nullopt;
     const std::uint64_t content = at_ + kBlock;
-    const bool is_about_next = header.type == 'x' || header.type == 'L';
-    std::uint64_t size = header.has_content() ? *header.size : 0;
-    if (!is_about_next && long_size_) size = *long_size_;
-    if (size > source_.size() - content)
-      fail(at_, "the content of a member reaches beyond the end of the file; it was cut");
-    if (is_about_next) {
-      const std::string text = take_text(header);
-      header.type == 'x' ? take_pax(at_, text) : void(long_name_ = text.c_str());
-    }
-    if (header.type == 'S') fail(at_, "a member is sparse; write the archive without --sparse");
+    const std::uint64_t size = content_size(*header);
+    if (header->is_about_next()) take_about_next(*header, size);
+    if (header->type == 'S')
+      fail(at_, "a member is sparse; write the archive without --sparse");
     at_ = std::min(content + padded(size), source_.size());
-    if (is_about_next || header.type == 'K' || header.type == 'g') continue;
-    std::string name = long_name_.empty() ? header.name : std::move(long_name_);
+    if (header->is_about_others()) continue;
+    std::string name = long_name_.empty() ? header->name : long_name_;
     long_name_.clear();
     long_size_.reset();
-    if (header.is_regular() && !name.ends_with('/'))
+    if (header->is_regular() && !name.ends_with('/'))
       return TarMember{std::move(name), begin, content, size};
     begin = at_;
   }
@@ -148,10 +165,15 @@ std::span<const std::byte> TarWalk::look(std::uint64_t offset, std::uint64_t siz
   return std::span(held_).subspan(offset - held_at_, size);
 }
 
-std::string TarWalk::take_text(const Header& header) {
-  if (*header.size > kMostText) fail(at_, "the name of a member has more than a MiB");
-  const auto bytes = look(at_ + kBlock, *header.size);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+// What the content of a header says of the member behind it.
+void TarWalk::take_about_next(const Header& header, std::uint64_t size) {
+  if (size > kMostText) fail(at_, "the name of a member has more than a MiB");
+  const auto bytes = look(at_ + kBlock, size);
+  if (header.type == 'L') {
+    long_name_ = text_of(bytes, 0, bytes.size());
+  } else {
+    take_pax(at_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
 }
 
 // Records "LENGTH KEY=VALUE\n", whose length counts all of them.

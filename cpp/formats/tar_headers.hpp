@@ -50,7 +50,9 @@ class TarWalk {
   struct Header;
 
   std::span<const std::byte> look(std::uint64_t offset, std::uint64_t size);
-  std::string take_text(const Header& header);
+  std::optional<Header> read_header();
+  std::uint64_t content_size(const Header& header) const;
+  void take_about_next(const Header& header, std::uint64_t size);
   void take_pax(std::uint64_t begin, const std::string& records);
   void check_end();
   [[noreturn]] void fail(std::uint64_t offset, const std::string& reason) const;
