@@ -40,7 +40,7 @@ _NO_CORPUS = "(not told)"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     told = ", ".join(_QUESTIONS)
-    parser.add_argument("question", metavar="QUESTION", choices=_QUESTIONS, help=told)
+    parser.add_argument("question", metavar="QUESTION", choices=list(_QUESTIONS), help=told)
     parser.add_argument("ledger", metavar="LEDGER", type=Path, help="the folder of the ledger")
     parser.add_argument("id", metavar="ID", nargs="?", help="the sequence, for show")
     parser.add_argument(
