@@ -77,6 +77,7 @@ SEES = {
     "images": {"maps"},
     "decode": {"images", "maps"},
     "deserializers": {"corpus", "decode", "files", "maps"},
+    "mixtures": {"corpus", "deserializers", "maps"},
     "tfds": {"corpus", "deserializers", "files"},
     "open_path": {"corpus", "deserializers", "files", "tfds"},
     "source": {"corpus", "deserializers", "layouts", "maps", "minibatch"},

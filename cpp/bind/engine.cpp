@@ -4,6 +4,7 @@
 #include "bind/bind.hpp"
 #include "engine/convert.hpp"
 #include "engine/mapped_sequences.hpp"
+#include "engine/mixed_sequences.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -70,7 +71,9 @@ class CallbackMap final : public SequenceMap {
 };
 
 void bind_mapping(py::module_& room) {
-  py::class_<MappedSequences, std::shared_ptr<MappedSequences>>(room, "MappedSequences")
+  py::class_<MadeSequences, std::shared_ptr<MadeSequences>>(room, "MadeSequences");
+  py::class_<MappedSequences, MadeSequences, std::shared_ptr<MappedSequences>>(
+      room, "MappedSequences")
       .def(py::init([](std::shared_ptr<Assembler> stored, std::shared_ptr<Sizes> sizes,
                        std::uint64_t num_stored, const Array<std::uint64_t>& origins,
                        py::function make) {
@@ -81,32 +84,55 @@ void bind_mapping(py::module_& room) {
            "stored"_a, "sizes"_a, "num_stored"_a, "origins"_a, "make"_a);
 }
 
+void bind_mixture(py::module_& room) {
+  py::class_<MixedMember>(room, "MixedMember")
+      .def(py::init([](const Member& member, const std::vector<StreamSpec>& streams,
+                       const std::vector<std::uint32_t>& columns,
+                       std::shared_ptr<const Corpus> corpus, const Rate& rate) {
+             return MixedMember{.member = member,
+                                .streams = streams,
+                                .columns = columns,
+                                .corpus = std::move(corpus),
+                                .rate = rate};
+           }),
+           "member"_a, "streams"_a, "columns"_a, "corpus"_a, "rate"_a);
+  py::class_<MixedSequences, MadeSequences, std::shared_ptr<MixedSequences>>(room,
+                                                                             "MixedSequences")
+      .def(py::init([](const std::vector<MixedMember>& members, bool load_ahead,
+                       bool led_by_first, py::function report) {
+             return std::make_shared<MixedSequences>(members, load_ahead, led_by_first,
+                                                     report_to(std::move(report)));
+           }),
+           "members"_a, "load_ahead"_a, "led_by_first"_a, "report"_a);
+}
+
 void bind_assembler(py::module_& room) {
   py::class_<Assembler, std::shared_ptr<Assembler>> assembler(room, "Assembler");
   bind_mapping(room);
   py::class_<Member>(room, "Member")
       .def(py::init([](std::optional<std::shared_ptr<Deserializer>> deserializer,
-                       std::optional<std::shared_ptr<MappedSequences>> mapping,
+                       std::optional<std::shared_ptr<MadeSequences>> made,
                        const Array<std::uint64_t>& chunk_sequences,
                        const Array<std::uint64_t>& joined,
                        const Array<std::uint64_t>& part_starts, std::uint32_t load_threads,
                        std::uint64_t open_chunks) {
              const auto counts = view(chunk_sequences);
              return Member{.deserializer = deserializer.value_or(nullptr),
-                           .mapping = mapping.value_or(nullptr),
+                           .made = made.value_or(nullptr),
                            .chunks = std::make_shared<const ChunkTable>(counts, counts),
                            .joined = to_vector(joined),
                            .parts = {to_vector(part_starts)},
                            .load_threads = load_threads,
                            .open_chunks = open_chunks};
            }),
-           "deserializer"_a, "mapping"_a, "chunk_sequences"_a, "joined"_a, "part_starts"_a,
+           "deserializer"_a, "made"_a, "chunk_sequences"_a, "joined"_a, "part_starts"_a,
            "load_threads"_a, "open_chunks"_a);
   py::class_<StreamSpec>(room, "StreamSpec")
       .def(py::init<std::string, std::uint32_t, std::uint32_t, ElementType, std::uint32_t, bool,
                     std::uint64_t, bool, bool, bool, py::bytes>(),
            "name"_a, "member"_a, "column"_a, "type"_a, "element_bytes"_a, "variable"_a,
            "sample_elements"_a, "broadcast"_a, "single"_a, "counts"_a, "pad_value"_a);
+  bind_mixture(room);
   assembler.def(py::init([](std::vector<Member> members, std::vector<StreamSpec> streams,
                             const AssembleOptions& options, bool load_ahead,
                             std::uint64_t led_by, py::function report) {

@@ -79,6 +79,15 @@ void bind_sizes(py::module_& room) {
              return std::make_shared<StoredSizes>(to_vector(sizes));
            }),
            "sizes"_a);
+  py::class_<JoinedSizes, Sizes, std::shared_ptr<JoinedSizes>>(room, "JoinedSizes")
+      .def(py::init([](const std::vector<std::shared_ptr<Sizes>>& sizes,
+                       const std::vector<std::uint64_t>& counts) {
+             std::vector<JoinedSizes::Part> parts;
+             for (std::size_t i = 0; i < sizes.size(); ++i)
+               parts.push_back({sizes[i], counts.at(i)});
+             return std::make_shared<JoinedSizes>(std::move(parts));
+           }),
+           "sizes"_a, "counts"_a);
   py::class_<OffsetSizes, Sizes, std::shared_ptr<OffsetSizes>>(room, "OffsetSizes")
       .def(py::init([](const Array<std::int64_t>& offsets) {
              return std::make_shared<OffsetSizes>(view(offsets), OffsetSizes::Origin{},

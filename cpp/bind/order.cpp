@@ -1,15 +1,62 @@
 // The order: permutations and the timeline.
 #include "bind/bind.hpp"
 #include "order/chunk_uses.hpp"
-#include "order/cursor.hpp"
+#include "order/mixed_timeline.hpp"
 #include "order/permutation.hpp"
-#include "order/timeline.hpp"
+#include "order/rate.hpp"
+#include "order/sweep_timeline.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace sweephand {
+namespace {
+
+void bind_mixtures(py::module_& room) {
+  py::class_<Rate>(room, "Rate")
+      .def(py::init([](const Array<std::uint64_t>& begins, const Array<std::uint64_t>& firsts,
+                       const Array<std::uint64_t>& lasts, const Array<std::uint64_t>& spans) {
+             std::vector<RateSegment> segments;
+             for (std::size_t k = 0; k < view(begins).size(); ++k)
+               segments.push_back(
+                   {view(begins)[k], view(firsts)[k], view(lasts)[k], view(spans)[k]});
+             return Rate(std::move(segments));
+           }),
+           "begins"_a, "firsts"_a, "lasts"_a, "spans"_a)
+      .def("due", &Rate::due, "time"_a)
+      .def("reached", &Rate::reached, "samples"_a)
+      .def_property_readonly("birth", &Rate::birth)
+      .def_property_readonly("total", &Rate::total);
+
+  py::class_<MixedTimeline, Timeline, std::shared_ptr<MixedTimeline>>(room, "MixedTimeline")
+      .def(py::init([](std::shared_ptr<const Corpus> corpus, const OrderSettings& settings,
+                       const std::vector<std::shared_ptr<Timeline>>& timelines,
+                       const std::vector<Rate>& rates, const std::vector<std::uint64_t>& limits,
+                       bool tells_sweeps) {
+             std::vector<MixedCorpus> corpora;
+             for (std::size_t c = 0; c < timelines.size(); ++c)
+               corpora.push_back({std::dynamic_pointer_cast<const SweepTimeline>(timelines[c]),
+                                  rates.at(c), limits.at(c)});
+             return std::make_shared<MixedTimeline>(std::move(corpus), settings,
+                                                    std::move(corpora), tells_sweeps);
+           }),
+           "corpus"_a, "settings"_a, "timelines"_a, "rates"_a, "limits"_a, "tells_sweeps"_a)
+      .def_property_readonly(
+          "own_block_chunks",
+          [](const MixedTimeline& self) {
+            std::vector<std::uint64_t> counts;
+            for (const MixedCorpus& one : self.corpora())
+              counts.push_back(block_chunks(one.timeline->corpus(), one.timeline->settings()));
+            return counts;
+          })
+      .def("own_times", &MixedTimeline::own_times, "time"_a, NoGil())
+      .def("time_of", &MixedTimeline::time_of, "number"_a, "own_time"_a, NoGil());
+}
+
+}  // namespace
 
 void bind_order(py::module_& room) {
   py::class_<Permutation>(room, "Permutation")
@@ -32,24 +79,35 @@ void bind_order(py::module_& room) {
            "seed"_a, "num_lanes"_a, "window_chunks"_a, "window_samples"_a, "randomize"_a);
 
   py::class_<Timeline, std::shared_ptr<Timeline>>(room, "Timeline")
-      .def(py::init<std::shared_ptr<const Corpus>, OrderSettings>(), "corpus"_a, "settings"_a)
+      .def(py::init([](std::shared_ptr<const Corpus> corpus,
+                       const OrderSettings& settings) -> std::shared_ptr<Timeline> {
+             return std::make_shared<SweepTimeline>(std::move(corpus), settings);
+           }),
+           "corpus"_a, "settings"_a)
       .def_property_readonly(
           "block_chunks",
           [](const Timeline& self) { return block_chunks(self.corpus(), self.settings()); })
-      .def("find", &Timeline::find, "sequence"_a, "sweep"_a,
-           py::call_guard<py::gil_scoped_release>())
+      .def("find", &Timeline::find, "sequence"_a, "sweep"_a, NoGil())
       .def(
           "sequences",
           [](const std::shared_ptr<Timeline>& self, std::uint64_t start, std::uint64_t stop) {
-            return to_numpy_without_gil([&] { return sequences_between(self, start, stop); });
+            return to_numpy_without_gil([&] { return sequences_between(*self, start, stop); });
           },
           "start"_a, "stop"_a);
+
+  bind_mixtures(room);
 
   py::class_<LaneReader>(room, "LaneReader")
       .def(py::init<std::uint32_t, std::uint32_t>(), "count"_a, "index"_a);
   py::class_<ChunkUses>(room, "ChunkUses")
-      .def(py::init<std::shared_ptr<const Timeline>, std::uint64_t, bool>(), "timeline"_a,
-           "limit"_a, "by_lanes"_a)
+      .def(py::init([](const std::shared_ptr<Timeline>& timeline, std::uint64_t limit,
+                       bool by_lanes) {
+             auto sweeps = std::dynamic_pointer_cast<const SweepTimeline>(timeline);
+             if (sweeps == nullptr)
+               throw std::invalid_argument("when chunks are read is told of one corpus");
+             return ChunkUses(std::move(sweeps), limit, by_lanes);
+           }),
+           "timeline"_a, "limit"_a, "by_lanes"_a)
       .def(
           "next",
           [](ChunkUses& self, const Array<std::uint64_t>& chunks, std::uint64_t time,

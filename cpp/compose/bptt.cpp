@@ -14,7 +14,7 @@ constexpr std::uint64_t kPartSequences = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMaxCells = (std::uint64_t{1} << 31) - 1;
 
 std::uint64_t parts_per_sweep(const Timeline& timeline) {
-  return std::max<std::uint64_t>(1, timeline.corpus().chunks.num_sequences() / kPartSequences);
+  return std::max<std::uint64_t>(1, timeline.extent().sequences / kPartSequences);
 }
 
 }  // namespace
@@ -206,7 +206,7 @@ Plan BpttPlanner::next(const Request& request) {
   plan.next.time = time();
   plan.num_samples = plan.next.time - plan.nominal_time;
   if (open_->done()) {
-    plan.sweeps_ended = open_->part().ends_sweep ? 1 : 0;
+    plan.sweeps_ended = open_->part().ends_sweep && timeline_->tells_sweeps() ? 1 : 0;
   } else {
     plan.next.progress = {open_->num_rows()};
     open_->open_blocks(plan.blocks);
@@ -220,7 +220,7 @@ std::uint64_t BpttPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
   PartReader reader(timeline_, parts_per_sweep(*timeline_), kNoLimit);
   const BpttPart part(reader.at(timeline_->find(sequence, sweep)), length_,
                       rows_of(num_samples));
-  return part.find(part.part().place_of(sequence));
+  return part.find(part.part().place_of(sequence, timeline_->sweep_mark(sweep)));
 }
 
 std::vector<std::uint64_t> BpttPlanner::sequences_in(std::uint64_t start, std::uint64_t stop,

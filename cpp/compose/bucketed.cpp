@@ -16,11 +16,10 @@ constexpr std::uint64_t kPartSequences = std::uint64_t{1} << 17;
 
 // As many parts that each has about kPartSequences, and no more chunks than the window.
 std::uint64_t parts_per_sweep(const Timeline& timeline) {
-  const std::uint64_t by_sequences = timeline.corpus().chunks.num_sequences() / kPartSequences;
+  const SweepExtent sweep = timeline.extent();
+  const std::uint64_t by_sequences = sweep.sequences / kPartSequences;
   const std::uint64_t by_window =
-      timeline.settings().randomize
-          ? num_blocks(timeline.corpus(), timeline.settings()) / timeline.settings().num_lanes
-          : 0;
+      timeline.settings().randomize ? sweep.blocks / timeline.settings().num_lanes : 0;
   return std::max({std::uint64_t{1}, by_sequences, by_window});
 }
 
@@ -198,7 +197,7 @@ Plan BucketedPlanner::next(const Request& request) {
   plan.row_length = bucketing_.boundaries[draw.bucket];
   plan.blocks = part.blocks;
   if (open_->done()) {
-    plan.sweeps_ended = part.ends_sweep ? 1 : 0;
+    plan.sweeps_ended = part.ends_sweep && timeline_->tells_sweeps() ? 1 : 0;
   } else {
     plan.next.progress.assign(open_->delivered().begin(), open_->delivered().end());
   }
@@ -212,7 +211,7 @@ std::uint64_t BucketedPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
                                     std::uint64_t num_samples) const {
   const std::uint64_t time = timeline_->find(sequence, sweep);
   BucketedPart open(part_holding(timeline_, limit_, time), bucketing_, timeline_->settings());
-  const std::uint32_t wanted = open.part().place_of(sequence);
+  const std::uint32_t wanted = open.part().place_of(sequence, timeline_->sweep_mark(sweep));
   while (true) {
     std::uint64_t begin = open.time();
     for (const std::uint32_t place : open.draw(num_samples).members) {

@@ -39,8 +39,7 @@ FitPlanner::FitPlanner(std::shared_ptr<const Timeline> timeline, Fitting /*optio
     : timeline_(std::move(timeline)), limit_(limit) {}
 
 void FitPlanner::seek(std::uint64_t time) {
-  cursor_ = cursor_ ? std::make_unique<Cursor>(*cursor_, time)
-                    : std::make_unique<Cursor>(timeline_, time);
+  cursor_ = cursor_ ? cursor_->at(time) : timeline_->cursor(time);
   is_moved_ = true;
 }
 
@@ -61,9 +60,7 @@ std::vector<PlannedSequence> FitPlanner::take(const Request& request, Plan& plan
     while (count < ahead.size() && time() + samples < limit_ && takes_next())
       samples += ahead[count++].size;
     const std::span<const PlannedSequence> taken = ahead.first(count);
-    if (request.tells_blocks) {
-      for (const PlannedSequence& one : taken) cursor_->add_block(one, number_, plan.blocks);
-    }
+    if (request.tells_blocks) cursor_->add_blocks(taken, number_, plan.blocks);
     const bool is_full = count < ahead.size() || samples >= room;
     if (minibatch.empty()) plan.sweep = cursor_->sweep();
     minibatch.insert(minibatch.end(), taken.begin(), taken.end());
@@ -71,7 +68,7 @@ std::vector<PlannedSequence> FitPlanner::take(const Request& request, Plan& plan
     room -= std::min(room, samples);
     cursor_->pop(count, samples);
     if (count != 0 && cursor_->sweep_done()) {
-      ++plan.sweeps_ended;
+      if (timeline_->tells_sweeps()) ++plan.sweeps_ended;
       if (!request.crosses_sweeps || request.num_samples == Request::kToSweepEnd) break;
     }
     if (is_full) break;
@@ -106,7 +103,7 @@ std::uint64_t FitPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
 
 std::vector<std::uint64_t> FitPlanner::sequences_in(std::uint64_t start, std::uint64_t stop,
                                                     std::uint64_t /*num_samples*/) const {
-  return sequences_between(timeline_, start, std::min(stop, limit_));
+  return sequences_between(*timeline_, start, std::min(stop, limit_));
 }
 
 }  // namespace sweephand

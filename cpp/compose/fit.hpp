@@ -3,7 +3,7 @@
 
 #include "compose/planner.hpp"
 #include "compose/share.hpp"
-#include "order/cursor.hpp"
+#include "order/timeline.hpp"
 
 #include <cstdint>
 #include <memory>

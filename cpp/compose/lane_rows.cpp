@@ -7,7 +7,7 @@
 
 namespace sweephand {
 
-LaneRows::LaneRows(std::shared_ptr<const Timeline> timeline, const Packing& packing,
+LaneRows::LaneRows(std::shared_ptr<const SweepTimeline> timeline, const Packing& packing,
                    std::uint64_t time)
     : timeline_(std::move(timeline)),
       packing_(packing),

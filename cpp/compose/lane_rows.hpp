@@ -13,7 +13,7 @@ namespace sweephand {
 
 class LaneRows final : public RowCursor {
  public:
-  LaneRows(std::shared_ptr<const Timeline> timeline, const Packing& packing,
+  LaneRows(std::shared_ptr<const SweepTimeline> timeline, const Packing& packing,
            std::uint64_t time);
 
   std::uint64_t time() const noexcept override { return time_; }
@@ -39,7 +39,7 @@ class LaneRows final : public RowCursor {
   void open_sweep(std::uint64_t offset);
   void push_key(std::uint32_t number, std::uint64_t start);
 
-  std::shared_ptr<const Timeline> timeline_;
+  std::shared_ptr<const SweepTimeline> timeline_;
   Packing packing_;
   PackedSweep sweep_;
   std::uint64_t time_ = 0;

@@ -78,6 +78,7 @@ PackedPlanner::PackedPlanner(std::shared_ptr<const Timeline> timeline, const Pac
                              std::uint64_t limit)
     : timeline_(std::move(timeline)), packing_(packing), limit_(limit) {
   check(packing);
+  RowCursor::check(timeline_, packing);
 }
 
 // Of the global minibatch, at most.
@@ -106,8 +107,9 @@ void PackedPlanner::add_row(std::span<const Piece> pieces, std::uint16_t sweep,
   const std::uint32_t row = plan.num_rows++;
   std::uint32_t column = 0;
   for (const Piece& piece : pieces) {
+    const auto behind = static_cast<std::uint16_t>(sweep + piece.sweep);
     plan.share.push_back(
-        {.sequence = piece.sequence, .size = piece.size, .lane = 0, .sweep = sweep});
+        {.sequence = piece.sequence, .size = piece.size, .lane = 0, .sweep = behind});
     plan.cells.push_back(
         {.row = row, .column = column, .first = piece.first, .whole = whole_size(piece)});
     column += piece.size;
@@ -138,7 +140,7 @@ Plan PackedPlanner::next(const Request& request) {
     plan.num_sequences += cursor_->front().size();
     cursor_->pop();
     if (!cursor_->sweep_done()) continue;
-    ++plan.sweeps_ended;
+    if (timeline_->tells_sweeps()) ++plan.sweeps_ended;
     if (!request.crosses_sweeps || wanted == Request::kToSweepEnd) break;
   }
   cursor_->open_blocks(plan.blocks);

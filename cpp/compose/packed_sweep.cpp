@@ -15,7 +15,8 @@ constexpr std::uint64_t kLeastRows = 512;                    // never fewer in a
 
 }  // namespace
 
-PackedSweep::PackedSweep(const Timeline& timeline, const Packing& packing, std::uint64_t number)
+PackedSweep::PackedSweep(const SweepTimeline& timeline, const Packing& packing,
+                         std::uint64_t number)
     : packing_(packing),
       randomize_(timeline.settings().randomize),
       seed_(timeline.settings().seed),
@@ -122,7 +123,7 @@ std::uint64_t PackedSweep::find(std::uint64_t sequence) {
   std::uint32_t lane = num_lanes() - 1;
   while (cut(lane) > start) --lane;
   const Pack& pack = this->pack(range_holding(lane, start));
-  const Pack::Place place = pack.find(sequence);
+  const Pack::Place place = pack.find(sequence, 0);
   return samples_before(pack.starts[place.row] - cut(lane), lane) + place.column;
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compose/pieces.hpp"
-#include "order/timeline.hpp"
+#include "order/sweep_timeline.hpp"
 
 #include <cstdint>
 #include <map>
@@ -22,7 +22,7 @@ struct PackRange {
 class PackedSweep {
  public:
   // REQUIRES: check(packing)
-  PackedSweep(const Timeline& timeline, const Packing& packing, std::uint64_t number);
+  PackedSweep(const SweepTimeline& timeline, const Packing& packing, std::uint64_t number);
 
   std::uint64_t number() const noexcept { return sweep_.number(); }
   std::uint32_t num_lanes() const noexcept { return sweep_.num_lanes(); }

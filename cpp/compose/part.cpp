@@ -4,12 +4,16 @@
 #include "base/mix.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 
 namespace sweephand {
 
-std::uint32_t Part::place_of(std::uint64_t sequence) const {
+std::uint32_t Part::place_of(std::uint64_t sequence, std::uint16_t sweep) const {
   std::uint32_t place = 0;
-  while (place < sequences.size() && sequences[place].sequence != sequence) ++place;
+  while (place < sequences.size() &&
+         (sequences[place].sequence != sequence || sequences[place].sweep != sweep))
+    ++place;
   if (place < sequences.size()) return place;
   throw DataError("the order that the data have of their own contradicts itself",
                   {.sequence = sequence});
@@ -17,7 +21,9 @@ std::uint32_t Part::place_of(std::uint64_t sequence) const {
 
 PartReader::PartReader(std::shared_ptr<const Timeline> timeline, std::uint64_t parts_per_sweep,
                        std::uint64_t limit)
-    : timeline_(std::move(timeline)), parts_(parts_per_sweep), limit_(limit) {}
+    : timeline_(std::move(timeline)),
+      parts_(timeline_->num_parts(parts_per_sweep)),
+      limit_(limit) {}
 
 std::uint64_t PartReader::cut(std::uint64_t part) const noexcept {
   return static_cast<std::uint64_t>(uint128{part} * timeline_->num_samples() / parts_);
@@ -30,8 +36,7 @@ std::uint64_t PartReader::part_of(std::uint64_t offset) const noexcept {
 }
 
 void PartReader::go_to(std::uint64_t time) {
-  cursor_ = cursor_ ? std::make_unique<Cursor>(*cursor_, time)
-                    : std::make_unique<Cursor>(timeline_, time);
+  cursor_ = cursor_ ? cursor_->at(time) : timeline_->cursor(time);
 }
 
 Part PartReader::at(std::uint64_t time) {
@@ -54,19 +59,18 @@ Part PartReader::next() {
 
 Part PartReader::read(std::uint64_t number) {
   Part part{.sweep = cursor_->sweep(), .number = number, .begin = cursor_->time()};
-  const std::uint64_t sweep_begin = cursor_->sweep_end() - timeline_->num_samples();
-  const std::uint64_t cut_end = std::min(limit_, sweep_begin + cut(number + 1));
-  std::vector<std::uint32_t> last_block(timeline_->settings().num_lanes);
+  const std::uint64_t cut_end = std::min(limit_, cursor_->sweep_begin() + cut(number + 1));
+  ++taker_;
   while (!cursor_->sweep_done() && cursor_->time() < cut_end) {
-    const PlannedSequence& front = cursor_->front();
-    std::uint32_t& block = last_block[front.lane];
-    if (block >= part.blocks.size() || part.blocks[block] != cursor_->front_block()) {
-      block = static_cast<std::uint32_t>(part.blocks.size());
-      part.blocks.push_back(cursor_->front_block());
-    }
-    part.sequences.push_back(front);
-    part.block_of.push_back(block);
-    cursor_->pop();
+    const std::span<const PlannedSequence> ahead = cursor_->ahead();
+    std::size_t count = 0;
+    std::uint64_t samples = 0;
+    while (count < ahead.size() && cursor_->time() + samples < cut_end)
+      samples += ahead[count++].size;
+    cursor_->add_blocks(ahead.first(count), taker_, part.blocks);
+    for (std::size_t i = 0; i < count; ++i) part.block_of.push_back(cursor_->place_of_block(i));
+    part.sequences.insert(part.sequences.end(), ahead.begin(), ahead.begin() + count);
+    cursor_->pop(count, samples);
   }
   part.end = cursor_->time();
   part.ends_sweep = cursor_->sweep_done();

@@ -1,7 +1,7 @@
 // A part of a sweep whose minibatches are composed by themselves: docs/layouts.md, section 4.
 #pragma once
 
-#include "order/cursor.hpp"
+#include "order/timeline.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -11,8 +11,8 @@ namespace sweephand {
 
 // The sequences that begin in one of n equal parts of a sweep, in the order of the timeline.
 struct Part {
-  // Where `sequence` stands in `sequences`. Linear. REQUIRES: the part holds it
-  std::uint32_t place_of(std::uint64_t sequence) const;
+  // Where a sequence of a sweep stands in `sequences`. Linear. REQUIRES: the part holds it
+  std::uint32_t place_of(std::uint64_t sequence, std::uint16_t sweep) const;
 
   std::uint64_t sweep = 0;
   std::uint64_t number = 0;  // in the sweep
@@ -28,7 +28,7 @@ struct Part {
 // are not there; an empty part is the end.
 class PartReader {
  public:
-  // REQUIRES: parts_per_sweep >= 1
+  // Cuts a sweep into about so many. REQUIRES: parts_per_sweep >= 1
   PartReader(std::shared_ptr<const Timeline> timeline, std::uint64_t parts_per_sweep,
              std::uint64_t limit);
 
@@ -49,6 +49,7 @@ class PartReader {
   std::uint64_t parts_;
   std::uint64_t limit_;
   std::unique_ptr<Cursor> cursor_;
+  std::uint32_t taker_ = 0;  // of blocks: a number for each part
 };
 
 }  // namespace sweephand

@@ -16,13 +16,11 @@ constexpr std::uint64_t kLeastRows = 512;
 // Packs of about kMostRows, but of no more than about kMostSequences, and of no more chunks
 // than the window, if those fill kLeastRows.
 std::uint64_t parts_per_sweep(const Timeline& timeline, const Packing& packing) {
-  const std::uint64_t samples = timeline.num_samples();
+  const auto [samples, sequences, blocks] = timeline.extent();
   const std::uint64_t most = kMostRows * packing.row_length;
   const std::uint64_t lanes = timeline.settings().num_lanes;
-  const std::uint64_t windows =
-      (num_blocks(timeline.corpus(), timeline.settings()) + lanes - 1) / lanes;
-  return std::max({std::uint64_t{1}, (samples + most / 2) / most,
-                   timeline.corpus().chunks.num_sequences() / kMostSequences,
+  const std::uint64_t windows = (blocks + lanes - 1) / lanes;
+  return std::max({std::uint64_t{1}, (samples + most / 2) / most, sequences / kMostSequences,
                    std::min(windows, samples / (kLeastRows * packing.row_length))});
 }
 
@@ -30,7 +28,8 @@ PartReader reader_of(const std::shared_ptr<const Timeline>& timeline, const Pack
   return {timeline, parts_per_sweep(*timeline, packing), kNoLimit};
 }
 
-std::unique_ptr<Pack> pack_of(Part part, const Packing& packing, std::uint64_t seed) {
+std::unique_ptr<Pack> pack_of(Part part, const Packing& packing,
+                              const OrderSettings& settings) {
   if (part.sequences.empty()) refuse_changed_sizes();
   Pieces pieces(packing);
   pieces.reserve(part.sequences.size());
@@ -38,15 +37,17 @@ std::unique_ptr<Pack> pack_of(Part part, const Packing& packing, std::uint64_t s
   for (std::size_t place = 0; place < part.sequences.size(); ++place) {
     pieces.add(part.sequences[place], part.block_of[place]);
   }
+  if (!settings.randomize) return pieces.in_order(part.begin);
   return pieces.shuffled(
-      derive_key({kOrderVersion, seed, kRowShuffle, part.sweep, part.number}), part.begin);
+      derive_key({kOrderVersion, settings.seed, kRowShuffle, part.sweep, part.number}),
+      part.begin);
 }
 
 }  // namespace
 
 PartRows::PartRows(const std::shared_ptr<const Timeline>& timeline, const Packing& packing,
                    std::uint64_t time)
-    : seed_(timeline->settings().seed),
+    : settings_(timeline->settings()),
       packing_(packing),
       reader_(reader_of(timeline, packing)) {
   open(reader_.at(time));
@@ -55,7 +56,7 @@ PartRows::PartRows(const std::shared_ptr<const Timeline>& timeline, const Packin
 
 void PartRows::open(Part part) {
   ends_sweep_ = part.ends_sweep;
-  pack_ = pack_of(std::move(part), packing_, seed_);
+  pack_ = pack_of(std::move(part), packing_, settings_);
   row_ = 0;
 }
 
@@ -73,8 +74,8 @@ std::uint64_t PartRows::find(const std::shared_ptr<const Timeline>& timeline,
                              std::uint64_t sweep) {
   PartReader reader = reader_of(timeline, packing);
   const auto pack =
-      pack_of(reader.at(timeline->find(sequence, sweep)), packing, timeline->settings().seed);
-  const Pack::Place place = pack->find(sequence);
+      pack_of(reader.at(timeline->find(sequence, sweep)), packing, timeline->settings());
+  const Pack::Place place = pack->find(sequence, timeline->sweep_mark(sweep));
   return pack->starts[place.row] + place.column;
 }
 

@@ -11,7 +11,6 @@
 
 namespace sweephand {
 
-// REQUIRES: the timeline is shuffled
 class PartRows final : public RowCursor {
  public:
   PartRows(const std::shared_ptr<const Timeline>& timeline, const Packing& packing,
@@ -38,7 +37,7 @@ class PartRows final : public RowCursor {
   bool pack_done() const noexcept { return row_ == pack_->num_rows(); }
   void open(Part part);
 
-  std::uint64_t seed_;
+  OrderSettings settings_;
   Packing packing_;
   PartReader reader_;
   std::unique_ptr<Pack> pack_;  // rows start at nominal times

@@ -33,12 +33,13 @@ std::uint64_t Pack::row_at(std::uint64_t start) const {
   return row;
 }
 
-Pack::Place Pack::find(std::uint64_t sequence) const {
+Pack::Place Pack::find(std::uint64_t sequence, std::uint16_t sweep) const {
   Place place;
   for (std::uint64_t i = 0; i < pieces.size(); ++i) {
     if (i == ends[place.row + 1]) place = {.row = place.row + 1, .column = 0};
-    if (pieces[i].sequence == sequence && pieces[i].first == 0) return place;
-    place.column += pieces[i].size;
+    const Piece& piece = pieces[i];
+    if (piece.sequence == sequence && piece.sweep == sweep && piece.first == 0) return place;
+    place.column += piece.size;
   }
   refuse_changed_sizes();
 }
@@ -61,7 +62,8 @@ void Pieces::add(const PlannedSequence& planned, std::uint32_t block) {
   }
   for (std::uint32_t first = 0; first < planned.size;) {
     const std::uint32_t size = std::min(planned.size - first, packing_.row_length);
-    pieces_.push_back({.sequence = planned.sequence & (~std::uint64_t{0} >> 1),
+    pieces_.push_back({.sequence = planned.sequence & (~std::uint64_t{0} >> 17),
+                       .sweep = planned.sweep,
                        .goes_on = first + size < planned.size,
                        .first = first,
                        .size = size});

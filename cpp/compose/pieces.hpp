@@ -25,7 +25,8 @@ void check(const Packing& packing);
 
 // A part of a sequence that stands in one row; mostly the whole.
 struct Piece {
-  std::uint64_t sequence : 63;
+  std::uint64_t sequence : 47;
+  std::uint64_t sweep : 16;   // as of a planned sequence
   std::uint64_t goes_on : 1;  // 1: the sequence has more samples behind the piece
   std::uint32_t first;        // sample of the sequence
   std::uint32_t size;
@@ -43,12 +44,12 @@ struct Pack {
   // must be what they were. Logarithmic.
   std::uint64_t row_at(std::uint64_t start) const;
 
-  // Where a sequence begins. Linear. Throws StaleError if it is not here.
+  // Where a sequence of a sweep begins. Linear. Throws StaleError if it is not here.
   struct Place {
     std::uint64_t row = 0;
     std::uint64_t column = 0;
   };
-  Place find(std::uint64_t sequence) const;
+  Place find(std::uint64_t sequence, std::uint16_t sweep) const;
 
   std::vector<Piece> pieces;          // row after row
   std::vector<std::uint64_t> ends;    // entry row + 1: where the row ends in `pieces`

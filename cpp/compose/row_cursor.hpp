@@ -23,6 +23,9 @@ class RowCursor {
                             const Packing& packing, std::uint64_t sequence,
                             std::uint64_t sweep);
 
+  // Throws std::invalid_argument where rows of lanes apart are asked of a mixture.
+  static void check(const std::shared_ptr<const Timeline>& timeline, const Packing& packing);
+
   RowCursor() = default;
   RowCursor(const RowCursor&) = delete;
   RowCursor& operator=(const RowCursor&) = delete;

@@ -6,8 +6,8 @@
 
 namespace sweephand {
 
-LookAhead::LookAhead(std::shared_ptr<const Timeline> timeline, std::uint64_t limit,
-                     bool by_lanes, bool with_open)
+LookAhead::Part::Part(std::shared_ptr<const SweepTimeline> timeline, std::uint64_t limit,
+                      bool by_lanes, bool with_open)
     : timeline_(std::move(timeline)),
       limit_(limit),
       by_lanes_(by_lanes),
@@ -22,15 +22,15 @@ LookAhead::LookAhead(std::shared_ptr<const Timeline> timeline, std::uint64_t lim
       static_cast<std::uint64_t>(std::min<uint128>(window, timeline_->num_samples())) / 4;
 }
 
-std::shared_ptr<Sweep> LookAhead::sweep(std::uint64_t number) {
+std::shared_ptr<Sweep> LookAhead::Part::sweep(std::uint64_t number) {
   for (const auto& known : {now_, next_}) {
     if (known && known->number() == number) return known;
   }
   return std::make_shared<Sweep>(timeline_->sweep(number));
 }
 
-std::optional<std::vector<std::uint64_t>> LookAhead::chunks_at(std::uint64_t time,
-                                                               const Request& request) {
+std::optional<std::vector<std::uint64_t>> LookAhead::Part::chunks_at(std::uint64_t time,
+                                                                     const Request& request) {
   const bool is_near = last_time_ <= time && time < next_time_;
   if (horizon_ == 0 || is_near) return std::nullopt;
   last_time_ = time;
@@ -61,6 +61,41 @@ std::optional<std::vector<std::uint64_t>> LookAhead::chunks_at(std::uint64_t tim
   now_->let_go();
   next_->let_go();
   return chunks;
+}
+
+LookAhead::LookAhead(const std::shared_ptr<const Timeline>& timeline, std::uint64_t limit,
+                     bool by_lanes, bool with_open)
+    : mixed_(std::dynamic_pointer_cast<const MixedTimeline>(timeline)) {
+  if (mixed_ == nullptr) {
+    parts_.emplace_back(std::dynamic_pointer_cast<const SweepTimeline>(timeline), limit,
+                        by_lanes, with_open);
+    return;
+  }
+  const std::uint64_t end = std::min(limit, Rate::kMaxTime);
+  for (const MixedCorpus& one : mixed_->corpora()) {
+    parts_.emplace_back(one.timeline, std::min(one.limit, one.rate.due(end) + 1), by_lanes,
+                        with_open);
+  }
+  told_.resize(parts_.size());
+}
+
+std::optional<std::vector<std::uint64_t>> LookAhead::chunks_at(std::uint64_t time,
+                                                               const Request& request) {
+  if (mixed_ == nullptr) return parts_[0].chunks_at(time, request);
+  bool any_told = false;
+  for (std::size_t number = 0; number < parts_.size(); ++number) {
+    const Rate& rate = mixed_->corpora()[number].rate;
+    auto chunks = parts_[number].chunks_at(rate.due(std::min(time, Rate::kMaxTime)), request);
+    if (!chunks) continue;
+    any_told = true;
+    const std::uint64_t first = mixed_->first_chunks()[number];
+    for (std::uint64_t& chunk : *chunks) chunk += first;
+    told_[number] = *std::move(chunks);
+  }
+  if (!any_told) return std::nullopt;
+  std::vector<std::uint64_t> all;
+  for (const auto& chunks : told_) all.insert(all.end(), chunks.begin(), chunks.end());
+  return all;
 }
 
 }  // namespace sweephand

@@ -6,7 +6,8 @@
 #pragma once
 
 #include "compose/plan.hpp"
-#include "order/timeline.hpp"
+#include "order/mixed_timeline.hpp"
+#include "order/sweep_timeline.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -20,11 +21,11 @@ class LookAhead {
   // `limit` is where the timeline ends. `by_lanes`: a worker reads its share of the lanes,
   // instead of all. `with_open`: chunks of blocks that are open are told too, as what lies in a
   // store is waited for the first time that it is wanted.
-  LookAhead(std::shared_ptr<const Timeline> timeline, std::uint64_t limit, bool by_lanes,
+  LookAhead(const std::shared_ptr<const Timeline>& timeline, std::uint64_t limit, bool by_lanes,
             bool with_open);
 
   // A quarter of what a sweep has open at a time, in samples of nominal time.
-  std::uint64_t horizon() const noexcept { return horizon_; }
+  std::uint64_t horizon() const noexcept { return parts_[0].horizon(); }
 
   // The chunks of blocks that will be open within the horizon and are not at `time`, about: the
   // places of lanes are not searched for. Nothing if that was told for a time that is near
@@ -33,17 +34,32 @@ class LookAhead {
                                                       const Request& request);
 
  private:
-  std::shared_ptr<Sweep> sweep(std::uint64_t number);
+  // That of one corpus, in its own time.
+  class Part {
+   public:
+    Part(std::shared_ptr<const SweepTimeline> timeline, std::uint64_t limit, bool by_lanes,
+         bool with_open);
+    std::uint64_t horizon() const noexcept { return horizon_; }
+    std::optional<std::vector<std::uint64_t>> chunks_at(std::uint64_t time,
+                                                        const Request& request);
 
-  std::shared_ptr<const Timeline> timeline_;
-  std::uint64_t limit_;
-  bool by_lanes_;
-  bool with_open_;
-  std::uint64_t horizon_ = 0;  // 0: all is open all the time
-  std::uint64_t next_time_ = 0;
-  std::uint64_t last_time_ = 0;
-  std::shared_ptr<Sweep> now_;  // those that were looked at last
-  std::shared_ptr<Sweep> next_;
+   private:
+    std::shared_ptr<Sweep> sweep(std::uint64_t number);
+
+    std::shared_ptr<const SweepTimeline> timeline_;
+    std::uint64_t limit_;
+    bool by_lanes_;
+    bool with_open_;
+    std::uint64_t horizon_ = 0;  // 0: all is open all the time
+    std::uint64_t next_time_ = 0;
+    std::uint64_t last_time_ = 0;
+    std::shared_ptr<Sweep> now_;  // those that were looked at last
+    std::shared_ptr<Sweep> next_;
+  };
+
+  std::shared_ptr<const MixedTimeline> mixed_;    // null: one corpus
+  std::vector<Part> parts_;                       // of every corpus
+  std::vector<std::vector<std::uint64_t>> told_;  // by each of a mixture, its last chunks
 };
 
 }  // namespace sweephand

@@ -10,6 +10,7 @@
 #include "compose/plan.hpp"
 #include "engine/assemble.hpp"
 #include "engine/batch.hpp"
+#include "engine/made_sequences.hpp"
 #include "engine/members.hpp"
 #include "engine/runs.hpp"
 #include "index/sizes.hpp"
@@ -48,7 +49,7 @@ class SequenceMap {
       std::shared_ptr<const Batch> stored) = 0;
 };
 
-class MappedSequences {
+class MappedSequences final : public MadeSequences {
  public:
   // `stored` lays out what is stored as it is, and `sizes` are those of its sequences.
   // `origins`: the stored sequence that each is made of; empty: that of the same number, of
@@ -58,21 +59,25 @@ class MappedSequences {
                   std::shared_ptr<SequenceMap> map);
 
   // Of the mapped corpus.
-  std::uint64_t num_sequences() const noexcept {
+  std::uint64_t num_sequences() const noexcept override {
     return origins_.empty() ? num_stored_ : origins_.size();
   }
 
-  // What the share of a plan wants. `numbers` are those of its sequences in the mapped corpus.
-  // Safe for several threads.
-  Located locate(const Plan& plan, std::span<const std::uint64_t> numbers, const Poll& poll);
-
-  // Of the stored corpus.
-  Members& members() noexcept { return stored_->members(); }
+  Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,
+                 const Poll& poll) override;
+  bool loads_ahead() const noexcept override { return members().loads_ahead(); }
+  void load_ahead(std::span<const std::uint64_t> chunks) override {
+    members().load_ahead(chunks);
+  }
+  bool close(std::chrono::duration<double> limit) override { return members().close(limit); }
+  bool runs_here() const override { return members().runs_here(); }
 
   // What loading and mapping took.
-  LoadStats stats() const;
+  LoadStats stats() const override;
 
  private:
+  // Of the stored corpus.
+  Members& members() const noexcept { return stored_->members(); }
   Plan plan_of(const WantedSequences& wanted, const Plan& plan) const;
 
   std::shared_ptr<Assembler> stored_;

@@ -1,7 +1,5 @@
 #include "engine/members.hpp"
 
-#include "engine/mapped_sequences.hpp"
-
 #include <algorithm>
 #include <map>
 #include <stdexcept>
@@ -18,15 +16,6 @@ std::uint64_t num_chunks(const Member& member) {
 }
 
 }  // namespace
-
-LoadStats& LoadStats::operator+=(const LoadStats& other) noexcept {
-  chunks_loaded += other.chunks_loaded;
-  chunk_hits += other.chunk_hits;
-  bytes_loaded += other.bytes_loaded;
-  bytes_held += other.bytes_held;
-  load += other.load;
-  return *this;
-}
 
 Members::Making::Making(Members& members, const Plan& plan) : members_(members) {
   ++members_.num_making_;
@@ -45,7 +34,7 @@ Members::Members(std::vector<Member> members, std::span<const StreamSpec> stream
 void Members::open(std::size_t number, bool load_ahead, std::uint64_t led_by) {
   const Member& member = members_[number];
   const std::uint64_t num_sequences =
-      member.mapping ? member.mapping->num_sequences() : member.chunks->num_sequences();
+      member.made ? member.made->num_sequences() : member.chunks->num_sequences();
   if (std::ranges::any_of(member.joined,
                           [&](auto sequence) { return sequence >= num_sequences; }))
     throw std::invalid_argument("a joined sequence must be below " +
@@ -53,10 +42,10 @@ void Members::open(std::size_t number, bool load_ahead, std::uint64_t led_by) {
   const auto& starts = member.parts.starts;
   if (!starts.empty() && starts.back() != member.chunks->num_chunks())
     throw std::invalid_argument("the parts of chunks end at another number than they are");
-  if (member.mapping) {
+  if (member.made) {
     resident_.push_back(nullptr);
     caches_.push_back(nullptr);
-    if (number == 0) loads_ahead_ = member.mapping->members().loads_ahead();
+    if (number == 0) loads_ahead_ = member.made->loads_ahead();
     return;
   }
   const Access access = member.deserializer->access();
@@ -109,13 +98,13 @@ Located Members::locate(std::size_t number, const Plan& plan, const Poll& poll) 
   sequences.reserve(plan.share.size());
   for (const PlannedSequence& planned : plan.share)
     sequences.push_back(member.number_of(planned));
-  if (member.mapping) return make(number, plan, sequences, poll);
+  if (member.made) return make(number, plan, sequences, poll);
   return caches_[number] ? locate_in_chunks(number, sequences, poll) : fetch(number, sequences);
 }
 
 Located Members::make(std::size_t number, const Plan& plan,
                       std::span<const std::uint64_t> sequences, const Poll& poll) const {
-  Located located = members_[number].mapping->locate(plan, sequences, poll);
+  Located located = members_[number].made->locate(plan, sequences, poll);
   for (const auto& chunk : located.chunks) {
     if (usable(number, chunk, chunk->num_sequences, {})) continue;
     for (auto& sequence : located.sequences) sequence.chunk = nullptr;
@@ -185,8 +174,8 @@ Located Members::locate_in_chunks(std::size_t number, std::span<const std::uint6
 
 void Members::load_ahead(std::span<const std::uint64_t> chunks) {
   if (!loads_ahead_) return;
-  if (members_[0].mapping) {
-    members_[0].mapping->members().load_ahead(chunks);
+  if (members_[0].made) {
+    members_[0].made->load_ahead(chunks);
     return;
   }
   {
@@ -230,16 +219,16 @@ bool Members::close(std::chrono::duration<double> limit) {
     if (cache) ended = cache->close(limit) && ended;
   }
   for (const Member& member : members_) {
-    if (member.mapping) ended = member.mapping->members().close(limit) && ended;
+    if (member.made) ended = member.made->close(limit) && ended;
   }
   return ended;
 }
 
 bool Members::runs_here() const {
-  const auto in_mapping = [](const Member& member) {
-    return member.mapping && member.mapping->members().runs_here();
+  const auto in_made = [](const Member& member) {
+    return member.made && member.made->runs_here();
   };
-  return std::ranges::any_of(members_, in_mapping) ||
+  return std::ranges::any_of(members_, in_made) ||
          std::ranges::any_of(caches_,
                              [](const auto& cache) { return cache && cache->runs_here(); });
 }
@@ -256,7 +245,7 @@ LoadStats Members::stats() const {
               .load = part.load};
   }
   for (const Member& member : members_) {
-    if (member.mapping) stats += member.mapping->stats();
+    if (member.made) stats += member.made->stats();
   }
   const std::scoped_lock lock(mutex_);
   stats.load += fetch_;

@@ -3,6 +3,8 @@
 
 #include "base/error.hpp"
 #include "compose/plan.hpp"
+#include "engine/load_stats.hpp"
+#include "engine/made_sequences.hpp"
 #include "engine/runs.hpp"
 #include "engine/stream_spec.hpp"
 #include "index/chunk_table.hpp"
@@ -22,12 +24,10 @@
 
 namespace sweephand {
 
-class MappedSequences;
-
 // One of the deserializers that a source joins.
 struct Member {
-  std::shared_ptr<Deserializer> deserializer;  // null if there is a mapping
-  std::shared_ptr<MappedSequences> mapping;    // makes the sequences of what is stored; or null
+  std::shared_ptr<Deserializer> deserializer;  // null if the sequences are made
+  std::shared_ptr<MadeSequences> made;         // of others; or null
   std::shared_ptr<const ChunkTable> chunks;    // of this member, as they are stored
   // Its number of the sequence that the first member calls s; empty: the same number.
   std::vector<std::uint64_t> joined;
@@ -38,16 +38,6 @@ struct Member {
   std::uint64_t number_of(const PlannedSequence& planned) const {
     return joined.empty() ? planned.sequence : joined[planned.sequence];
   }
-};
-
-struct LoadStats {
-  std::uint64_t chunks_loaded = 0;
-  std::uint64_t chunk_hits = 0;
-  std::uint64_t bytes_loaded = 0;
-  std::uint64_t bytes_held = 0;  // by chunks that are kept for later minibatches
-  WorkTime load;                 // of chunks, or of the sequences of a minibatch
-
-  LoadStats& operator+=(const LoadStats& other) noexcept;
 };
 
 // Loads chunks, and keeps those that are wanted again. Safe for several threads.

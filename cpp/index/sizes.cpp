@@ -185,4 +185,38 @@ std::uint32_t common_size(std::span<const std::int64_t> offsets) noexcept {
   return static_cast<std::uint32_t>(size);
 }
 
+JoinedSizes::JoinedSizes(std::vector<Part> parts) : parts_(std::move(parts)), firsts_{0} {
+  for (const Part& part : parts_) firsts_.push_back(firsts_.back() + part.num_sequences);
+  const auto common_of = [](const Part& part) { return part.sizes->common(); };
+  const bool is_common = std::ranges::adjacent_find(parts_, std::ranges::not_equal_to(),
+                                                    common_of) == parts_.end();
+  if (is_common && !parts_.empty()) common_ = common_of(parts_[0]);
+}
+
+bool JoinedSizes::in_memory() const noexcept {
+  return std::ranges::all_of(parts_, [](const Part& part) { return part.sizes->in_memory(); });
+}
+
+void JoinedSizes::read(std::uint64_t first, std::span<std::uint32_t> out) const {
+  const auto next = std::ranges::upper_bound(firsts_, first);
+  auto part = static_cast<std::size_t>(next - firsts_.begin()) - 1;
+  while (!out.empty()) {
+    const std::uint64_t count = std::min<std::uint64_t>(out.size(), firsts_[part + 1] - first);
+    parts_[part].sizes->read(first - firsts_[part], out.first(count));
+    out = out.subspan(count);
+    first = firsts_[++part];
+  }
+}
+
+std::uint64_t JoinedSizes::sum(std::uint64_t first, std::uint64_t end) const {
+  std::uint64_t sum = 0;
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    const std::uint64_t begin = std::max(first, firsts_[part]);
+    const std::uint64_t stop = std::min(end, firsts_[part + 1]);
+    if (begin < stop)
+      sum += parts_[part].sizes->sum(begin - firsts_[part], stop - firsts_[part]);
+  }
+  return sum;
+}
+
 }  // namespace sweephand

@@ -96,6 +96,27 @@ class StoredSizes final : public Sizes {
   std::vector<std::uint32_t> sizes_;
 };
 
+// The sizes of corpora laid one behind the other.
+class JoinedSizes final : public Sizes {
+ public:
+  struct Part {
+    std::shared_ptr<const Sizes> sizes;
+    std::uint64_t num_sequences;
+  };
+
+  explicit JoinedSizes(std::vector<Part> parts);
+  std::uint32_t common() const noexcept override { return common_; }
+  std::optional<std::uint64_t> count() const noexcept override { return firsts_.back(); }
+  bool in_memory() const noexcept override;
+  void read(std::uint64_t first, std::span<std::uint32_t> out) const override;
+  std::uint64_t sum(std::uint64_t first, std::uint64_t end) const override;
+
+ private:
+  std::vector<Part> parts_;
+  std::vector<std::uint64_t> firsts_;  // sequence of every part, and the end
+  std::uint32_t common_ = 0;
+};
+
 // Looks at the offsets of one stream. Throws std::invalid_argument naming the first sequence at
 // fault when they do not begin at 0, descend, do not end at `num_samples`, or make a sequence
 // of 2^32 samples or more.

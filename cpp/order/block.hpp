@@ -40,6 +40,7 @@ class Block {
   Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> chunks,
         std::optional<std::uint64_t> key, std::uint64_t sweep);
 
+  const std::shared_ptr<const Corpus>& corpus() const noexcept { return corpus_; }
   std::uint64_t num_sequences() const noexcept { return num_sequences_; }
   std::span<const std::uint64_t> chunks() const noexcept { return chunks_; }
 

@@ -7,7 +7,7 @@
 
 namespace sweephand {
 
-ChunkUses::ChunkUses(std::shared_ptr<const Timeline> timeline, std::uint64_t limit,
+ChunkUses::ChunkUses(std::shared_ptr<const SweepTimeline> timeline, std::uint64_t limit,
                      bool by_lanes)
     : timeline_(std::move(timeline)), limit_(limit), by_lanes_(by_lanes) {}
 

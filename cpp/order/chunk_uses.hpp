@@ -1,7 +1,7 @@
 // When chunks are read: the future of a cache, as far as the timeline tells it.
 #pragma once
 
-#include "order/timeline.hpp"
+#include "order/sweep_timeline.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -31,7 +31,7 @@ class ChunkUses {
   static constexpr std::uint64_t kSweepsAhead = 4;
 
   // `limit` is where the timeline ends. `by_lanes`: a reader reads its lanes, instead of all.
-  ChunkUses(std::shared_ptr<const Timeline> timeline, std::uint64_t limit, bool by_lanes);
+  ChunkUses(std::shared_ptr<const SweepTimeline> timeline, std::uint64_t limit, bool by_lanes);
 
   // Nominal time at which one of `readers` reads `chunk`: `time`, if it is being read then, or
   // else when it next is; `skips_one`: the time after that. kNever if the timeline ends before;
@@ -59,7 +59,7 @@ class ChunkUses {
   std::vector<Use> uses(Known& known, std::uint64_t chunk,
                         std::span<const LaneReader> readers) const;
 
-  std::shared_ptr<const Timeline> timeline_;
+  std::shared_ptr<const SweepTimeline> timeline_;
   std::uint64_t limit_;
   bool by_lanes_;
   std::deque<Known> known_;  // those that were asked of lately

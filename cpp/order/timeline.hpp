@@ -1,36 +1,65 @@
-// The sweeps laid on nominal time: where everything is, without reading anything before it.
+// Where everything is on nominal time, without reading anything before it.
 #pragma once
 
 #include "index/corpus.hpp"
+#include "order/cursor.hpp"
 #include "order/settings.hpp"
-#include "order/sweep.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace sweephand {
 
+// What there is in a sweep, by which it is cut into parts.
+struct SweepExtent {
+  std::uint64_t samples;
+  std::uint64_t sequences;
+  std::uint64_t blocks;
+};
+
 class Timeline {
  public:
-  // Throws std::invalid_argument for no lanes, more than kMaxLanes, two windows, more than
-  // kMaxSamples samples in a sweep, or a corpus that contradicts itself.
-  Timeline(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings);
-
-  static constexpr std::uint32_t kMaxLanes = (1U << 16) - 1;
-  static constexpr std::uint64_t kMaxSamples = (std::uint64_t{1} << 47) - 1;
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+  virtual ~Timeline() = default;
 
   const Corpus& corpus() const noexcept { return *corpus_; }
   const OrderSettings& settings() const noexcept { return settings_; }
-  std::uint64_t num_samples() const noexcept { return corpus_->chunks.num_samples(); }
 
-  Sweep sweep(std::uint64_t number) const { return {corpus_, settings_, number}; }
+  // From the beginning of a sweep to that of the next.
+  virtual std::uint64_t num_samples() const noexcept = 0;
 
-  // Nominal time at which `sequence` begins in sweep `sweep`. REQUIRES: the corpus has it
-  std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep) const;
+  // Stands at the first sequence of the sweep that begins at or after `time`, or at the sweep's
+  // end.
+  virtual std::unique_ptr<Cursor> cursor(std::uint64_t time) const = 0;
 
- private:
+  // Nominal time at which `sequence` begins in sweep `sweep` of its corpus. REQUIRES: the
+  // corpus has it
+  virtual std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep) const = 0;
+
+  // What tells visits of a sequence in sweeps of its corpus apart, in planned sequences that
+  // stand side by side; 0 where the sweep of the plan does.
+  virtual std::uint16_t sweep_mark(std::uint64_t /*sweep*/) const noexcept { return 0; }
+
+  // Whether what comes to the end of a sweep is told so.
+  virtual bool tells_sweeps() const noexcept { return true; }
+
+  virtual SweepExtent extent() const = 0;
+
+  // Into how many parts a sweep is cut where about so many are wanted.
+  virtual std::uint64_t num_parts(std::uint64_t wanted) const { return wanted; }
+
+ protected:
+  Timeline(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings)
+      : corpus_(std::move(corpus)), settings_(settings) {}
+
   std::shared_ptr<const Corpus> corpus_;
   OrderSettings settings_;
 };
+
+// The numbers of the sequences that begin in [start, stop) of nominal time.
+std::vector<std::uint64_t> sequences_between(const Timeline& timeline, std::uint64_t start,
+                                             std::uint64_t stop);
 
 }  // namespace sweephand

@@ -34,6 +34,7 @@ from .maps.key import Key
 from .minibatch.context_part import ContextPart
 from .minibatch.minibatch import Minibatch
 from .minibatch.minibatch_data import MinibatchData
+from .mixtures.mixture import Mixture
 from .open_path import open
 from .source.from_data import MinibatchSourceFromData
 from .source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
@@ -108,6 +109,7 @@ __all__ = [
     "MinibatchScaling",
     "MinibatchSource",
     "MinibatchSourceFromData",
+    "Mixture",
     "NodeCache",
     "NpyDeserializer",
     "Packed",

@@ -56,6 +56,14 @@ def test_wrong_labels_have_the_highest_losses(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "losses" / "0.losses").exists()
 
 
+def test_a_mixture_anneals_and_goes_on(run: Run) -> None:
+    told = run("anneal_mixture.py", "--samples", 300_000, "--sources", SOURCES)
+    assert "gone on from a state it is the same: True" in told
+    shares = [float(share) for share in re.findall(r"code ([\d.]+)%", told)]
+    assert len(shares) == 8
+    assert shares[-1] < shares[0] - 25
+
+
 def test_the_language_model_learns_and_draws(run: Run, tmp_path: Path) -> None:
     figure = tmp_path / "curve.png"
     settings = ["--samples", 40_000, "--width", 16, "--sources", SOURCES, "--figure", figure]

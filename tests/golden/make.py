@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tests import model, model_layouts
 from tests.model import ModelCorpus, ModelSettings
+from tests.model_mixtures import ModelMixture
 
 FOLDER = Path(__file__).parent
 
@@ -33,6 +34,7 @@ def main() -> None:
     write("minibatches", [minibatches(*case) for case in MINIBATCHES])
     write("layouts", [layouts(*case) for case in LAYOUTS])
     write("rows", [layouts(*case) for case in ROWS_TOGETHER])
+    write("mixtures", [mixtures(*case) for case in MIXTURES])
 
 
 def write(name: str, cases: list[Case]) -> None:
@@ -228,6 +230,47 @@ ROWS_TOGETHER: list[tuple[str, str, int | list[int], Chunks, dict[str, Any], lis
     ),
     ("a long sweep", TOGETHER, 1, [[5, 9, 2, 4] * 50] * 5, {"num_lanes": 4}, [250] * 11),
 ]
+
+
+MIXTURES: list[tuple[str, dict[str, Chunks], list[Any], str, dict[str, Any], int]] = [
+    ("three, even", {"a": UNEVEN, "b": LONG, "c": [[1] * 7]}, [(0, [3, 2, 1])], "repeat",
+     {"seed": 5, "num_lanes": 3}, 60),
+    ("annealed", {"web": UNEVEN, "code": [[2, 9], [4]]}, [(40, [9, 1]), (200, [1, 4])],
+     "repeat", {"seed": 7, "num_lanes": 2, "window_chunks": 2}, 60),
+    ("one comes late", {"web": UNEVEN, "code": [[2, 9], [4]]}, [(30, [1, 0]), (31, [1, 1])],
+     "repeat", {"num_lanes": 4}, 40),
+    ("until one ends", {"web": UNEVEN, "code": [[2, 9], [4]]}, [(0, [1, 2])], "stop",
+     {"seed": 1, "num_lanes": 2}, 200),
+    ("those that end drop out", {"a": UNEVEN, "b": LONG, "c": [[1] * 7]},
+     [(0, [1, 5, 1]), (500, [4, 1, 9])], "drop", {"seed": 2, "num_lanes": 2}, 400),
+    ("unshuffled", {"a": UNEVEN, "b": LONG}, [(0, [1, 2])], "repeat", {"randomize": False}, 30),
+]  # fmt: skip
+
+
+def mixtures(
+    name: str,
+    corpora: dict[str, Chunks],
+    knots: list[Any],
+    at_end: str,
+    settings: dict[str, Any],
+    count: int,
+) -> Case:
+    """What comes first as (time, corpus, sequence, sweep, lane)."""
+    mixture = ModelMixture(
+        {key: ModelCorpus.of(chunks) for key, chunks in corpora.items()},
+        knots,
+        ModelSettings(**settings),
+        at_end,
+    )
+    order = itertools.islice(mixture.order(), count)
+    return {
+        "name": name,
+        "corpora": corpora,
+        "weights": knots,
+        "at_end": at_end,
+        "settings": settings,
+        "order": [[one.time, one.corpus, one.sequence, one.sweep, one.lane] for one in order],
+    }
 
 
 def layouts(

@@ -8,7 +8,7 @@ import sweephand._core.index
 import sweephand._core.order
 import sweephand._core.read
 import typing
-__all__: list[str] = ['ArrayKinds', 'AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'LookAhead', 'MappedSequences', 'Member', 'StreamBatch', 'StreamSpec', 'WorkTime', 'convert']
+__all__: list[str] = ['ArrayKinds', 'AssembleOptions', 'Assembler', 'Batch', 'Engine', 'EngineStats', 'Form', 'LookAhead', 'MadeSequences', 'MappedSequences', 'Member', 'MixedMember', 'MixedSequences', 'StreamBatch', 'StreamSpec', 'WorkTime', 'convert']
 class Form:
     """
     Members:
@@ -171,14 +171,22 @@ class Batch:
 class Assembler:
     def __init__(self, members: collections.abc.Sequence[Member], streams: collections.abc.Sequence[StreamSpec], options: AssembleOptions, load_ahead: bool, led_by: typing.SupportsInt | typing.SupportsIndex, report: collections.abc.Callable) -> None:
         ...
-class MappedSequences:
+class MadeSequences:
+    pass
+class MappedSequences(MadeSequences):
     def __init__(self, stored: Assembler, sizes: sweephand._core.index.Sizes, num_stored: typing.SupportsInt | typing.SupportsIndex, origins: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], make: collections.abc.Callable) -> None:
         ...
 class Member:
-    def __init__(self, deserializer: sweephand._core.read.Deserializer | None, mapping: MappedSequences | None, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], part_starts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex, open_chunks: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, deserializer: sweephand._core.read.Deserializer | None, made: MadeSequences | None, chunk_sequences: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], joined: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], part_starts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], load_threads: typing.SupportsInt | typing.SupportsIndex, open_chunks: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class StreamSpec:
     def __init__(self, name: str, member: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, type: sweephand._core.base.ElementType, element_bytes: typing.SupportsInt | typing.SupportsIndex, variable: bool, sample_elements: typing.SupportsInt | typing.SupportsIndex, broadcast: bool, single: bool, counts: bool, pad_value: bytes) -> None:
+        ...
+class MixedMember:
+    def __init__(self, member: Member, streams: collections.abc.Sequence[StreamSpec], columns: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], corpus: sweephand._core.index.Corpus, rate: sweephand._core.order.Rate) -> None:
+        ...
+class MixedSequences(MadeSequences):
+    def __init__(self, members: collections.abc.Sequence[MixedMember], load_ahead: bool, led_by_first: bool, report: collections.abc.Callable) -> None:
         ...
 class WorkTime:
     @property

@@ -3,7 +3,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['CallbackOrder', 'CallbackSizes', 'CommonSize', 'Corpus', 'GivenOrder', 'LongSequences', 'OffsetSizes', 'PackedIntegers', 'Sizes', 'StoredSizes', 'check_ends', 'check_offsets', 'common_size', 'find_long', 'fingerprint_runs', 'is_any_empty']
+__all__: list[str] = ['CallbackOrder', 'CallbackSizes', 'CommonSize', 'Corpus', 'GivenOrder', 'JoinedSizes', 'LongSequences', 'OffsetSizes', 'PackedIntegers', 'Sizes', 'StoredSizes', 'check_ends', 'check_offsets', 'common_size', 'find_long', 'fingerprint_runs', 'is_any_empty']
 class PackedIntegers:
     @typing.overload
     def __init__(self) -> None:
@@ -30,6 +30,9 @@ class CommonSize(Sizes):
         ...
 class StoredSizes(Sizes):
     def __init__(self, sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32]) -> None:
+        ...
+class JoinedSizes(Sizes):
+    def __init__(self, sizes: collections.abc.Sequence[Sizes], counts: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None:
         ...
 class OffsetSizes(Sizes):
     @typing.overload

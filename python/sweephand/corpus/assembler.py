@@ -49,7 +49,7 @@ def make_assembler(
             for number, reader in enumerate(corpus.readers)
         ],
         [
-            _stream_spec(info, member, column, reader, padding_of(info), has_size_stream)
+            stream_spec(info, member, column, reader, padding_of(info), has_size_stream)
             for member, reader in enumerate(corpus.readers)
             for column, info in enumerate(reader.streams)
         ],
@@ -60,7 +60,7 @@ def make_assembler(
     )
 
 
-def _stream_spec(
+def stream_spec(
     info: StreamInfo,
     member: int,
     column: int,
@@ -68,6 +68,7 @@ def _stream_spec(
     padding: bytes,
     has_size_stream: bool,
 ) -> _core.engine.StreamSpec:
+    """Return how the engine delivers a stream, given where its reader has it."""
     dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
     return _core.engine.StreamSpec(
         name=info.name,

@@ -21,6 +21,7 @@ from sweephand.corpus.streams import StreamInfo, size_stream
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sweephand.corpus.mixing import Mixing
     from sweephand.files.source_file import SourceFile
 
 Keys = Callable[[], NDArray[np.int64] | list[str]]
@@ -57,6 +58,8 @@ class Corpus:
     earlier_chunks : dict of (str, ndarray of int64)
         Other defaults that earlier versions had: what to write to have one of them, and the
         first sequence of every chunk and the end as it makes them.
+    mixing : Mixing or None
+        The corpora of a mixture.
     """
 
     readers: Sequence[Reader]
@@ -69,6 +72,7 @@ class Corpus:
     files: Sequence[SourceFile] = ()
     num_dropped: int = 0
     earlier_chunks: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    mixing: Mixing | None = None
 
     def __repr__(self) -> str:
         streams = ", ".join(info.brief for info in self.streams)
@@ -98,6 +102,8 @@ class Corpus:
     @cached_property
     def sizing(self) -> Sizing:
         """The sizes of all sequences: samples of the size-defining stream, or the longest."""
+        if self.mixing is not None:
+            return self.mixing.sizing
         name = self.size_stream
         chosen = [
             one for one in self.readers if name in (None, *(info.name for info in one.streams))
@@ -130,7 +136,9 @@ class Corpus:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether some sequences are made when a minibatch wants them."""
+        """Whether some sequences are mapped when a minibatch wants them."""
+        if self.mixing is not None:
+            return any(corpus.is_mapped for corpus in self.mixing.corpora)
         return any(reader.core is None for reader in self.readers)
 
     @property
@@ -160,4 +168,6 @@ class Corpus:
 
     def in_window(self) -> Corpus:
         """Return the corpus as it is read where the user has given a window."""
+        if self.mixing is not None:
+            return self.mixing.each(Corpus.in_window)
         return replace(self, readers=[reader.in_window() for reader in self.readers])

@@ -28,6 +28,8 @@ def frames(sequences: Corpus, ledger: Ledger) -> Corpus:
     differ in length are a DataError when the chunk is loaded: where the data are resident,
     when the engine is made.
     """
+    if sequences.mixing is not None:
+        return sequences.mixing.each(lambda corpus: frames(corpus, ledger))
     sequences = _of_equal_lengths(sequences, ledger)
     offsets = _Offsets(sequences)
     order = sequences.order

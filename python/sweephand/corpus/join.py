@@ -31,6 +31,11 @@ def join(corpora: Sequence[Corpus], missing: Literal["error", "drop"] = "error")
         )
     if len(corpora) == 1:
         return replace(corpora[0], keys=None)  # only joining needs them
+    if any(corpus.mixing is not None for corpus in corpora):
+        raise ValueError(
+            "a mixture is not joined as a whole: join inside, as in sh.Mixture({'web': [words, "
+            "labels], ...})"
+        )
     kept, found = _match(corpora, missing)
     primary = keep(corpora[0], kept)
     others = [

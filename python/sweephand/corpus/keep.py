@@ -53,6 +53,8 @@ def keep(corpus: Corpus, kept: NDArray[np.bool_]) -> Corpus:
     """
     if kept.all():
         return corpus
+    if corpus.mixing is not None:
+        return corpus.mixing.keep(kept)
     numbers = np.flatnonzero(kept).astype(np.uint64)
     ends = np.searchsorted(numbers, np.cumsum(corpus.chunk_sequences))
     order = corpus.order

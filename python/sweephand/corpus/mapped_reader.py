@@ -107,7 +107,7 @@ class MappedReader(Reader):
             resident=corpus.resident,
         )
 
-    def _mapping(self, load_ahead: bool, led_by: int) -> _core.engine.MappedSequences:
+    def _made(self, load_ahead: bool, led_by: int) -> _core.engine.MappedSequences:
         assert self.origin is not None
         return self.origin.mapping(load_ahead, led_by)
 

@@ -24,7 +24,7 @@ class Reader:
     Attributes
     ----------
     core : core object or None
-        Loads chunks; None: it has none, as with `MappedReader`.
+        Loads chunks; None: it has none, as with `MappedReader` and `MixedReader`.
     streams : sequence of StreamInfo
         In the order of the columns of a chunk.
     chunk_sequences : ndarray of uint64, shape (chunks,)
@@ -130,7 +130,7 @@ class Reader:
         """
         return _core.engine.Member(
             deserializer=self.core,
-            mapping=self._mapping(load_ahead, led_by),
+            made=self._made(load_ahead, led_by),
             chunk_sequences=self.loads,
             part_starts=self.part_starts,
             joined=np.empty(0, np.uint64) if self.numbers is None else self.numbers,
@@ -138,7 +138,7 @@ class Reader:
             open_chunks=open_chunks,
         )
 
-    def _mapping(self, load_ahead: bool, led_by: int) -> _core.engine.MappedSequences | None:
+    def _made(self, load_ahead: bool, led_by: int) -> _core.engine.MadeSequences | None:
         """Return what makes the sequences, if they are not read as they are."""
         return None
 

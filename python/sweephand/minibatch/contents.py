@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import Layout
 
 Keys = Mapping[Any, tuple[int, StreamInfo]]
+SweepsEnded = Callable[[int, int], dict[str, int]]
 
 
 class Contents:
@@ -26,6 +27,9 @@ class Contents:
     layout : Layout
     ids : SequenceIds
         Of the sequences.
+    sweeps_ended_by : callable, optional
+        Returns how many sweeps of every corpus of a mixture end between two nominal times;
+        minibatches that came from another process do not know.
 
     Attributes
     ----------
@@ -35,12 +39,19 @@ class Contents:
         Streams whose arrays are their values as they are.
     """
 
-    __slots__ = ("flat", "ids", "keys", "kinds", "layout")
+    __slots__ = ("flat", "ids", "keys", "kinds", "layout", "sweeps_ended_by")
 
-    def __init__(self, keys: Keys, layout: Layout, ids: SequenceIds) -> None:
+    def __init__(
+        self,
+        keys: Keys,
+        layout: Layout,
+        ids: SequenceIds,
+        sweeps_ended_by: SweepsEnded | None = None,
+    ) -> None:
         self.keys = keys
         self.layout = layout
         self.ids = ids
+        self.sweeps_ended_by = sweeps_ended_by
         infos = dict(keys.values())
         has_grids = layout.form is not _core.engine.Form.RAGGED
         self.flat = {

@@ -273,6 +273,26 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         return self.global_num_samples if labels is None else labels.global_num_samples
 
     @property
+    def sweeps_ended_by(self) -> dict[str, int]:
+        """How many sweeps of every corpus of a mixture end in the global minibatch.
+
+        It is found when it is asked for. Of one corpus it is empty: see `sweeps_ended`.
+
+        Raises
+        ------
+        AttributeError
+            If the minibatch came from another process.
+        """
+        told = self._parts[1].sweeps_ended_by
+        if told is None:
+            raise AttributeError(
+                "a minibatch of another process does not know how many sweeps of each corpus "
+                "end in it; source.corpus_positions(time) tells where each stands"
+            )
+        start = self.nominal_time
+        return told(start, start + self.global_num_samples)
+
+    @property
     def bucket_key(self) -> int | None:
         """In a bucketed layout the boundary of the bucket, which is the padded width."""
         is_bucketed = self._layout.has_fixed_width and not self._layout.has_rows

@@ -51,3 +51,17 @@ class Share:
     def ids(self) -> list[str]:
         """The id of every sequence of the share."""
         return self._ids.names(self._plan.sequences())
+
+    def num_samples_by(self) -> dict[str, int]:
+        """Return the samples of the share by the corpus of a mixture, or the file, they are of.
+
+        Returns
+        -------
+        dict of int
+            In the order in which they come; "" is what is of no file.
+        """
+        found: dict[str, int] = {}
+        sizes = self._plan.sizes().tolist()
+        for name, size in zip(self._ids.corpora(self._plan.sequences()), sizes, strict=True):
+            found[name] = found.get(name, 0) + size
+        return found

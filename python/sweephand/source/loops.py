@@ -103,6 +103,7 @@ class Loops(Questions):
         3 5
         3 5
         """
+        self._check_has_sweeps("an epoch")
         sizes = self._sizes(size, num_data_partitions, partition_index)
         return Epoch(self, sizes, num_data_partitions, partition_index)
 

@@ -53,6 +53,30 @@ class Questions:
         """Return the stream of a name; KeyError if there is none."""
         return self.streams[name]
 
+    def corpus_positions(self, time: int | None = None) -> dict[str, int]:
+        """Return where a mixture stands in each of its corpora; nothing is read.
+
+        Parameters
+        ----------
+        time : int, optional
+            Nominal time in samples; by default `current_position`.
+
+        Returns
+        -------
+        dict of int
+            How many samples of each corpus begin before that time, all its sweeps counted; it
+            is empty if the source has one corpus.
+        """
+        return self._timeline.corpus_positions(self._delivery.time if time is None else time)
+
+    def _check_has_sweeps(self, what: str) -> None:
+        mixing = self._corpus.mixing
+        if mixing is not None and mixing.at_end != "stop":
+            raise ValueError(
+                f"{what} is one sweep of one corpus, and a mixture has several; write "
+                "source.minibatches(size), and give max_samples to the source"
+            )
+
     @property
     def is_infinite(self) -> bool:
         """Whether the timeline has no end."""
@@ -60,12 +84,12 @@ class Questions:
 
     @property
     def num_samples_per_sweep(self) -> int:
-        """Samples of one sweep, in the size-defining stream."""
+        """Samples of one sweep, in the size-defining stream; of a mixture those of all."""
         return self._corpus.core.num_samples
 
     @property
     def num_sequences_per_sweep(self) -> int:
-        """Sequences of one sweep."""
+        """Sequences of one sweep; of a mixture those of all."""
         return self._corpus.core.num_sequences
 
     @property
@@ -169,4 +193,7 @@ class Questions:
             time = self._delivery.time
         except RuntimeError:
             return "delivered by the processes of a loader"
-        return f"at nominal time {time}, in sweep {time // self.num_samples_per_sweep}"
+        told = f"at nominal time {time}"
+        if self._corpus.mixing is not None:
+            return told
+        return f"{told}, in sweep {time // self.num_samples_per_sweep}"

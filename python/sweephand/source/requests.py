@@ -57,8 +57,11 @@ def even_workers(num_lanes: int) -> list[int]:
 class Requests:
     """Checks requests, and remembers the last one."""
 
-    def __init__(self, settings: Settings, layout: Layout, memory: MemoryNeed) -> None:
+    def __init__(
+        self, settings: Settings, layout: Layout, memory: MemoryNeed, *, is_endless: bool
+    ) -> None:
         self._settings = settings
+        self._is_endless = is_endless
         self._layout = layout
         self._memory = memory
         self._last: tuple[tuple[int, int, int, bool], _core.compose.Request] | None = None
@@ -99,6 +102,11 @@ class Requests:
         given: object = size
         if not isinstance(given, Integral) or size != FULL_DATA_SWEEP:
             check_int("minibatch_size_in_samples", size, 1, 2**63)
+        if size == FULL_DATA_SWEEP and self._is_endless:
+            raise ValueError(
+                "FULL_DATA_SWEEP is for one corpus: a mixture that repeats has no sweep; give "
+                "a number of samples"
+            )
         self._check_memory(size)
         samples = 2**64 - 1 if size == FULL_DATA_SWEEP else size
         return _core.compose.Request(

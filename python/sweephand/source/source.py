@@ -18,7 +18,7 @@ from sweephand.deserializers.serve import Servable, deserializers_of
 from sweephand.errors import DataError, StateError
 from sweephand.layouts import Layout
 from sweephand.maps.workers import MapWorkers
-from sweephand.minibatch.contents import Contents
+from sweephand.minibatch.contents import Contents, Keys
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.at_exit import close_at_exit
 from sweephand.source.balance import Balance
@@ -188,20 +188,24 @@ class MinibatchSource(Loops):
         corpus, self._long = treat_long(settings.chosen_layout, corpus)
         self._window, self._corpus = settings.window.for_corpus(corpus)
         self._layout = settings.chosen_layout.settle(self._corpus.core)
-        self._contents = Contents(self._keys, self._layout, self._corpus.ids)
         self._timeline = Timeline(self._corpus, self._layout, settings, self._window)
+        self._contents = self._contents_of(self._keys)
         self._memory = MemoryNeed(
             corpus=self._corpus,
             layout=self._layout,
-            window_chunks=self.num_lanes * self.block_chunks,
+            window_chunks=self._timeline.open_chunks,
             num_threads=settings.threads,
             prefetch=settings.prefetch,
         )
         self._hints = Hints()
-        self._requests = Requests(settings, self._layout, self._memory)
+        self._requests = Requests(
+            settings, self._layout, self._memory, is_endless=self._timeline.is_endless
+        )
         turns = [turn for reader in self._corpus.readers for turn in reader.turns]
         served, self._cache_use = self._corpus, CacheUse()
         if settings.node_cache is not None:
+            if served.mixing is not None:
+                raise ValueError("node_cache is for one corpus; a mixture has none yet")
             future = partial(ChunkUses, served, self._timeline, settings, self._window)
             made_of = self._deserializers, *settings.of_chunks
             served, self._cache_use = read_through(served, settings.node_cache, future, made_of)
@@ -324,7 +328,8 @@ class MinibatchSource(Loops):
             ``cache_hits`` and ``cache_misses``, with ``cache_bytes_read`` from the disk and
             ``cache_bytes_fetched`` from the store, ``cache_evictions`` to make room, and
             ``cache_damaged`` entries, which were fetched again; and ``cache_chunks_mapped``,
-            ``cache_chunks_offered`` of decoded ones.
+            ``cache_chunks_offered`` of decoded ones. Of a mixture ``share_of_<corpus>``, of all
+            samples before the position.
         """
         found = self._delivery.stats()
         loaded, written = found.load, found.write
@@ -346,6 +351,7 @@ class MinibatchSource(Loops):
             "split_sequences": self._long.split_sequences,
             "split_samples": self._long.split_samples,
             **self._cache_use.stats(),
+            **self._timeline.shares(self._delivery.own_position.time),
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -386,7 +392,11 @@ class MinibatchSource(Loops):
         keys = {
             key: self._keys[self.stream_info(stream).name] for key, stream in input_map.items()
         }
-        return Contents(keys, self._layout, self._corpus.ids)
+        return self._contents_of(keys)
+
+    def _contents_of(self, keys: Keys) -> Contents:
+        ended_by = self._timeline.sweeps_ended_by
+        return Contents(keys, self._layout, self._corpus.ids, ended_by)
 
 
 def _remake(

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.mixing import Mixing
 from sweephand.layouts import Layout
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.source.limits import END_OF_TIME, MAX_TIME
+from sweephand.source.order import make_order
 from sweephand.source.requests import Requests, SizeSchedule, size_at
 from sweephand.source.settings import Settings
 from sweephand.source.window import Window
@@ -30,17 +32,11 @@ class Timeline:
         self._corpus = corpus
         self._layout = layout
         self._settings = settings
-        self.limit = settings.limits.in_samples(corpus.core.num_samples)
-        self._order = _core.order.Timeline(
-            corpus=corpus.core,
-            settings=_core.order.OrderSettings(
-                seed=settings.randomization_seed,
-                num_lanes=settings.lanes,
-                window_chunks=window.chunks,
-                window_samples=window.samples,
-                randomize=settings.randomize,
-            ),
-        )
+        self._order, self.limit = make_order(corpus, settings, window)
+        self._mixed: tuple[Mixing, _core.order.MixedTimeline] | None = None
+        if isinstance(self._order, _core.order.MixedTimeline):
+            assert corpus.mixing is not None
+            self._mixed = corpus.mixing, self._order
 
     @property
     def num_lanes(self) -> int:
@@ -49,10 +45,57 @@ class Timeline:
 
     @property
     def block_chunks(self) -> int:
-        """Chunks that every lane has open."""
+        """Chunks that every lane has open, of every corpus."""
         if not self._settings.randomize:
             return self._corpus.open_chunks
         return self._order.block_chunks
+
+    @property
+    def open_chunks(self) -> int:
+        """Chunks that are open at a time, over all lanes."""
+        if self._mixed is None:
+            return self.num_lanes * self.block_chunks
+        if not self._settings.randomize:
+            return self._corpus.open_chunks
+        mixing, order = self._mixed
+        of_each = zip(mixing.corpora, order.own_block_chunks, strict=True)
+        return sum(
+            min(len(corpus.chunk_sequences), self.num_lanes * blocks)
+            for corpus, blocks in of_each
+            if not corpus.resident
+        )
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether there is no sweep that could end."""
+        return self._mixed is not None and self._mixed[0].at_end == "repeat"
+
+    def corpus_positions(self, time: int) -> dict[str, int]:
+        """Return how many samples of every corpus of a mixture begin before a nominal time."""
+        if self._mixed is None:
+            return {}
+        mixing, order = self._mixed
+        check_int("time", time, 0, MAX_TIME)
+        times = order.own_times(min(time, self.limit))
+        return dict(zip(mixing.names, times, strict=True))
+
+    def shares(self, time: int) -> dict[str, float]:
+        """Return the share of each corpus of a mixture of all samples before a nominal time."""
+        return {
+            f"share_of_{name}": samples / time if time else 0.0
+            for name, samples in self.corpus_positions(time).items()
+        }
+
+    def sweeps_ended_by(self, start: int, stop: int) -> dict[str, int]:
+        """Return how many sweeps of every corpus of a mixture end in ``[start, stop)``."""
+        if self._mixed is None:
+            return {}
+        before, behind = self.corpus_positions(start), self.corpus_positions(stop)
+        sizes = [corpus.core.num_samples for corpus in self._mixed[0].corpora]
+        return {
+            name: behind[name] // size - before[name] // size
+            for name, size in zip(before, sizes, strict=True)
+        }
 
     def make_planner(self) -> _core.compose.Planner:
         """Return what says which sequences make up each minibatch, standing at the start."""

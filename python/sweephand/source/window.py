@@ -60,6 +60,8 @@ class Window:
         lengths, whose places only a pass over all of them could tell, have a window of their
         own, of smaller chunks than those that are read at once.
         """
+        if corpus.mixing is not None:
+            return self, corpus.mixing.each(lambda one: self.for_corpus(one)[1])
         if self.explicit or not self.chunks or not corpus.resident:
             return self, corpus
         if corpus.num_sequences < MANY_SEQUENCES or corpus.core.common_size:

@@ -118,7 +118,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             self._given_share = num_data_partitions, partition_index
         elif num_data_partitions is not None or partition_index is not None:
             raise ValueError("give num_data_partitions and partition_index, or neither")
-        if samples_per_iteration not in ("sweep", None):
+        if samples_per_iteration == "sweep":
+            source._check_has_sweeps("an iteration with samples_per_iteration='sweep'")
+        elif samples_per_iteration is not None:
             check_int("samples_per_iteration", samples_per_iteration, 1, 2**63)
         self.source = source
         self.size = size

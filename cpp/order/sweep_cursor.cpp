@@ -1,4 +1,4 @@
-#include "order/cursor.hpp"
+#include "order/sweep_cursor.hpp"
 
 #include "base/error.hpp"
 #include "base/mix.hpp"
@@ -23,38 +23,33 @@ constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): the header says that it is kept
-Cursor::Cursor(std::shared_ptr<const Timeline> timeline, std::uint64_t time)
-    : Cursor(timeline, timeline->sweep(time / timeline->num_samples()), time) {}
-
-Cursor::Cursor(const Cursor& other, std::uint64_t time)
-    : Cursor(other.timeline_, other.sweep_.sweep(time / other.timeline_->num_samples()), time) {
-}
-
-Cursor::Cursor(std::shared_ptr<const Timeline> timeline, Sweep sweep, std::uint64_t time)
-    : timeline_(std::move(timeline)),
-      sweep_(std::move(sweep)),
+SweepCursor::SweepCursor(Sweep sweep, std::uint64_t time)
+    : sweep_(std::move(sweep)),
       lanes_(sweep_.num_lanes()),
       open_(lanes_.size()),
       depth_(
           static_cast<std::uint32_t>(std::clamp(kBuffered / lanes_.size(), kShallow, kDeep))),
       buffers_(lanes_.size() * depth_) {
-  const std::uint64_t offset = sweep_.offset_at(time % timeline_->num_samples());
+  const std::uint64_t offset = sweep_.offset_at(time % sweep_.num_samples());
   open_sweep(offset);
   time_ += sweep_.samples_before(offset, 0);
-  while (time_ < time && !sweep_done()) pop();
+  while (time_ < time && !sweep_done()) pop(1, ahead().front().size);
+}
+
+std::unique_ptr<Cursor> SweepCursor::at(std::uint64_t time) const {
+  return std::make_unique<SweepCursor>(sweep_.sweep(time / sweep_.num_samples()), time);
 }
 
 // Fills the lanes from `offset` on; time_ is left at the beginning of the sweep.
-void Cursor::open_sweep(std::uint64_t offset) {
-  time_ = checked_mul(sweep_.number(), timeline_->num_samples());
-  sweep_end_ = checked_add(time_, timeline_->num_samples());
+void SweepCursor::open_sweep(std::uint64_t offset) {
+  time_ = sweep_begin_ = checked_mul(sweep_.number(), sweep_.num_samples());
+  checked_add(time_, sweep_.num_samples());
   for (std::uint32_t l = 0; l < lanes_.size(); ++l) place_lane(l, offset);
   filled_ = kAtFirst;
   merge();
 }
 
-void Cursor::place_lane(std::uint32_t number, std::uint64_t offset) {
+void SweepCursor::place_lane(std::uint32_t number, std::uint64_t offset) {
   Lane& lane = lanes_[number];
   lane = {};
   open_[number] = {};
@@ -74,7 +69,7 @@ void Cursor::place_lane(std::uint32_t number, std::uint64_t offset) {
 
 // Fills the buffer of a lane again, with no more than one border in it. Where that fails, what
 // is there comes first: who wants more tries again.
-void Cursor::top_up(std::uint32_t number) {
+void SweepCursor::top_up(std::uint32_t number) {
   Lane& lane = lanes_[number];
   PlannedSequence* const buffer = buffer_of(number);
   std::copy(buffer + lane.head, buffer + lane.count, buffer);
@@ -96,7 +91,7 @@ void Cursor::top_up(std::uint32_t number) {
 }
 
 // Goes on to the next block that has a sequence. REQUIRES: the lane does not end before
-void Cursor::enter_block(std::uint32_t number) {
+void SweepCursor::enter_block(std::uint32_t number) {
   Lane& lane = lanes_[number];
   std::uint64_t index = lane.block_index;
   std::shared_ptr<const Block> block;
@@ -114,7 +109,7 @@ void Cursor::enter_block(std::uint32_t number) {
 }
 
 // What the block has, up to the end of the lane; the last one of either is marked.
-void Cursor::read_some(std::uint32_t number) {
+void SweepCursor::read_some(std::uint32_t number) {
   Lane& lane = lanes_[number];
   const std::uint64_t count =
       std::min<std::uint64_t>(filled_ - lane.count, lane.num_places - lane.place);
@@ -129,7 +124,7 @@ void Cursor::read_some(std::uint32_t number) {
 }
 
 // Brings what lanes have up to some offset into key order: none if they all have ended.
-void Cursor::merge() {
+void SweepCursor::merge() {
   merged_.clear();
   front_ = 0;
   std::uint64_t begin = kNone;
@@ -153,7 +148,7 @@ void Cursor::merge() {
   find_borders();
 }
 
-void Cursor::find_borders() {
+void SweepCursor::find_borders() {
   borders_.assign(1, merged_.size());
   for (std::size_t i = merged_.size(); i-- > 0;) {
     if (merged_[i].sweep != kIsLast) continue;
@@ -164,7 +159,7 @@ void Cursor::find_borders() {
 }
 
 // Lets go of the block that a lane has come to the end of: its chunks may be closed.
-void Cursor::pass_border() {
+void SweepCursor::pass_border() {
   if (borders_.size() > 1) {
     Open& open = open_[merged_[border_ - 1].lane];
     open.block = std::exchange(open.later, nullptr);
@@ -175,30 +170,18 @@ void Cursor::pass_border() {
   if (front_ == merged_.size()) merge();
 }
 
-void Cursor::enter_next_sweep() {
-  sweep_ = timeline_->sweep(sweep_.number() + 1);
+void SweepCursor::enter_next_sweep() {
+  sweep_ = sweep_.sweep(sweep_.number() + 1);
   open_sweep(0);
 }
 
-void Cursor::open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const {
+void SweepCursor::open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const {
   for (const Open& open : open_) {
     // Lanes side by side are often in one block.
     if (open.block && (blocks.empty() || blocks.back() != open.block)) {
       blocks.push_back(open.block);
     }
   }
-}
-
-std::vector<std::uint64_t> sequences_between(std::shared_ptr<const Timeline> timeline,
-                                             std::uint64_t start, std::uint64_t stop) {
-  std::vector<std::uint64_t> numbers;
-  Cursor cursor(std::move(timeline), start);
-  while (cursor.time() < stop) {
-    if (cursor.sweep_done()) cursor.enter_next_sweep();
-    numbers.push_back(cursor.front().sequence);
-    cursor.pop();
-  }
-  return numbers;
 }
 
 }  // namespace sweephand

@@ -1,0 +1,37 @@
+// Sequences that come of other corpora: mapped when a minibatch wants them, or of a mixture.
+#pragma once
+
+#include "compose/plan.hpp"
+#include "engine/load_stats.hpp"
+#include "engine/runs.hpp"
+#include "run/waiting.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+
+namespace sweephand {
+
+// Safe for several threads.
+class MadeSequences {
+ public:
+  MadeSequences() = default;
+  MadeSequences(const MadeSequences&) = delete;
+  MadeSequences& operator=(const MadeSequences&) = delete;
+  virtual ~MadeSequences() = default;
+
+  virtual std::uint64_t num_sequences() const noexcept = 0;
+
+  // What the share of a plan wants. `numbers` are those of its sequences here.
+  virtual Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,
+                         const Poll& poll) = 0;
+
+  // As those of Members.
+  virtual bool loads_ahead() const noexcept = 0;
+  virtual void load_ahead(std::span<const std::uint64_t> chunks) = 0;
+  virtual bool close(std::chrono::duration<double> limit) = 0;
+  virtual bool runs_here() const = 0;
+  virtual LoadStats stats() const = 0;
+};
+
+}  // namespace sweephand

@@ -1,0 +1,65 @@
+// Sequences of a mixture: each is read where its own corpus has it.
+#pragma once
+
+#include "engine/made_sequences.hpp"
+#include "engine/members.hpp"
+#include "engine/stream_spec.hpp"
+#include "index/corpus.hpp"
+#include "order/rate.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace sweephand {
+
+// What a corpus of a mixture gives.
+struct MixedMember {
+  Member member;
+  std::vector<StreamSpec> streams;       // of that member alone
+  std::vector<std::uint32_t> columns;    // of its chunks, in the order of the mixture's streams
+  std::shared_ptr<const Corpus> corpus;  // as its timeline has it
+  Rate rate;                             // by which the mixture goes through it
+};
+
+class MixedSequences final : public MadeSequences {
+ public:
+  // `load_ahead`, `report`: as those of Members. `led_by_first`: the members are joined to
+  // others of their corpora, whose chunks decide what is kept.
+  MixedSequences(std::vector<MixedMember> members, bool load_ahead, bool led_by_first,
+                 const Report& report);
+
+  std::uint64_t num_sequences() const noexcept override { return first_sequences_.back(); }
+  Located locate(const Plan& plan, std::span<const std::uint64_t> numbers,
+                 const Poll& poll) override;
+  bool loads_ahead() const noexcept override;
+  void load_ahead(std::span<const std::uint64_t> chunks) override;
+  bool close(std::chrono::duration<double> limit) override;
+  bool runs_here() const override;
+  LoadStats stats() const override;
+
+ private:
+  struct Own {
+    std::unique_ptr<Members> members;
+    std::vector<std::uint32_t> columns;  // empty: as they are
+    std::shared_ptr<const Corpus> corpus;
+    Rate rate;
+  };
+  // The part of a plan that is of one corpus.
+  struct Share {
+    Plan plan;
+    std::vector<std::size_t> places;  // in the whole plan
+  };
+
+  std::vector<Share> split(const Plan& plan, std::span<const std::uint64_t> numbers) const;
+  static Located locate_own(Own& own, const Plan& plan, const Poll& poll);
+
+  std::vector<Own> own_;
+  std::vector<std::uint64_t> first_sequences_;  // in the mixture, of every corpus, and the end
+  std::vector<std::uint64_t> first_chunks_;
+};
+
+}  // namespace sweephand

@@ -1,0 +1,144 @@
+#include "order/mixed_cursor.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <stdexcept>
+#include <utility>
+
+namespace sweephand {
+namespace {
+
+constexpr std::size_t kAtMost = 4096;  // sequences that are merged at a time
+
+}  // namespace
+
+MixedCursor::MixedCursor(std::shared_ptr<const std::vector<MixedCorpus>> corpora,
+                         std::vector<std::uint64_t> first_sequences, std::uint64_t time)
+    : corpora_(std::move(corpora)),
+      first_sequences_(std::move(first_sequences)),
+      own_(corpora_->size()) {
+  // All that begins before `time` has a key of `time` or less. How much more than the key is
+  // delivered depends on how long sequences are, which is guessed.
+  std::uint64_t back = 64;
+  for (const MixedCorpus& one : *corpora_) {
+    const ChunkTable& chunks = one.timeline->corpus().chunks;
+    back += 4 * (chunks.num_samples() / chunks.num_sequences());
+  }
+  while (true) {
+    place(time - std::min(time, back));
+    if (time_ <= time || time <= back) break;
+    back *= 8;
+  }
+  for (std::uint32_t number = 0; number < own_.size(); ++number) {
+    const std::uint64_t key = next_key(number);
+    if (key != Rate::kNever) heads_.push_back({.key = key, .number = number});
+  }
+  std::ranges::make_heap(heads_, std::greater<>());
+  merge();
+  while (time_ < time && !sweep_done()) pop(1, ahead().front().size);
+}
+
+// Puts every corpus behind what has a smaller key.
+void MixedCursor::place(std::uint64_t key) {
+  time_ = 0;
+  for (std::size_t number = 0; number < own_.size(); ++number) {
+    const MixedCorpus& corpus = (*corpora_)[number];
+    Own& own = own_[number];
+    own.time = least_own_time(corpus, key);
+    if (own.time < corpus.limit) {
+      own.cursor = std::make_unique<SweepCursor>(
+          corpus.timeline->sweep(own.time / corpus.timeline->num_samples()), own.time);
+      own.time = own.cursor->time();
+    }
+    time_ += own.time;
+  }
+}
+
+std::uint64_t MixedCursor::next_key(std::uint32_t number) const {
+  const MixedCorpus& corpus = (*corpora_)[number];
+  const std::uint64_t time = own_[number].time;
+  return time < corpus.limit ? corpus.rate.reached(time) : Rate::kNever;
+}
+
+// Gives the corpus that is in front its next key.
+void MixedCursor::sift(std::uint64_t key) {
+  if (key == Rate::kNever) {
+    std::ranges::pop_heap(heads_, std::greater<>());
+    heads_.pop_back();
+    return;
+  }
+  const Head head{.key = key, .number = heads_.front().number};
+  std::size_t place = 0;
+  while (true) {
+    std::size_t child = 2 * place + 1;
+    if (child >= heads_.size()) break;
+    if (child + 1 < heads_.size() && heads_[child] > heads_[child + 1]) ++child;
+    if (!(head > heads_[child])) break;
+    heads_[place] = heads_[child];
+    place = child;
+  }
+  heads_[place] = head;
+}
+
+// Goes on until a corpus has to tell more, which it does when what it told is handed over.
+void MixedCursor::merge() {
+  ahead_.clear();
+  number_of_.clear();
+  front_ = 0;
+  while (!heads_.empty() && ahead_.size() < wanted_) {
+    const std::uint32_t number = heads_.front().number;
+    Own& own = own_[number];
+    if (own.cursor->sweep_done()) own.cursor->enter_next_sweep();
+    const std::span<const PlannedSequence> told = own.cursor->ahead();
+    if (own.merged == told.size()) break;
+    PlannedSequence next = told[own.merged++];
+    own.time += next.size;
+    next.sequence += first_sequences_[number];
+    next.sweep = static_cast<std::uint16_t>(own.cursor->sweep());
+    ahead_.push_back(next);
+    number_of_.push_back(static_cast<std::uint16_t>(number));
+    sift(next_key(number));
+  }
+  place_of_.resize(ahead_.size());
+  wanted_ = std::min(2 * wanted_, kAtMost);
+}
+
+void MixedCursor::enter_next_sweep() {
+  throw std::logic_error("a mixture that has ended has no further sweep");
+}
+
+void MixedCursor::pop(std::size_t count, std::uint64_t samples) {
+  time_ += samples;
+  for (const std::size_t end = front_ + count; front_ < end; ++front_) {
+    Own& own = own_[number_of_[front_]];
+    own.cursor->pop(1, ahead_[front_].size);
+    --own.merged;
+  }
+  if (front_ == ahead_.size()) merge();
+}
+
+void MixedCursor::open_blocks(std::vector<std::shared_ptr<const Block>>& blocks) const {
+  for (const Own& own : own_) {
+    if (own.cursor) own.cursor->open_blocks(blocks);
+  }
+}
+
+void MixedCursor::add_blocks(std::span<const PlannedSequence> first, std::uint32_t taker,
+                             std::vector<std::shared_ptr<const Block>>& blocks) {
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    SweepCursor& cursor = *own_[number_of_[front_ + i]].cursor;
+    place_of_[front_ + i] = cursor.add_block(first[i], taker, blocks);
+  }
+}
+
+std::vector<std::uint64_t> MixedCursor::own_times() const {
+  std::vector<std::uint64_t> times;
+  times.reserve(own_.size());
+  // What is merged is not handed over yet.
+  for (std::size_t number = 0; number < own_.size(); ++number)
+    times.push_back(own_[number].time);
+  for (std::size_t i = front_; i < ahead_.size(); ++i) times[number_of_[i]] -= ahead_[i].size;
+  return times;
+}
+
+}  // namespace sweephand

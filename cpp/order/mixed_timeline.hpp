@@ -1,0 +1,76 @@
+// Several corpora, each on a timeline of its own, merged by weights: docs/order.md, "Mixtures".
+//
+//   web, weight 3    | a . . . b . . . c . ...      own time, stretched by 4/3
+//   code, weight 1   | x . . . . . . . . . y ...    own time, stretched by 4
+//   the mixture      | a x b c y ...                in the order of their keys
+#pragma once
+
+#include "order/rate.hpp"
+#include "order/sweep_timeline.hpp"
+#include "order/timeline.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace sweephand {
+
+struct MixedCorpus {
+  std::shared_ptr<const SweepTimeline> timeline;
+  Rate rate;
+  std::uint64_t limit = Rate::kNever;  // own time at which it ends
+};
+
+// It has one sweep, without an end, unless all corpora end.
+class MixedTimeline final : public Timeline {
+ public:
+  static constexpr std::uint64_t kEndless = std::uint64_t{1} << 62;
+  static constexpr std::uint32_t kMaxCorpora = (1U << 16) - 1;
+
+  // `corpus` has the chunks of all, one corpus behind the other. `tells_sweeps`: its end is
+  // that of a sweep. Throws std::invalid_argument if the chunks are others, or there are 2^47
+  // sequences or more.
+  MixedTimeline(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings,
+                std::vector<MixedCorpus> corpora, bool tells_sweeps);
+
+  std::uint64_t num_samples() const noexcept override { return kEndless; }
+  std::unique_ptr<Cursor> cursor(std::uint64_t time) const override;
+
+  // Throws std::invalid_argument for a sequence that never comes.
+  std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep) const override;
+  std::uint16_t sweep_mark(std::uint64_t sweep) const noexcept override {
+    return static_cast<std::uint16_t>(sweep);
+  }
+  bool tells_sweeps() const noexcept override { return tells_sweeps_; }
+  SweepExtent extent() const override { return extent_; }
+  std::uint64_t num_parts(std::uint64_t wanted) const override;
+
+  const std::vector<MixedCorpus>& corpora() const noexcept { return *corpora_; }
+
+  // The first sequence and the first chunk of every corpus, and the ends.
+  const std::vector<std::uint64_t>& first_sequences() const noexcept {
+    return first_sequences_;
+  }
+  const std::vector<std::uint64_t>& first_chunks() const noexcept { return first_chunks_; }
+
+  // Own times of the corpora: how many samples of each begin before the first sequence that
+  // begins at or after nominal time `time`.
+  std::vector<std::uint64_t> own_times(std::uint64_t time) const;
+
+  // Nominal time of the sequence of a corpus that begins at its own time `own_time`, were it to
+  // come; Rate::kNever. REQUIRES: one begins there
+  std::uint64_t time_of(std::uint32_t number, std::uint64_t own_time) const;
+
+ private:
+  std::shared_ptr<const std::vector<MixedCorpus>> corpora_;
+  std::vector<std::uint64_t> first_sequences_;
+  std::vector<std::uint64_t> first_chunks_;
+  SweepExtent extent_{};
+  bool tells_sweeps_;
+};
+
+// A bound of the own times of sequences of a corpus whose key is `key` or more; its end, if
+// there is none.
+std::uint64_t least_own_time(const MixedCorpus& corpus, std::uint64_t key);
+
+}  // namespace sweephand

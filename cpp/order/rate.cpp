@@ -1,0 +1,125 @@
+#include "order/rate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+
+namespace sweephand {
+namespace {
+
+__extension__ using int128 = __int128;
+
+constexpr unsigned kUnitBits = 33;  // half of a unit of a share: the area of a ramp is whole
+
+}  // namespace
+
+Rate::Rate(std::vector<RateSegment> segments) : segments_(std::move(segments)) {
+  if (segments_.empty() || segments_[0].begin != 0)
+    throw std::invalid_argument("the first segment of a rate must begin at 0");
+  if (segments_.back().first != segments_.back().last)
+    throw std::invalid_argument("the last segment of a rate must be even");
+  for (std::size_t k = 0; k < segments_.size(); ++k) {
+    const RateSegment& segment = segments_[k];
+    if (std::max(segment.first, segment.last) > kWhole)
+      throw std::invalid_argument("a share must be at most 2^32");
+    const bool has_share = segment.first != 0 || segment.last != 0;
+    if (has_share && birth_ == kNever) birth_ = segment.begin;
+    if (k == 0) {
+      before_.push_back(0);
+      continue;
+    }
+    const RateSegment& previous = segments_[k - 1];
+    if (segment.begin <= previous.begin)
+      throw std::invalid_argument("segments of a rate must ascend, got " +
+                                  std::to_string(segment.begin) + " behind " +
+                                  std::to_string(previous.begin));
+    const std::uint64_t length = segment.begin - previous.begin;
+    if (previous.first != previous.last && (previous.span > kLongest || length > previous.span))
+      throw std::invalid_argument("a share changes in " + std::to_string(length) + " to 2^46 " +
+                                  "samples, got " + std::to_string(previous.span));
+    before_.push_back(before_.back() + due_in(k - 1, length));
+  }
+}
+
+// Since the beginning of a segment: (2 n D x + (m - n) x^2) / D for a share that goes from n to
+// m in D samples, rounded down.
+uint128 Rate::due_in(std::size_t segment, std::uint64_t elapsed) const noexcept {
+  const auto& [begin, first, last, span] = segments_[segment];
+  if (first == last) return uint128{2 * first} * elapsed;
+  const int128 slope = static_cast<int128>(last) - static_cast<int128>(first);
+  const auto height = static_cast<uint128>(int128{2} * first * span + slope * elapsed);
+  return height * elapsed / span;
+}
+
+std::uint64_t Rate::due(std::uint64_t time) const noexcept {
+  const auto next = std::ranges::upper_bound(segments_, time, {}, &RateSegment::begin);
+  const auto segment = static_cast<std::size_t>(std::distance(segments_.begin(), next)) - 1;
+  const uint128 units = before_[segment] + due_in(segment, time - segments_[segment].begin);
+  return static_cast<std::uint64_t>(units >> kUnitBits);
+}
+
+// The least with due_in(segment, elapsed) >= due. REQUIRES: the whole segment has as much
+std::uint64_t Rate::elapsed_at(std::size_t segment, uint128 due) const noexcept {
+  const auto& [begin, first, last, span] = segments_[segment];
+  if (due == 0) return 0;
+  if (first == last) {
+    const uint128 elapsed = (due + 2 * first - 1) / (2 * first);
+    return elapsed > kMaxTime ? kNever : static_cast<std::uint64_t>(elapsed);
+  }
+  // An estimate from the root of the equation, and then a search that doubles its steps.
+  const std::uint64_t whole = segments_[segment + 1].begin - begin;
+  const double slope =
+      (static_cast<double>(last) - static_cast<double>(first)) / static_cast<double>(span);
+  const double height = 2.0 * static_cast<double>(first);
+  const double root =
+      std::sqrt(std::max(0.0, height * height + 4.0 * slope * static_cast<double>(due)));
+  const double near = 2.0 * static_cast<double>(due) / (height + root);
+  std::uint64_t high =
+      near < static_cast<double>(whole) ? static_cast<std::uint64_t>(near) : whole;
+  std::uint64_t step = 1;
+  while (due_in(segment, high) < due) {
+    high = std::min(whole, high + step);
+    step *= 2;
+  }
+  std::uint64_t low = high;
+  step = 1;
+  while (low > 0 && due_in(segment, low - 1) >= due) {
+    high = low - 1;
+    low -= std::min(low, step);
+    step *= 2;
+  }
+  // due_in(high) >= due, and below `low` it is not.
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (due_in(segment, middle) >= due) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return high;
+}
+
+std::uint64_t Rate::reached(std::uint64_t samples) const noexcept {
+  if (birth_ == kNever) return kNever;
+  const uint128 units = uint128{samples} << kUnitBits;
+  // The first segment at whose end they are due.
+  const auto end = std::lower_bound(before_.begin() + 1, before_.end(), units);
+  const auto segment = static_cast<std::size_t>(std::distance(before_.begin(), end)) - 1;
+  const bool is_last = segment + 1 == segments_.size();
+  const uint128 rest = units - std::min(units, before_[segment]);
+  if (is_last && rest > 0 && segments_[segment].first == 0) return kNever;
+  const std::uint64_t elapsed = elapsed_at(segment, rest);
+  if (elapsed == kNever) return kNever;
+  return std::max(birth_, segments_[segment].begin + elapsed);
+}
+
+std::uint64_t Rate::total() const noexcept {
+  if (segments_.back().first != 0) return kNever;
+  return static_cast<std::uint64_t>((before_.back() + (uint128{1} << kUnitBits) - 1) >>
+                                    kUnitBits);
+}
+
+}  // namespace sweephand

@@ -1,0 +1,32 @@
+// The sweeps of a corpus, one behind the other.
+#pragma once
+
+#include "order/sweep.hpp"
+#include "order/timeline.hpp"
+
+#include <cstdint>
+#include <memory>
+
+namespace sweephand {
+
+class SweepTimeline final : public Timeline {
+ public:
+  // Throws std::invalid_argument for no lanes, more than kMaxLanes, two windows, more than
+  // kMaxSamples samples in a sweep, or a corpus that contradicts itself.
+  SweepTimeline(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings);
+
+  static constexpr std::uint32_t kMaxLanes = (1U << 16) - 1;
+  static constexpr std::uint64_t kMaxSamples = (std::uint64_t{1} << 47) - 1;
+
+  std::uint64_t num_samples() const noexcept override { return corpus_->chunks.num_samples(); }
+  std::unique_ptr<Cursor> cursor(std::uint64_t time) const override;
+  std::uint64_t find(std::uint64_t sequence, std::uint64_t sweep) const override;
+  SweepExtent extent() const override;
+
+  Sweep sweep(std::uint64_t number) const { return {corpus_, settings_, number}; }
+
+  // Nominal time of the first sequence that begins at or after `time`.
+  std::uint64_t start_at_or_after(std::uint64_t time) const;
+};
+
+}  // namespace sweephand

@@ -1,0 +1,1 @@
+"""Mixtures: several corpora on one timeline, by weights."""

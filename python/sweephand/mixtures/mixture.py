@@ -1,0 +1,162 @@
+"""Several corpora on one timeline, by weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from sweephand import _core
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.join import join
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.mixing import Mixing, mix
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.serve import Servable, deserializers_of
+from sweephand.maps.opening import Opening
+from sweephand.mixtures.weights import Weights, drop_out, legs_of, rates_of, share_at
+from sweephand.printable import shown
+
+AtEnd = Literal["repeat", "stop", "drop"]
+
+_MOST_CORPORA = 2**16 - 1
+
+
+class Mixture(Deserializer):
+    """Several corpora on one timeline, each read at the rate of its weight.
+
+    Weights are shares of *samples*, of tokens for instance, however long sequences are. Each
+    corpus goes through sweeps of its own without repetition, in an order that depends on its
+    name and the seed alone, and where it stands follows from the nominal time: a mixture seeks,
+    resumes, finds and is shared as one corpus is, in any layout. An id is ``<corpus>/<id>``.
+
+    Parameters
+    ----------
+    corpora : dict
+        Name of a corpus to what a source takes: a deserializer, or a list of those that are
+        joined, or data. All have the same streams; names hold no ``/``.
+    weights : dict of float, or list of (int, dict)
+        Weight of every corpus; or the weights at nominal times in samples: linear in between,
+        and constant before the first and after the last. Integers and fractions are exact, and
+        a float is meant as it is written.
+    at_end : {"repeat", "stop", "drop"}
+        When a corpus has ended, it goes round; or the data end; or it drops out, the others go
+        on, and their weights are scaled, until all have ended.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative, not finite or missing, or all are 0; when it is opened, if
+        streams differ.
+    TypeError
+        If an argument is of a wrong type.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> web = sh.ArrayDeserializer({"x": np.arange(0, 900)})
+    >>> code = sh.ArrayDeserializer({"x": np.arange(900, 1000)})
+    >>> mixture = sh.Mixture({"web": web, "code": code}, weights={"web": 3, "code": 1})
+    >>> minibatch = sh.MinibatchSource(mixture).next_minibatch(400)
+    >>> minibatch.num_samples_by()
+    {'web': 300, 'code': 100}
+    """
+
+    def __init__(
+        self,
+        corpora: Mapping[str, Servable],
+        weights: Weights,
+        *,
+        at_end: AtEnd = "repeat",
+    ) -> None:
+        self._corpora = _checked(corpora)
+        self._weights = weights
+        self._legs = legs_of(weights, list(self._corpora))
+        if at_end not in get_args(AtEnd):
+            raise ValueError(f"at_end is 'repeat', 'stop' or 'drop', got {shown(at_end)}")
+        self._at_end: AtEnd = at_end
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the corpora."""
+        return list(self._corpora)
+
+    def weights_at(self, time: int) -> dict[str, float]:
+        """Return the share of every corpus at a nominal time; they sum to 1.
+
+        Where a corpus drops out, those of the time before.
+        """
+        return dict(zip(self._corpora, share_at(self._legs, time), strict=True))
+
+    def open(self, ledger: Ledger) -> Corpus:
+        """Return the corpus, ready to be planned and read."""
+        return self.open_for(Opening(ledger))
+
+    def open_for(self, opening: Opening) -> Corpus:
+        """Return the corpus as a source asks for it."""
+        opened = []
+        for name, joined in self._corpora.items():
+            try:
+                opened.append(join([one.open_for(opening) for one in joined]))
+            except Exception as error:
+                error.add_note(f"the corpus {name!r} of a mixture")
+                raise
+        return mix(
+            Mixing(
+                names=tuple(self._corpora),
+                corpora=tuple(opened),
+                rates_of=self._rates,
+                told=self._fingerprint,
+                at_end=self._at_end,
+                ledger=opening.ledger,
+            )
+        )
+
+    def map(self, function: Callable[..., Any], **options: Any) -> Mixture:
+        """Return the mixture with every corpus mapped; see `Deserializer.map`."""
+        return self._changed(lambda one: one.map(function, **options))
+
+    def filter(self, predicate: Callable[..., Any], **options: Any) -> Mixture:
+        """Return the mixture with every corpus filtered; see `Deserializer.filter`."""
+        return self._changed(lambda one: one.filter(predicate, **options))
+
+    def _changed(self, change: Callable[[Deserializer], Deserializer]) -> Mixture:
+        changed = {}
+        for name, joined in self._corpora.items():
+            if len(joined) > 1:
+                raise ValueError(
+                    f"the corpus {name!r} joins {len(joined)} deserializers: map those before "
+                    "they are mixed"
+                )
+            changed[name] = change(joined[0])
+        return Mixture(changed, self._weights, at_end=self._at_end)
+
+    def _rates(self, samples: Sequence[int]) -> list[_core.order.Rate]:
+        legs = drop_out(self._legs, samples) if self._at_end == "drop" else self._legs
+        return rates_of(legs)
+
+    @property
+    def _fingerprint(self) -> str:
+        legs = " ".join(f"{leg.begin}:{leg.first}:{leg.last}" for leg in self._legs)
+        return f"mixture {' '.join(self._corpora)} {self._at_end} {legs}"
+
+    def _told(self) -> str:
+        shares = ", ".join(f"{name} {at:.3g}" for name, at in self.weights_at(0).items())
+        return f"{shares}; at_end={self._at_end!r}"
+
+
+def _checked(corpora: object) -> dict[str, list[Deserializer]]:
+    if not isinstance(corpora, Mapping):
+        raise TypeError(
+            "a mixture takes a dict: sh.Mixture({'web': a, 'code': b}, weights={'web': 7, "
+            f"'code': 3}}); got {shown(corpora)}"
+        )
+    if not 1 <= len(corpora) <= _MOST_CORPORA:
+        raise ValueError(f"a mixture has 1 to 65,535 corpora, got {len(corpora)}")
+    found = {}
+    for name, corpus in corpora.items():
+        if not isinstance(name, str) or not name or "/" in name:
+            raise ValueError(f"a corpus is named by text without '/', got {shown(name)}")
+        found[name] = deserializers_of(corpus)
+        if any(isinstance(one, Mixture) for one in found[name]):
+            raise ValueError(f"{name!r} is a mixture itself; give all corpora in one mixture")
+    return found

@@ -1,0 +1,104 @@
+"""The order of a corpus on nominal time, and where it ends."""
+
+from __future__ import annotations
+
+from sweephand import _core
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.id_words import digests_of_names
+from sweephand.corpus.mixing import Mixing
+from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME
+from sweephand.source.settings import Settings
+from sweephand.source.window import Window
+
+_OF_A_CORPUS = 10  # the purpose of a key: docs/order.md, "Mixtures"
+_ENDLESS = 2**62  # nominal time of a mixture
+
+
+def make_order(
+    corpus: Corpus, settings: Settings, window: Window
+) -> tuple[_core.order.Timeline, int]:
+    """Return the order of a corpus, and its end in samples or INFINITELY_REPEAT.
+
+    Raises
+    ------
+    ValueError
+        If the limits of the settings make no sense for the corpus.
+    """
+    if corpus.mixing is not None:
+        return _mixed(corpus, corpus.mixing, settings, window)
+    order = _core.order.Timeline(
+        corpus.core, _settings_of(settings, window, settings.randomization_seed)
+    )
+    return order, settings.limits.in_samples(corpus.core.num_samples)
+
+
+def _settings_of(settings: Settings, window: Window, seed: int) -> _core.order.OrderSettings:
+    return _core.order.OrderSettings(
+        seed=seed,
+        num_lanes=settings.lanes,
+        window_chunks=window.chunks,
+        window_samples=window.samples,
+        randomize=settings.randomize,
+    )
+
+
+def _mixed(
+    corpus: Corpus, mixing: Mixing, settings: Settings, window: Window
+) -> tuple[_core.order.MixedTimeline, int]:
+    samples, sweeps = settings.limits.samples, settings.limits.sweeps
+    if samples == FULL_DATA_SWEEP:
+        raise ValueError("a mixture has no sweep: give max_samples in samples")
+    if sweeps != INFINITELY_REPEAT and mixing.at_end != "stop":
+        raise ValueError(
+            f"max_sweeps is for one corpus, and for a mixture with at_end='stop'; this one has "
+            f"at_end={mixing.at_end!r}: give max_samples"
+        )
+    sizes = [one.core.num_samples for one in mixing.corpora]
+    if mixing.at_end == "repeat":
+        return _order_of(corpus, mixing, settings, window, None), samples
+    count = 1 if sweeps in (INFINITELY_REPEAT, FULL_DATA_SWEEP) else sweeps
+    ends = [size * count for size in sizes]
+    if max(ends) > MAX_TIME:
+        raise ValueError(f"{count} sweeps of {max(sizes)} samples pass 2^63")
+    if mixing.at_end == "stop":
+        ends = _ends_of_first(_order_of(corpus, mixing, settings, window, None), mixing, ends)
+    order = _order_of(corpus, mixing, settings, window, ends)
+    return order, min(samples, sum(order.own_times(_ENDLESS)))
+
+
+def _ends_of_first(
+    order: _core.order.MixedTimeline, mixing: Mixing, ends: list[int]
+) -> list[int]:
+    """Return where every corpus stands when the first one ends."""
+    keys = [rate.reached(end) for rate, end in zip(mixing.rates, ends, strict=True)]
+    first = keys.index(min(keys))
+    return order.own_times(order.time_of(first, ends[first]))
+
+
+def _order_of(
+    corpus: Corpus,
+    mixing: Mixing,
+    settings: Settings,
+    window: Window,
+    ends: list[int] | None,
+) -> _core.order.MixedTimeline:
+    seed = settings.randomization_seed
+    digests = digests_of_names(list(mixing.names)).tolist()
+    return _core.order.MixedTimeline(
+        corpus=corpus.core,
+        settings=_settings_of(settings, window, seed),
+        timelines=[
+            _core.order.Timeline(
+                one.core,
+                _settings_of(
+                    settings,
+                    settings.window.for_corpus(one)[0],
+                    _core.base.derive_key([1, seed, _OF_A_CORPUS, digest]),
+                ),
+            )
+            for one, digest in zip(mixing.corpora, digests, strict=True)
+        ],
+        rates=mixing.rates,
+        limits=ends or [INFINITELY_REPEAT] * len(mixing.corpora),
+        tells_sweeps=mixing.at_end == "stop",
+    )

@@ -1,0 +1,353 @@
+"""What holds of one corpus holds of a mixture: layouts, maps, formats, states, errors."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+
+LAYOUTS = [
+    sh.Ragged(),
+    sh.Padded(),
+    sh.Packed(32),
+    sh.Packed(16, split_long="split", micro_batch_rows=2),
+    sh.Bucketed([4, 16, 40]),
+    sh.TruncatedBPTT(8),
+]
+NAMES = ["web", "code", "books"]
+
+
+def data_of(seed: int, count: int) -> sh.ArrayDeserializer:
+    """Each token tells its sequence and its place there."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 30, count)
+    tokens = [
+        1_000_000 * seed + 100 * number + np.arange(length)
+        for number, length in enumerate(lengths)
+    ]
+    return sh.ArrayDeserializer({"tokens": tokens})
+
+
+def corpora() -> dict[str, sh.Deserializer]:
+    return {
+        name: data_of(number, 40 + 30 * number) for number, name in enumerate(NAMES, start=1)
+    }
+
+
+def mixture(at_end: Any = "repeat", weights: Any = None) -> sh.Mixture:
+    weights = weights or [(0, dict(zip(NAMES, (5, 3, 2), strict=True))),
+                          (1500, dict(zip(NAMES, (1, 3, 6), strict=True)))]  # fmt: skip
+    return sh.Mixture(corpora(), weights, at_end=at_end)
+
+
+def tokens_of(minibatch: sh.Minibatch) -> list[int]:
+    values = minibatch["tokens"].asarray() if minibatch["tokens"].is_padded else None
+    if values is None:
+        return list(minibatch["tokens"].values.tolist())
+    return [token for token in np.ravel(values).tolist() if token > 0]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=repr)
+@pytest.mark.parametrize("randomize", [True, False])
+def test_all_of_a_mixture_is_delivered_once_in_every_layout(
+    layout: sh.Layout, randomize: bool
+) -> None:
+    options: Any = {"layout": layout, "randomize": randomize}
+    with sh.MinibatchSource(mixture("drop"), **options) as source:
+        found = Counter(t for one in source.minibatches(200) for t in tokens_of(one))
+    wanted: Counter[int] = Counter()
+    for corpus in corpora().values():
+        with sh.MinibatchSource(corpus, max_sweeps=1) as alone:
+            wanted.update(t for one in alone.minibatches(500) for t in tokens_of(one))
+    assert found == wanted
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=repr)
+def test_a_mixture_goes_on_from_its_state_in_every_layout(layout: sh.Layout) -> None:
+    with sh.MinibatchSource(mixture(), layout=layout, max_samples=6000) as source:
+        whole = []
+        states = []
+        for minibatch in source.minibatches(150):
+            states.append(source.get_checkpoint_state())
+            whole.append(tokens_of(minibatch))
+    for number in range(0, len(states), 5):
+        with sh.MinibatchSource(mixture(), layout=layout, max_samples=6000) as source:
+            source.restore_from_checkpoint(states[number])
+            rest = [tokens_of(one) for one in source.minibatches(150)]
+        assert rest == whole[number + 1 :]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=repr)
+@pytest.mark.parametrize("workers", [2, 5])
+def test_the_shares_of_workers_are_the_minibatch(layout: sh.Layout, workers: int) -> None:
+    with sh.MinibatchSource(mixture(), layout=layout, max_samples=2000) as source:
+        while True:
+            begin = source.get_checkpoint_state()
+            whole = source.next_minibatch(160)
+            if not whole:
+                return
+            shares = []
+            for rank in range(workers):
+                source.restore_from_checkpoint(begin)
+                share = source.next_minibatch(160, None, None, workers, rank)
+                shares += tokens_of(share) if share.num_sequences else []
+                assert share.global_num_samples == whole.global_num_samples
+            assert sorted(shares) == sorted(tokens_of(whole))
+
+
+def test_a_sequence_of_packed_rows_is_where_find_says() -> None:
+    with sh.MinibatchSource(mixture(), layout=sh.Packed(32)) as source:
+        for _ in range(6):
+            minibatch = source.next_minibatch(320)
+            rows = minibatch["tokens"].asarray().ravel()
+            base = minibatch.nominal_time
+            gaps = np.cumsum(rows == 0)
+            for name in set(minibatch.ids):
+                seen = Counter(minibatch.ids)[name]
+                for sweep in range(60):
+                    time = source.find(name, sweep) - base
+                    if not 0 <= time < minibatch.num_samples:
+                        continue
+                    seen -= 1
+                    cell = int(np.flatnonzero(np.arange(rows.size) - gaps == time)[0])
+                    number = int(name.rpartition("__")[2])
+                    corpus = NAMES.index(name.split("/")[0]) + 1
+                    assert rows[cell] == 1_000_000 * corpus + 100 * number
+                assert seen == 0
+
+
+def test_shares_of_samples_are_the_weights_however_long_sequences_are() -> None:
+    rng = np.random.default_rng(7)
+    parts: dict[str, Any] = {
+        name: {"x": [np.zeros(n, np.uint8) for n in rng.integers(1, most, 3000)]}
+        for name, most in (("short", 10), ("middle", 100), ("long", 1000))
+    }
+    weights = {"short": 1, "middle": Fraction(1, 3), "long": 0.5}
+    whole = 1 + 1 / 3 + 0.5
+    with sh.MinibatchSource(sh.Mixture(parts, weights)) as source:
+        begin = source.corpus_positions(10**9)
+        end = source.corpus_positions(10**9 + 10**7)
+        for name, weight in weights.items():
+            share = (end[name] - begin[name]) / 10**7
+            assert math.isclose(share, float(weight) / whole, rel_tol=1e-3)
+        source.current_position = 5 * 10**6
+        for name, share in source.stats().items():
+            if name.startswith("share_of_"):
+                weight = float(weights[name.removeprefix("share_of_")])
+                assert math.isclose(share, weight / whole, rel_tol=2e-3)
+
+
+def _jitter(sequence: Any, key: sh.Key) -> Any:
+    return {"tokens": sequence["tokens"] * 1000 + key.integer(1000)}
+
+
+@pytest.mark.parametrize("mapped_before", [True, False])
+@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Packed(32)], ids=repr)
+def test_a_mixture_changes_no_value_that_a_map_draws(
+    mapped_before: bool, layout: sh.Layout
+) -> None:
+    drawn = {}
+    for name, corpus in corpora().items():
+        own = corpus.map(_jitter, random=True)
+        with sh.MinibatchSource(own, max_sweeps=40, randomization_seed=3) as alone:
+            for minibatch in alone.minibatches(1):
+                sweep = minibatch.nominal_time // alone.num_samples_per_sweep
+                first = int(minibatch["tokens"].values[0])
+                drawn[f"{name}/{minibatch.ids[0]}", sweep] = first
+    if mapped_before:
+        weights = mixture()._weights
+        mixed = sh.Mixture(
+            {name: one.map(_jitter, random=True) for name, one in corpora().items()}, weights
+        )
+    else:
+        mixed = mixture().map(_jitter, random=True)
+    with sh.MinibatchSource(mixed, randomization_seed=3, layout=layout) as source:
+        visits: Counter[str] = Counter()
+        seen = []
+        for minibatch in source.minibatches(400):
+            seen += [int(one[0]) for one in _sequences(minibatch)]
+            visits.update(minibatch.ids)
+            if minibatch.nominal_time > 9000:
+                break
+    assert len(seen) > 400
+    expected = [drawn[name, sweep] for name, count in visits.items() for sweep in range(count)]
+    if layout == sh.Ragged():
+        assert sorted(seen) == sorted(expected)
+    else:  # within a pack rows are not in the order of sweeps
+        assert set(seen) <= set(drawn.values())
+
+
+def _sequences(minibatch: sh.Minibatch) -> Iterator[Any]:
+    if not minibatch["tokens"].is_padded:
+        yield from minibatch["tokens"].as_sequences()
+        return
+    rows, segments = minibatch["tokens"].asarray(), minibatch.segment_ids
+    for row, marks in zip(rows, segments, strict=True):
+        for segment in range(1, marks.max() + 1):
+            yield row[marks == segment]
+
+
+def test_corpora_of_several_formats_are_joined_and_mixed(tmp_path: Path) -> None:
+    numbers = np.arange(10, dtype=np.float32)
+    (tmp_path / "a.ctf").write_text("".join(f"{n} |y {n} |x {n} {2 * n}\n" for n in range(10)))
+    np.save(tmp_path / "x.npy", np.stack([numbers, 2 * numbers], 1) + 100)
+    np.save(tmp_path / "y.npy", numbers[:, None] + 100)
+    text = sh.CTFDeserializer(
+        tmp_path / "a.ctf",
+        sh.StreamDefs(y=sh.StreamDef(shape=1), x=sh.StreamDef(shape=2)),
+    )
+    arrays = sh.NpyDeserializer({"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"})
+    lists = {"x": np.stack([numbers, 2 * numbers], 1) + 200, "y": numbers[:, None] + 200}
+    mixed = sh.Mixture(
+        {"text": text, "arrays": arrays, "lists": lists}, {"text": 1, "arrays": 1, "lists": 2}
+    )
+    with sh.MinibatchSource(mixed, max_samples=200) as source:
+        whole = list(source.minibatches(8))
+    base = {"text": 0, "arrays": 100, "lists": 200}
+    for minibatch in whole:
+        bases = np.array([base[name.split("/")[0]] for name in minibatch.ids])
+        x, y = minibatch["x"].values, minibatch["y"].values
+        assert (x[:, 1] - bases == 2 * (x[:, 0] - bases)).all()
+        assert (y[:, 0] == x[:, 0]).all()
+    joined = {
+        name: [
+            sh.ArrayDeserializer({"x": np.arange(size) + first}),
+            sh.ArrayDeserializer({"y": np.arange(size) + first}),
+        ]
+        for name, size, first in (("a", 10, 0), ("b", 30, 100))
+    }
+    with sh.MinibatchSource(sh.Mixture(joined, {"a": 1, "b": 1}), max_samples=100) as source:
+        for minibatch in source.minibatches(7):
+            assert (minibatch["x"].values == minibatch["y"].values).all()
+
+
+def test_frames_and_what_is_too_long_are_of_every_corpus() -> None:
+    with sh.MinibatchSource(mixture("drop"), layout=sh.Frames()) as source:
+        assert sum(one.num_sequences for one in source.minibatches(99)) == (
+            source.num_samples_per_sweep
+        )
+    with sh.MinibatchSource(mixture("drop"), layout=sh.Packed(20, split_long="drop")) as source:
+        dropped = source.stats()["dropped_sequences"]
+        assert 0 < dropped < 100
+        assert sum(one.num_samples for one in source.minibatches(99)) == (
+            source.num_samples_per_sweep
+        )
+
+
+def test_sweeps_are_those_of_each_corpus() -> None:
+    with sh.MinibatchSource(mixture()) as source:
+        counts: Counter[str] = Counter()
+        for minibatch in source.minibatches(100):
+            counts.update(minibatch.sweeps_ended_by)
+            assert not minibatch.end_of_sweep
+            if minibatch.nominal_time > 6000:
+                break
+        places = source.corpus_positions()
+    for name, corpus in corpora().items():
+        with sh.MinibatchSource(corpus) as alone:
+            assert counts[name] == places[name] // alone.num_samples_per_sweep
+
+
+def test_a_state_is_of_the_same_weights() -> None:
+    with sh.MinibatchSource(mixture()) as source:
+        source.next_minibatch(100)
+        state = source.get_checkpoint_state()
+    others = [
+        mixture(weights=dict.fromkeys(NAMES, 1)),
+        mixture("drop"),
+        sh.Mixture(dict(reversed(corpora().items())), mixture()._weights),
+    ]
+    for other in others:
+        with sh.MinibatchSource(other) as source, pytest.raises(sh.StateError, match="names"):
+            source.restore_from_checkpoint(state)
+
+
+@pytest.mark.parametrize(
+    ("weights", "error", "words"),
+    [
+        ({"a": 1}, ValueError, "nominal time 0 have none for 'b'; 0 leaves it out"),
+        ({"a": 1, "b": 1, "c": 2}, ValueError, "no corpus 'c' to weigh, there are: a, b"),
+        ({"a": -1, "b": 1}, ValueError, "'a' at nominal time 0 must not be negative, got -1"),
+        ({"a": float("nan"), "b": 1}, ValueError, "'a' at nominal time 0 must be finite"),
+        ({"a": float("inf"), "b": 1}, ValueError, "must be finite, got inf"),
+        ({"a": 0, "b": 0}, ValueError, "all weights at nominal time 0 are 0"),
+        ({"a": "7", "b": 0}, TypeError, "'a' at nominal time 0 must be a number"),
+        ({"a": 1, "b": 10**12}, ValueError, "less than 2\\^-32 of the sum"),
+        ([], ValueError, "got an empty list"),
+        ([({"a": 1, "b": 1}, 0)], TypeError, "the time of weights"),
+        ([(9, {"a": 1, "b": 1}), (9, {"a": 1, "b": 2})], ValueError, "must ascend"),
+        ([(0, {"a": 1, "b": 1}), (2**47, {"a": 1, "b": 2})], ValueError, "2\\^46 samples"),
+        (7, TypeError, "weights are a dict"),
+    ],
+)
+def test_weights_that_are_none_are_refused(
+    weights: Any, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        sh.Mixture({"a": {"x": np.arange(3)}, "b": {"x": np.arange(3)}}, weights)
+
+
+def test_what_cannot_be_mixed_is_refused() -> None:
+    a: Any = {"x": np.arange(3)}
+    weights = {"a": 1, "b": 1}
+
+    def open_(b: Any, **options: Any) -> None:
+        sh.MinibatchSource(sh.Mixture({"a": a, "b": b}, weights), **options)
+
+    with pytest.raises(ValueError, match="'a' has x, 'b' has y"):
+        open_({"y": np.arange(3)})
+    with pytest.raises(ValueError, match="int64 samples of shape \\(\\) in 'a' and int32"):
+        open_({"x": np.arange(3, dtype=np.int32)})
+    with pytest.raises(ValueError, match="'b' is a mixture itself"):
+        open_(sh.Mixture({"a": a, "b": a}, weights))
+    with pytest.raises(ValueError, match="without '/', got 'a/b'"):
+        sh.Mixture({"a/b": a}, {"a/b": 1})
+    with pytest.raises(ValueError, match="max_sweeps is for one corpus"):
+        open_(a, max_sweeps=2)
+    with pytest.raises(ValueError, match="at_end is 'repeat', 'stop' or 'drop'"):
+        sh.Mixture({"a": a}, {"a": 1}, at_end="end")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a mixture is not joined as a whole"):
+        sh.MinibatchSource(
+            [sh.Mixture({"a": a}, {"a": 1}), sh.ArrayDeserializer({"z": a["x"]})]
+        )
+    with pytest.raises(ValueError, match="lanes='apart' is for one corpus"):
+        open_(a, layout=sh.Packed(4, lanes="apart"))
+    source = sh.MinibatchSource(sh.Mixture({"a": a, "b": a}, weights))
+    with pytest.raises(ValueError, match="an epoch is one sweep of one corpus"):
+        source.epoch(2)
+    with pytest.raises(ValueError, match="FULL_DATA_SWEEP is for one corpus"):
+        source.next_minibatch(sh.FULL_DATA_SWEEP)
+    with pytest.raises(KeyError, match="those of a mixture are <corpus>/<id>"):
+        source.find("array__0")
+    assert source.next_minibatch(2).num_samples == 2
+
+
+def test_a_corpus_comes_when_it_has_a_weight_and_no_sooner() -> None:
+    parts: Any = {"a": {"x": np.zeros(9, np.int8)}, "b": {"x": np.ones(9, np.int8)}}
+    weights = [(100, {"a": 1, "b": 0}), (200, {"a": 0, "b": 1})]
+    with sh.MinibatchSource(sh.Mixture(parts, weights)) as source:
+        values = np.concatenate([source.next_minibatch(10)["x"].values for _ in range(40)])
+        with pytest.raises(ValueError, match="never comes"):
+            source.find("a/array__0", sweep=50)
+    assert not values[:100].any()
+    assert values[202:].all()
+    assert abs(int(values[100:200].sum()) - 50) <= 2
+
+
+def test_pickled_minibatches_know_their_corpora() -> None:
+    import pickle
+
+    with sh.MinibatchSource(mixture()) as source:
+        minibatch = source.next_minibatch(100)
+    copy = pickle.loads(pickle.dumps(minibatch))
+    assert copy.ids == minibatch.ids
+    assert copy.num_samples_by() == minibatch.num_samples_by()
+    assert sum(minibatch.num_samples_by().values()) == minibatch.num_samples
+    with pytest.raises(AttributeError, match="another process"):
+        copy.sweeps_ended_by  # noqa: B018

@@ -1,0 +1,184 @@
+"""docs/order.md, "Mixtures", in plain Python: slow and obvious."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from tests import model
+from tests.model import ModelCorpus, ModelSettings
+
+WHOLE = 2**32
+UNIT = 2**33
+
+
+@dataclass(frozen=True)
+class Leg:
+    """(T, n, m, D) of the page, for all corpora."""
+
+    begin: int
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+    span: int
+
+
+def shares(weights: Sequence[Fraction | int]) -> tuple[int, ...]:
+    whole = Fraction(sum(weights))
+    ends = [0, *(math.floor(WHOLE * w / whole) for w in itertools.accumulate(weights))]
+    return tuple(end - begin for begin, end in itertools.pairwise(ends))
+
+
+def legs_of(knots: Sequence[tuple[int, Sequence[Fraction | int]]]) -> list[Leg]:
+    found = [
+        Leg(t, shares(w), shares(v), u - t) for (t, w), (u, v) in itertools.pairwise(knots)
+    ]
+    time, weights = knots[-1]
+    found.append(Leg(time, shares(weights), shares(weights), 0))
+    if knots[0][0] > 0:
+        found.insert(0, Leg(0, found[0].first, found[0].first, knots[0][0]))
+    return found
+
+
+def in_leg(leg: Leg, corpus: int, x: int) -> int:
+    n, m = leg.first[corpus], leg.last[corpus]
+    return 2 * n * x if n == m else x * (2 * n * leg.span + (m - n) * x) // leg.span
+
+
+def due(legs: Sequence[Leg], corpus: int, time: int) -> int:
+    """In units of 2^-33 samples."""
+    total = 0
+    for leg, end in zip(legs, [*(leg.begin for leg in legs[1:]), None], strict=True):
+        if end is None or time < end:
+            return total + in_leg(leg, corpus, time - leg.begin)
+        total += in_leg(leg, corpus, end - leg.begin)
+    raise AssertionError
+
+
+def key(legs: Sequence[Leg], corpus: int, own_time: int) -> int | None:
+    """The key of what begins at an own time; None: it never comes."""
+    births = [leg.begin for leg in legs if leg.first[corpus] or leg.last[corpus]]
+    if not births:
+        return None
+    low, high = 0, 2**63
+    if due(legs, corpus, high) < UNIT * own_time:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if due(legs, corpus, middle) >= UNIT * own_time:
+            high = middle
+        else:
+            low = middle + 1
+    return max(births[0], low)
+
+
+def shares_at(leg: Leg, time: int) -> list[Fraction]:
+    if leg.first == leg.last:
+        return [Fraction(n) for n in leg.first]
+    part = Fraction(time - leg.begin, leg.span)
+    return [n + (m - n) * part for n, m in zip(leg.first, leg.last, strict=True)]
+
+
+def drop(legs: list[Leg], sizes: Sequence[int]) -> list[Leg]:
+    left = set(range(len(sizes)))
+    while len(left) > 1:
+        keys = {c: key(legs, c, sizes[c]) for c in left}
+        known = [k for k in keys.values() if k is not None]
+        if not known:
+            break
+        time = min(known)
+        left = {c for c in left if keys[c] != time}
+        if not left:
+            break
+
+        def scaled(found: list[Fraction], left: set[int] = left) -> tuple[int, ...]:
+            kept = [n if c in left else Fraction(0) for c, n in enumerate(found)]
+            return shares(kept) if any(kept) else ()
+
+        new = [leg for leg in legs if leg.begin < time]
+        for leg, end in zip(legs, [*(leg.begin for leg in legs[1:]), None], strict=True):
+            if end is not None and end <= time:
+                continue
+            begin = max(time, leg.begin)
+            first = scaled(shares_at(leg, begin))
+            last = first if end is None else scaled(shares_at(leg, end))
+            none = (0,) * len(sizes)
+            new.append(
+                Leg(
+                    begin,
+                    first or last or none,
+                    last or first or none,
+                    0 if end is None else end - begin,
+                )
+            )
+        legs = new
+    return legs
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """One sequence at its place in a mixture."""
+
+    time: int
+    corpus: int
+    sequence: int  # in the corpus
+    size: int
+    sweep: int
+    lane: int
+
+
+@dataclass(frozen=True)
+class ModelMixture:
+    corpora: Mapping[str, ModelCorpus]
+    knots: Sequence[tuple[int, Sequence[Fraction | int]]]
+    settings: ModelSettings
+    at_end: str = "repeat"
+    sweeps: int = 1
+
+    @property
+    def legs(self) -> list[Leg]:
+        legs = legs_of(self.knots)
+        if self.at_end != "drop":
+            return legs
+        return drop(legs, [corpus.num_samples for corpus in self.corpora.values()])
+
+    def own_settings(self, name: str) -> ModelSettings:
+        digest = 0xCBF29CE484222325
+        for byte in name.encode():
+            digest = ((digest ^ byte) * 0x100000001B3) % 2**64
+        return replace(self.settings, seed=model.derive_key(1, self.settings.seed, 10, digest))
+
+    def order(self) -> Iterator[Mixed]:
+        """All that comes, from the beginning."""
+        legs = self.legs
+        walks = [
+            model.timeline(corpus, self.own_settings(name))
+            for name, corpus in self.corpora.items()
+        ]
+        heads = [next(walk) for walk in walks]
+        sizes = [corpus.num_samples for corpus in self.corpora.values()]
+        stop = None
+        if self.at_end == "stop":
+            ends = [
+                (key(legs, c, self.sweeps * size), c, self.sweeps * size)
+                for c, size in enumerate(sizes)
+            ]
+            stop = min((k, c, end) for k, c, end in ends if k is not None)
+        time = 0
+        while True:
+            least = None
+            for c, head in enumerate(heads):
+                if self.at_end == "drop" and head.time >= sizes[c]:
+                    continue
+                k = key(legs, c, head.time)
+                if k is not None and (least is None or (k, c, head.time) < least):
+                    least = (k, c, head.time)
+            if least is None or (stop is not None and least >= stop):
+                return
+            c = least[1]
+            head = heads[c]
+            yield Mixed(time, c, head.sequence, head.size, head.sweep, head.lane)
+            time += head.size
+            heads[c] = next(walks[c])
