@@ -69,6 +69,7 @@ from .train.session.learning_rate_control import LearningRateControl
 from .train.session.minibatch_scaling import MinibatchScaling
 from .train.session.preemption import PREEMPTED_EXIT_CODE
 from .train.session.session import TrainingSession, training_session
+from .train.trainer.noise_scale import GradientNoiseScale
 from .train.trainer.trainer import Trainer
 
 __version__: str
@@ -91,6 +92,7 @@ __all__ = [
     "DataError",
     "Deserializer",
     "Frames",
+    "GradientNoiseScale",
     "ImageFolder",
     "JSONLDeserializer",
     "JSONLProgressWriter",

@@ -1,6 +1,7 @@
 """The criterion of a torch model, called on the shares of all workers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -78,6 +79,18 @@ class Criterion:
         if metric is not None and not isinstance(metric, Tensor):
             metric = torch.as_tensor(metric, device=loss.device)
         return Sums(loss if loss.dim() == 0 else loss.reshape(()), metric, losses, weight)
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Set every module inside to evaluation mode, and back to what it was."""
+    training = [one for one in module.modules() if one.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for one in training:
+            one.training = True
 
 
 def _sum(losses: Tensor) -> Tensor:

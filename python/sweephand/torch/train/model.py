@@ -2,8 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from sweephand.errors import ArgumentTypeError, StateError
-from sweephand.torch.train.criterion import Criterion
+from sweephand.torch.train.criterion import Criterion, evaluating
 from sweephand.torch.train.device_number import array_of, number_of
 from sweephand.torch.train.engine import unwrapped
 from sweephand.torch.train.learner import TorchLearner
+from sweephand.torch.train.part_norms import PartNormMeter, check_whole, part_norms
 from sweephand.torch.train.random_state import capture_random_state, restore_random_state
 from sweephand.torch.train.saved_state import (
     DTYPES,
@@ -86,24 +87,37 @@ class TorchModel:
         device = next(iter(self._learned.values())).device
         return None if device.type == "cpu" else device
 
-    def train(self, parts: Sequence[Data], num_samples: int, sweeps_ended: int) -> Outcome:
+    def check_part_norms(self) -> None:
+        """Raise if parameters are sharded."""
+        check_whole(self._learned)
+
+    def train(
+        self,
+        parts: Sequence[Data],
+        num_samples: int,
+        sweeps_ended: int,
+        part_sizes: Sequence[int] | None = None,
+    ) -> Outcome:
         """Take one step, as `TrainedModel.train`."""
         losses: list[tuple[Data, Any]] = []
-        loss, metric = self._differentiate(parts, num_samples, losses)
+        meter = None if part_sizes is None else self._meter(part_sizes, num_samples)
+        loss, metric, *sums = self._differentiate(parts, num_samples, losses, meter)
         if isinstance(loss, float) and not math.isfinite(loss) and not self.loss_scales:
             raise FloatingPointError(f"the loss is {loss}")
         if not self._was_differentiated:
             self._check_gradients()
+        norms = part_norms(sums, self._gradients(), self._scale) if meter else None
         return Outcome(
             loss,
             metric,
             [one.step(num_samples, sweeps_ended) for one in self.learners],
             losses,
+            norms,
         )
 
     def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
         """Return the sums of loss and metric over all workers, in evaluation mode."""
-        with _evaluating(self._module), torch.no_grad():
+        with evaluating(self._module), torch.no_grad():
             loss, metric, _, weight = self._criterion(minibatch)
         sums = [0.0 if weight == 0 else float(one) for one in (loss, metric) if one is not None]
         sums = self.workers.sum_floats(sums)
@@ -116,7 +130,7 @@ class TorchModel:
         norms = []
         total: dict[str, Tensor] = {}
         samples = 0
-        scale = self.loss_scales[0].loss_scale if self.loss_scales else 1.0
+        scale = self._scale
         for minibatch, num_samples in minibatches:
             self._clear()
             loss, _, _, weight = self._criterion(minibatch)
@@ -224,12 +238,27 @@ class TorchModel:
         """Set Python's, NumPy's and torch's generators."""
         restore_random_state(state)
 
+    @property
+    def _scale(self) -> float:
+        return self.loss_scales[0].loss_scale if self.loss_scales else 1.0
+
+    def _gradients(self) -> list[Tensor]:
+        return [one.grad for one in self._learned.values() if one.grad is not None]
+
+    def _meter(self, part_sizes: Sequence[int], num_samples: int) -> PartNormMeter:
+        factor = num_samples / (self._engine.num_averaged * self._scale)
+        return PartNormMeter(self._learned.values(), part_sizes, factor)
+
     def _differentiate(
-        self, parts: Sequence[Data], num_samples: int, losses: list[tuple[Data, Any]]
-    ) -> tuple[Any, Any]:
+        self,
+        parts: Sequence[Data],
+        num_samples: int,
+        losses: list[tuple[Data, Any]],
+        meter: PartNormMeter | None,
+    ) -> tuple[Any, ...]:
         """Give the parameters the mean gradient, and return the sums of loss and metric.
 
-        The losses of each part are appended.
+        The losses of each part are appended. What is measured of the parts comes last.
         """
         self._clear()
         sums: list[Tensor] = []
@@ -244,18 +273,22 @@ class TorchModel:
                     mean = loss * (weight / num_samples)
                     for scale in self.loss_scales:
                         mean = scale.get_scaled_loss(mean)
-                    mean.backward()  # type: ignore[no-untyped-call]
+                    with meter.part(i) if meter else nullcontext():
+                        mean.backward()  # type: ignore[no-untyped-call]
                 part_sums = [one.detach() for one in (loss, metric) if one is not None]
                 if weight == 0:
                     part_sums = [torch.zeros_like(one) for one in part_sums]
                 if sums:
                     part_sums = [a.double() + b for a, b in zip(sums, part_sums, strict=True)]
                 sums = part_sums
+        num_sums = len(sums)
+        told = [*sums, *(meter.sums if meter else ())]
         if self.workers.count > 1:
-            together = torch.stack([one.double() for one in sums]) * self.workers.counts
+            together = torch.stack([one.double() for one in told]) * self.workers.counts
             dist.all_reduce(together, group=self._engine.group)
-            sums = list(together)
-        return number_of(sums[0]), number_of(sums[1]) if len(sums) > 1 else None
+            told = list(together)
+        numbers = [number_of(one) for one in told[:num_sums]]
+        return numbers[0], numbers[1] if num_sums > 1 else None, *told[num_sums:]
 
     def _clear(self) -> None:
         for parameter in self._learned.values():
@@ -307,18 +340,6 @@ class TorchModel:
 def is_module(model: object) -> bool:
     """Tell whether a model is a torch module."""
     return isinstance(model, nn.Module)
-
-
-@contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Set every module inside to evaluation mode, and back to what it was."""
-    training = [one for one in module.modules() if one.training]
-    module.eval()
-    try:
-        yield
-    finally:
-        for one in training:
-            one.training = True
 
 
 def _optimizer_file(i: int) -> str:

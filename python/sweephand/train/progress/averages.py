@@ -1,8 +1,11 @@
 """Averages of loss and metric over training steps."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
+from sweephand.train.checkpoint.read_state import read_counts
 from sweephand.train.progress.record import Record, Step
 
 
@@ -21,6 +24,8 @@ class Averages:
     loss, metric : float
         Sums; the metric is None if there is none.
     seconds, waited_seconds : float
+    gradient_noise_scale : float or None
+        As the last step says.
     """
 
     num_steps: int = 0
@@ -31,6 +36,7 @@ class Averages:
     metric: float | None = None
     seconds: float = 0.0
     waited_seconds: float = 0.0
+    gradient_noise_scale: float | None = None
 
     def update(self, step: Step) -> None:
         """Add a step."""
@@ -38,6 +44,7 @@ class Averages:
         self.num_samples += step.num_samples
         self.seconds += step.seconds
         self.waited_seconds += step.waited_seconds
+        self.gradient_noise_scale = step.gradient_noise_scale
         if not step.applied:
             self.num_skipped += 1
             return
@@ -65,4 +72,18 @@ class Averages:
         if self.seconds > 0:
             figures["samples_per_second"] = self.num_samples / self.seconds
             figures["waiting"] = self.waited_seconds / self.seconds
+        if self.gradient_noise_scale is not None:
+            figures["gradient_noise_scale"] = self.gradient_noise_scale
         return figures
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the sums, as JSON can hold them."""
+        state = asdict(self)
+        if self.gradient_noise_scale is None:
+            del state["gradient_noise_scale"]  # as before there was one
+        return state
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> Self:
+        """Return the averages of a state, or raise what is wrong with it."""
+        return read_counts(cls, {"gradient_noise_scale": None, **state})

@@ -11,7 +11,7 @@ from sweephand.train.progress.record import Record
 
 _COLUMNS = (
     "kind", "step", "samples", "loss", "metric", "num_samples", "num_steps", "num_skipped",
-    "samples_per_second", "waiting", "num_minibatches",
+    "samples_per_second", "waiting", "num_minibatches", "gradient_noise_scale",
 )  # fmt: skip
 
 
@@ -53,9 +53,10 @@ class CSVProgressWriter(_FileWriter):
     """Append every record of averages to a CSV table.
 
     Its columns are kind, step, samples, loss, metric, num_samples, num_steps, num_skipped,
-    samples_per_second, waiting and num_minibatches, as `Record` says; what a record lacks is
-    empty, and a table that is there keeps the columns that it has. Changes and events are no
-    averages: a `JSONLProgressWriter` has them too, and figures of any other name.
+    samples_per_second, waiting, num_minibatches and gradient_noise_scale, as `Record` says;
+    what a record lacks is empty, and a table that is there keeps the columns that it has.
+    Changes and events are no averages: a `JSONLProgressWriter` has them too, and figures of any
+    other name.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ class CSVProgressWriter(_FileWriter):
     >>> writer = sh.CSVProgressWriter("run.csv")  # progress_writers=writer of a Trainer
     >>> writer.write(sh.Record("validation", 10, 640, {"loss": 0.5, "num_samples": 100}))
     >>> pathlib.Path("run.csv").read_text().splitlines()[1]
-    'validation,10,640,0.5,,100,,,,,'
+    'validation,10,640,0.5,,100,,,,,,'
     """
 
     def write(self, record: Record) -> None:

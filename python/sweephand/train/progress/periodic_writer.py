@@ -2,11 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from sweephand.checks import check_int
-from sweephand.train.checkpoint.read_state import read_counts
 from sweephand.train.progress.averages import Averages
 from sweephand.train.progress.record import ProgressWriter, Record, Step
 
@@ -52,11 +50,11 @@ class PeriodicWriter(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the averages since the last record."""
-        return asdict(self._averages)
+        return self._averages.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the averages from a state; an empty one starts them afresh."""
-        self._averages = read_counts(Averages, state) if state else Averages()
+        self._averages = Averages.of_state(state) if state else Averages()
 
     def _is_due(self, step: int) -> bool:
         if self._freq is None:

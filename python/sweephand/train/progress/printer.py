@@ -104,6 +104,9 @@ def describe(record: Record, *, metric_is_pct: bool = True) -> str:
     if "samples_per_second" in figures:
         parts.append(f"{float(figures['samples_per_second']):.0f} samples/s")
         parts.append(f"waiting {float(figures['waiting']):.0%}")
+    if "gradient_noise_scale" in figures:
+        noise_scale = float(figures["gradient_noise_scale"])
+        parts.append(f"gradient noise scale {noise_scale:.0f} samples")
     return ", ".join(parts)
 
 

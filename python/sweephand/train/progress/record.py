@@ -25,6 +25,8 @@ class Step(NamedTuple):
         Whether the parameters were changed.
     seconds, waited_seconds : float
         Since the step before has ended, and how many of them passed outside of the trainer.
+    gradient_noise_scale : float or None
+        In label samples, of the steps so far; None if it is not measured.
 
     Examples
     --------
@@ -42,6 +44,7 @@ class Step(NamedTuple):
     applied: bool
     seconds: float
     waited_seconds: float
+    gradient_noise_scale: float | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Record:
         For averages: ``loss`` and ``metric`` per label sample, ``num_samples``; of training
         also ``num_steps``, ``num_skipped``, which are left out of the averages,
         ``samples_per_second`` and ``waiting``, the share of the time that passed outside of the
-        trainer. For an event ``message``.
+        trainer, and if it is measured ``gradient_noise_scale``. For an event ``message``.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Minibatches that grow from epoch to epoch, while convergence allows it."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -114,37 +114,6 @@ class MinibatchScaling:
         if not noise_scale > present:
             return present
         return limit if noise_scale >= limit else max(present, round_size(noise_scale))
-
-
-def noise_scale(squared_norms: Sequence[float], sizes: Sequence[int], together: float) -> float:
-    """Return the minibatch size at which noise and gradient are equally strong.
-
-    Parameters
-    ----------
-    squared_norms : sequence of float
-        Of the mean gradient of each minibatch.
-    sizes : sequence of int
-        Their label samples.
-    together : float
-        The squared norm of the mean gradient of all samples.
-
-    Returns
-    -------
-    float
-        Infinite if no gradient is left without the noise; NaN if a norm is not finite.
-
-    Examples
-    --------
-    >>> noise_scale([5.0, 5.0], [10, 10], 3.0)
-    40.0
-    """
-    total = sum(sizes)
-    inverse = sum(1 / size for size in sizes) / len(sizes)
-    variance = (sum(squared_norms) / len(squared_norms) - together) / (inverse - 1 / total)
-    gradient = together - variance / total
-    if math.isnan(variance) or math.isnan(gradient):
-        return math.nan
-    return variance / gradient if gradient > 0 else math.inf
 
 
 def round_size(size: float) -> int:

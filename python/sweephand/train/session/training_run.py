@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any
 
 from sweephand.checks import check_flag, check_int, check_number
@@ -12,7 +11,6 @@ from sweephand.errors import StateError
 from sweephand.source.source import MinibatchSource
 from sweephand.train.checkpoint.read_state import (
     read_count,
-    read_counts,
     read_optional,
     reading,
 )
@@ -178,11 +176,11 @@ class SessionAverages:
 
     def state_dict(self) -> dict[str, Any]:
         """Return both averages."""
-        return {"epoch": asdict(self.epoch), "summary": asdict(self.summary)}
+        return {"epoch": self.epoch.state_dict(), "summary": self.summary.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore both averages."""
-        epoch, summary = (read_counts(Averages, state[name]) for name in ("epoch", "summary"))
+        epoch, summary = (Averages.of_state(state[name]) for name in ("epoch", "summary"))
         self.epoch, self.summary = epoch, summary
 
 

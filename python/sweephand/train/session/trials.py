@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from sweephand.errors import LossScaleError
 from sweephand.train.progress.averages import Averages
-from sweephand.train.session.minibatch_scaling import noise_scale
 from sweephand.train.session.training_run import TrainingRun
+from sweephand.train.trainer.noise_scale import noise_scale
 from sweephand.train.trainer.trained_model import Data
 
 

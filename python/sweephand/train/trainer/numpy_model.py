@@ -13,12 +13,14 @@ from sweephand.train.checkpoint.random_state import capture_random_state, restor
 from sweephand.train.checkpoint.safetensors_file import DTYPES, array_of_tensor, tensor_of_array
 from sweephand.train.checkpoint.saved_tensors import SavedTensors
 from sweephand.train.learners.array_learner import ArrayLearner
-from sweephand.train.learners.core_array import Array
+from sweephand.train.learners.core_array import Array, core_array
+from sweephand.train.learners.finite_check import check_gradients
 from sweephand.train.ledger.sequence_losses import check_losses
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.wrap_optimizers import listed
 from sweephand.train.trainer.coverage import check_coverage
+from sweephand.train.trainer.noise_scale import PartNorms
 from sweephand.train.trainer.trained_model import Data, Outcome, SavedFiles
 from sweephand.train.trainer.workers import Workers
 
@@ -61,16 +63,30 @@ class NumpyModel:
         for learner in self.learners:
             learner.name_parameters([names[_place(a)] for a in learner.parameters.values()])
 
-    def train(self, parts: Sequence[Data], num_samples: int, sweeps_ended: int) -> Outcome:
+    def check_part_norms(self) -> None:
+        """Do nothing: they can be measured."""
+
+    def train(
+        self,
+        parts: Sequence[Data],
+        num_samples: int,
+        sweeps_ended: int,
+        part_sizes: Sequence[int] | None = None,
+    ) -> Outcome:
         """Take one step, as `TrainedModel.train`."""
         losses: list[tuple[Data, Any]] = []
-        loss, metric, gradients = self._sum(parts, losses)
+        squared: list[float] | None = None if part_sizes is None else []
+        loss, metric, gradients = self._sum(parts, losses, squared)
         if not math.isfinite(loss) and not self.loss_scales:
             raise FloatingPointError(f"the loss is {loss}")
+        norms = None
+        if squared is not None and part_sizes is not None:
+            together = self._squared_norm(gradients) / num_samples**2
+            norms = PartNorms.of_sums(squared, part_sizes, together)
         results: list[StepResult | None] = []
         for updater, share in self._shares(gradients):
             results.append(updater.update(share, num_samples, sweeps_ended))
-        return Outcome(loss, metric, results, losses)
+        return Outcome(loss, metric, results, losses, norms)
 
     def evaluate(self, minibatch: Data) -> tuple[float, float | None]:
         """Return the sums of loss and metric, in evaluation mode."""
@@ -160,9 +176,15 @@ class NumpyModel:
         restore_random_state(state)
 
     def _sum(
-        self, parts: Sequence[Data], losses: list[tuple[Data, Any]] | None = None
+        self,
+        parts: Sequence[Data],
+        losses: list[tuple[Data, Any]] | None = None,
+        squared: list[float] | None = None,
     ) -> tuple[float, float | None, list[Array | None]]:
-        """Return the sums of loss, metric and gradients over all parts; append their losses."""
+        """Return the sums of loss, metric and gradients over all parts.
+
+        The losses of each part are appended, and the squared norm of its gradients.
+        """
         self._discard()
         loss, metric, sums = 0.0, None, None
         with ExitStack() as stack:
@@ -174,6 +196,8 @@ class NumpyModel:
                 loss += _total(part, part_losses)
                 if losses is not None:
                     losses.append((part, part_losses))
+                if squared is not None:
+                    squared.append(self._squared_norm(gradients))
                 if part_metric is not None:
                     metric = part_metric + (metric or 0.0)
                 sums = gradients if sums is None else [*map(_add, sums, gradients)]
@@ -201,10 +225,21 @@ class NumpyModel:
         _, _, gradients = self._sum([minibatch])
         sums = []
         for updater, share in self._shares(gradients):
-            scale = updater.loss_scale if isinstance(updater, LossScaleOptimizer) else 1.0
+            scale = _scale(updater)
             sums += [np.asarray(g, np.float64) / scale for g in share if g is not None]
         self._discard()
         return sums
+
+    def _squared_norm(self, gradients: Sequence[Array | None]) -> float:
+        """Return the squared norm of gradients without the loss scale."""
+        norm = 0.0
+        for updater, share in self._shares(gradients):
+            names = [f"gradient {i}" for i, one in enumerate(share) if one is not None]
+            given = [one for one in share if one is not None]
+            arrays = [*map(core_array, given, names)]
+            found = check_gradients(names, arrays, _scale(updater), in_place=False)
+            norm += float(found.sum_of_squares.sum())
+        return norm
 
     def _shares(
         self, gradients: Sequence[Array | None]
@@ -257,6 +292,10 @@ def _inner(updater: NumpyLearner) -> list[ArrayLearner]:
             f"LossScaleOptimizers around those of NumPy, got {updater!r}"
         )
     return learners
+
+
+def _scale(updater: NumpyLearner) -> float:
+    return updater.loss_scale if isinstance(updater, LossScaleOptimizer) else 1.0
 
 
 def _parameters(model: object) -> dict[str, Array]:

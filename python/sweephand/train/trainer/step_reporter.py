@@ -11,6 +11,7 @@ from sweephand.train.learners.clock import Clock
 from sweephand.train.ledger.loss_ledger import LossLedger
 from sweephand.train.progress.record import Figures, ProgressWriter, Record, RecordKind, Step
 from sweephand.train.trainer.mean_criterion import MeanDetector
+from sweephand.train.trainer.noise_scale import SmoothedNoiseScale
 from sweephand.train.trainer.trained_model import Outcome, TrainedModel
 from sweephand.train.trainer.workers import Workers
 
@@ -24,9 +25,15 @@ class StepReporter:
         Those that this worker reports to.
     """
 
-    def __init__(self, writers: Sequence[Any], model: TrainedModel) -> None:
+    def __init__(
+        self,
+        writers: Sequence[Any],
+        model: TrainedModel,
+        noise: SmoothedNoiseScale | None = None,
+    ) -> None:
         self.writers = _listening(writers, model.workers)
         self._model = model
+        self._noise = noise
         self._scheduled = _scheduled(model)
         self._reported: dict[str, float] = {}  # the value of each when it was last reported
         self._pending: tuple[Outcome, Step] | None = None  # its results are on their way
@@ -108,7 +115,13 @@ class StepReporter:
                 f"the loss was {loss} in step {step.step}, which changed the parameters"
             )
         metric = None if outcome.metric is None else float(outcome.metric)
-        self._last = Step(*step[:3], loss, metric, *step[5:])  # a fifth of what _replace takes
+        noise_scale = None
+        if self._noise is not None:
+            if outcome.norms is not None:
+                self._noise.add(outcome.norms, step.num_samples)
+            noise_scale = self._noise.value
+        # This takes a fifth of what _replace takes.
+        self._last = Step(*step[:3], loss, metric, *step[5:8], noise_scale)
         self._detect_mean(self._last)
         for ledger in self._ledgers:
             for minibatch, losses in outcome.losses:

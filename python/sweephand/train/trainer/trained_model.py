@@ -8,6 +8,7 @@ from sweephand.train.checkpoint.safetensors_file import Sink
 from sweephand.train.learners.learner import Learner
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.loss_scale.step_result import StepResult
+from sweephand.train.trainer.noise_scale import PartNorms
 from sweephand.train.trainer.workers import Workers
 
 Data: TypeAlias = Mapping[Any, Any]  # a minibatch: its streams by name
@@ -26,12 +27,15 @@ class Outcome(NamedTuple):
     losses : sequence of (minibatch, losses)
         What the criterion returned for each part of this worker's share: their sum, or one for
         each sequence or token. ``numpy.asarray`` waits for those of an accelerator.
+    norms : PartNorms or None
+        Of the gradients of all parts, if they were asked for.
     """
 
     loss: SupportsFloat
     metric: SupportsFloat | None
     results: list[StepResult | None]
     losses: Sequence[tuple[Data, Any]] = ()
+    norms: PartNorms | None = None
 
 
 class SavedFile(Protocol):
@@ -64,13 +68,23 @@ class TrainedModel(Protocol):
     def loss_scales(self) -> Sequence[LossScaleOptimizer[Any]]:
         """The loss scales."""
 
-    def train(self, parts: Sequence[Data], num_samples: int, sweeps_ended: int) -> Outcome:
+    def check_part_norms(self) -> None:
+        """Raise ValueError if norms of the gradients of parts cannot be measured."""
+
+    def train(
+        self,
+        parts: Sequence[Data],
+        num_samples: int,
+        sweeps_ended: int,
+        part_sizes: Sequence[int] | None = None,
+    ) -> Outcome:
         """Take one step with the gradients of all parts together.
 
         The parts are this worker's share of the minibatch, cut into sub-minibatches; the label
         samples, at least 1, are those of all parts of all workers. If the loss is not finite
         and there is no loss scale, FloatingPointError is raised and nothing is changed; on an
-        accelerator the loss is not known so early, and nothing is raised.
+        accelerator the loss is not known so early, and nothing is raised. If the label samples
+        of each part are given, the norms of their gradients are measured.
         """
 
     def evaluate(self, minibatch: Data) -> tuple[float, float | None]:

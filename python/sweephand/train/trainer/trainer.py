@@ -19,6 +19,7 @@ from sweephand.train.progress.record import Figures, ProgressWriter, RecordKind,
 from sweephand.train.trainer.checkpoints import Checkpoints
 from sweephand.train.trainer.choose_model import choose_model
 from sweephand.train.trainer.label_samples import DEFAULT_LABEL_STREAM, count_label_samples
+from sweephand.train.trainer.noise_scale import GradientNoiseScale, SmoothedNoiseScale
 from sweephand.train.trainer.numpy_model import NumpyLearner
 from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.stopwatch import Stopwatch
@@ -68,13 +69,17 @@ class Trainer(Checkpoints):
     stateful : mapping from name to object, optional
         What is saved and restored with every checkpoint as well: generators of NumPy or torch,
         and objects with ``state_dict`` and ``load_state_dict`` whose state JSON can hold.
+    gradient_noise_scale : GradientNoiseScale, optional
+        Measure the noise scale of gradients, by those of sub-minibatches and workers, of which
+        there must be two at least, and tell it to progress writers.
 
     Raises
     ------
     ArgumentTypeError
         If an argument is of a wrong type.
     ValueError
-        If the learners do not cover the parameters, or cover one twice.
+        If the learners do not cover the parameters, or cover one twice, or the noise scale
+        cannot be measured.
 
     Examples
     --------
@@ -102,15 +107,17 @@ class Trainer(Checkpoints):
         sub_minibatches: int = 1,
         *,
         stateful: Mapping[str, Stateful] | None = None,
+        gradient_noise_scale: GradientNoiseScale | None = None,
     ) -> None:
         if not callable(criterion):
             raise ArgumentTypeError(f"criterion must be callable, got {criterion!r}")
         self._model = choose_model(model, criterion, _listed(learners))
-        self._reporter = StepReporter(_listed(progress_writers), self._model)
         self._label_stream = label_stream
         self._num_parts = check_int("sub_minibatches", sub_minibatches)
+        self._noise = self._smoothed(gradient_noise_scale)
+        self._reporter = StepReporter(_listed(progress_writers), self._model, self._noise)
         check_kind("stateful", stateful, Mapping, optional=True)  # type: ignore[type-abstract]
-        self._state = TrainerState(self._model, stateful or {})
+        self._state = TrainerState(self._model, stateful or {}, self._noise)
         self._run_id = uuid4().hex  # of which its checkpoints are
         self._stopwatch = Stopwatch()
 
@@ -153,6 +160,25 @@ class Trainer(Checkpoints):
     def previous_minibatch_sample_count(self) -> int:
         """Label samples of the last global minibatch."""
         return self._reporter.last_step().num_samples
+
+    @property
+    def gradient_noise_scale(self) -> float:
+        """The noise scale of the steps so far, in label samples.
+
+        NaN before the first one that tells it; infinite while no gradient is seen in the noise.
+
+        Raises
+        ------
+        ValueError
+            If it is not measured.
+        """
+        if self._noise is None:
+            raise ValueError(
+                "the noise scale is not measured: give the trainer "
+                "gradient_noise_scale=GradientNoiseScale()"
+            )
+        self.await_step()
+        return self._noise.value
 
     @property
     def total_number_of_samples_seen(self) -> int:
@@ -254,7 +280,9 @@ class Trainer(Checkpoints):
         try:
             with self._model.workers:  # what fails here alone is told to all
                 self._reporter.begin(self.consumed.steps)
-                return self._model.train(parts, num_samples, sweeps_ended)
+                return self._model.train(
+                    parts, num_samples, sweeps_ended, self._part_sizes(parts)
+                )
         except FloatingPointError as error:
             raise FloatingPointError(
                 f"{error} in step {self.consumed.steps + 1}, {_place(minibatch)}; "
@@ -270,6 +298,24 @@ class Trainer(Checkpoints):
                 error.parameters,
                 _ids(minibatch),
             ) from error
+
+    def _smoothed(self, settings: GradientNoiseScale | None) -> SmoothedNoiseScale | None:
+        check_kind("gradient_noise_scale", settings, GradientNoiseScale, optional=True)
+        if settings is None:
+            return None
+        if self._num_parts * self._model.workers.count < 2:
+            raise ValueError(
+                "the noise scale is that of parts of a minibatch: give sub_minibatches=2 or "
+                "more, or several workers"
+            )
+        self._model.check_part_norms()
+        return SmoothedNoiseScale(settings)
+
+    def _part_sizes(self, parts: Sequence[Data]) -> list[int] | None:
+        """Return the label samples of each part, if the noise scale is to be measured."""
+        if self._noise is None or not self._noise.is_due(self.consumed.steps):
+            return None
+        return [self.count_local_label_samples(part) for part in parts]
 
     def _skip(self, sweeps_ended: int) -> None:
         """Count a step without label samples."""

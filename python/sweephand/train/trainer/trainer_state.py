@@ -18,6 +18,7 @@ from sweephand.train.checkpoint.stateful import (
 from sweephand.train.learners.clock import Clocks
 from sweephand.train.progress.periodic_writer import capture_averages, restore_averages
 from sweephand.train.progress.record import ProgressWriter
+from sweephand.train.trainer.noise_scale import SmoothedNoiseScale
 from sweephand.train.trainer.trained_model import TrainedModel
 
 logger = logging.getLogger("sweephand")
@@ -31,13 +32,21 @@ class TrainerState:
     model : TrainedModel
     stateful : mapping from name to object
         What the user wants to be saved as well.
+    noise : SmoothedNoiseScale, optional
+        If it is measured.
     """
 
-    def __init__(self, model: TrainedModel, stateful: Mapping[str, Stateful]) -> None:
+    def __init__(
+        self,
+        model: TrainedModel,
+        stateful: Mapping[str, Stateful],
+        noise: SmoothedNoiseScale | None = None,
+    ) -> None:
         check_stateful(stateful)
         self.clocks = Clocks()
         self._model = model
         self._stateful = dict(stateful)
+        self._noise = noise
 
     def capture(self, writers: Sequence[ProgressWriter]) -> Snapshot:
         """Return a snapshot of this moment, with the averages of progress writers."""
@@ -54,13 +63,16 @@ class TrainerState:
     ) -> dict[str, Any]:
         mine = self._model.capture_random_state(), capture_averages(writers)
         told = self._model.workers.gather(mine)
-        return {
+        state = {
             "trainer": self.clocks.state_dict(),
             "model": model,
             "stateful": capture_states(self._stateful),
             "random": [random for random, _ in told],
             "writers": told[0][1],
         }
+        if self._noise is not None:
+            state["noise_scale"] = self._noise.state_dict()
+        return state
 
     def restore(self, snapshot: Snapshot, writers: Sequence[ProgressWriter]) -> None:
         """Go back to the moment of a snapshot, or raise StateError."""
@@ -91,6 +103,8 @@ class TrainerState:
         clocks.load_state_dict(state["trainer"])
         restore_states(self._stateful, state["stateful"])
         restore_model(state["model"])
+        if self._noise is not None and "noise_scale" in state:  # an earlier run had no wish
+            self._noise.load_state_dict(state["noise_scale"])
         self._restore_random_state(state["random"])
         if self._model.workers.rank == 0:  # the others' were not saved
             restore_averages(writers, state.get("writers", []))

@@ -1,0 +1,90 @@
+"""Measures the noise scale with two workers: run by test_noise_scale_torch.py.
+
+usage: noise_workers.py FOLDER
+
+Prints as JSON, for each number of sub-minibatches, what the trainer of each worker has found,
+and what follows from the gradients of all parts by themselves.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch._dynamo  # what optimizers import, before there are children
+import torch.distributed as dist
+from tests.train.small import source_of_lengths
+from tests.train.small_torch import torch_error
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import sweephand as sh
+import sweephand.torch
+from sweephand.train.trainer.noise_scale import PartNorms, quotient
+from sweephand.train.trainer.sub_minibatches import split
+
+SIZE = 23
+
+
+def found(rank: int, parts: int) -> list[float]:
+    """Return the noise scale of a step by the trainer, and by hand."""
+    torch.manual_seed(0)
+    module = nn.Linear(2, 1)
+    trainer = sh.Trainer(
+        DistributedDataParallel(module),
+        torch_error,
+        sh.torch.Learner(torch.optim.SGD(module.parameters(), 0.0), 0.0),
+        sub_minibatches=parts,
+        gradient_noise_scale=sh.GradientNoiseScale(decay=0.0),
+    )
+    minibatch = source_of_lengths([3, 1, 4, 1, 5, 9, 2, 6] * 3).next_minibatch(
+        SIZE, None, None, 2, rank
+    )
+    mine = [by_itself(module, part) for part in split(minibatch, parts)]
+    told: list[Any] = [None, None]
+    dist.all_gather_object(told, mine)
+    trainer.train_minibatch(minibatch)
+    return [trainer.gradient_noise_scale, by_hand([pair for pairs in told for pair in pairs])]
+
+
+def by_itself(module: nn.Module, part: Any) -> tuple[int, list[float]]:
+    """Return label samples and gradient sum of a part."""
+    gradients = torch.autograd.grad(torch_error(module, part), list(module.parameters()))
+    return part["labels"].num_samples, torch.cat([g.flatten() for g in gradients]).tolist()
+
+
+def by_hand(parts: list[tuple[int, list[float]]]) -> float:
+    sums = torch.tensor([one for _, one in parts], dtype=torch.float64)
+    sizes = [size for size, _ in parts]
+    together = float((sums.sum(0) / sum(sizes)).square().sum())
+    squared = sums.square().sum(1).tolist()
+    return quotient(*PartNorms.of_sums(squared, sizes, together).estimate(sum(sizes)))
+
+
+def tell(folder: Path, rank: int) -> list[list[float]]:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=2)
+    told = [found(rank, parts) for parts in (1, 2, 3)]
+    dist.destroy_process_group()
+    return told
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    children = []
+    for rank in range(2):
+        child = os.fork()
+        if child == 0:
+            (folder / f"{rank}.json").write_text(json.dumps(tell(folder, rank)))
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        _, code = os.waitpid(child, 0)
+        if code:
+            sys.exit(f"a worker ended with {code}")
+    print(json.dumps([json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]))
+
+
+if __name__ == "__main__":
+    main()

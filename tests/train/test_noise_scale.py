@@ -1,0 +1,274 @@
+"""The gradient noise scale of a run: true, without effect, told, and saved."""
+
+import csv
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
+
+import sweephand as sh
+
+NOISE = sh.GradientNoiseScale()
+LENGTH = 30
+
+
+def gaussian_corpus(num_samples: int) -> tuple[sh.ArrayDeserializer, float]:
+    """Make samples whose gradients are Gaussian, and return their noise scale.
+
+    The gradient of a sample x at w is x @ slope: a mean of norm 2, and noise of variance 9 in
+    each of 30 elements.
+    """
+    rng = np.random.default_rng(3)
+    mean = np.full(LENGTH, 2 / math.sqrt(LENGTH))
+    x = rng.normal(mean, 3.0, (num_samples, LENGTH)).astype(np.float32)
+    return sh.ArrayDeserializer({"labels": x}), LENGTH * 9 / 4
+
+
+def linear(model: dict[str, NDArray[Any]], minibatch: sh.Minibatch) -> Any:
+    """Return a loss that is linear in the parameters, so that x is a sample's gradient."""
+    x = minibatch["labels"].values
+    return float((x @ model["w"]).sum()), [x.sum(axis=0)]
+
+
+def trained(
+    corpus: sh.ArrayDeserializer,
+    size: int,
+    settings: sh.GradientNoiseScale = NOISE,
+    parts: int = 4,
+) -> sh.Trainer:
+    model = {"w": np.zeros(LENGTH, np.float32)}
+    trainer = sh.Trainer(
+        model,
+        linear,
+        sh.numpy.SGD(model, 0.001),
+        sub_minibatches=parts,
+        gradient_noise_scale=settings,
+    )
+    for minibatch in sh.MinibatchSource(corpus, max_sweeps=1).minibatches(size):
+        trainer.train_minibatch(minibatch)
+    return trainer
+
+
+class TestEstimate:
+    # Of s steps in k parts the variance has the relative error sqrt(2 / (30 s (k - 1))), and
+    # the squared gradient one of 1 percent, as its norm is 2 and that of its error in its
+    # direction 3 / sqrt(60,000): in all some 3 percent at worst, of which four are allowed.
+    @pytest.mark.parametrize(("size", "parts"), [(32, 2), (64, 4), (256, 8), (100, 7)])
+    def test_it_is_that_of_gaussian_gradients(self, size: int, parts: int) -> None:
+        corpus, true = gaussian_corpus(60_000)
+        settings = sh.GradientNoiseScale(decay=0.9999)
+        found = trained(corpus, size, settings, parts).gradient_noise_scale
+        assert found == pytest.approx(true, rel=0.12)
+
+    def test_it_is_that_of_a_linear_regression(self) -> None:
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(100_000, 10)).astype(np.float32)
+        true = np.full(10, 0.5, np.float32)
+        y = (x @ true + rng.normal(size=len(x))).astype(np.float32)
+        corpus = sh.ArrayDeserializer({"x": x, "labels": y})
+        model = Line()
+        model.w = np.zeros(10, np.float32)
+        trainer = sh.Trainer(
+            model,
+            squared_error,
+            sh.numpy.SGD([model.w], 0.0),
+            sub_minibatches=4,
+            gradient_noise_scale=sh.GradientNoiseScale(decay=0.999),
+        )
+        for minibatch in sh.MinibatchSource(corpus, max_sweeps=1).minibatches(200):
+            trainer.train_minibatch(minibatch)
+        # A gradient is x (x @ true - e): its mean is true, E |x|^2 (x @ true)^2 = 12 |true|^2.
+        squared = float(true @ true)
+        assert trainer.gradient_noise_scale == pytest.approx(
+            (11 * squared + 10) / squared, rel=0.1
+        )
+
+    def test_without_any_noise_it_is_nothing(self) -> None:
+        corpus = sh.ArrayDeserializer({"labels": np.ones((40, LENGTH), np.float32)})
+        assert trained(corpus, 8).gradient_noise_scale == pytest.approx(0, abs=1e-6)
+
+    def test_without_any_gradient_it_is_infinite(self) -> None:
+        x = np.ones((40, LENGTH), np.float32)
+        x[::2] = -1
+        corpus = sh.ArrayDeserializer({"labels": x})
+        model = {"w": np.zeros(LENGTH, np.float32)}
+        trainer = sh.Trainer(
+            model,
+            linear,
+            sh.numpy.SGD(model, 0.1),
+            sub_minibatches=8,
+            gradient_noise_scale=NOISE,
+        )
+        source = sh.MinibatchSource(corpus, randomize=False, max_sweeps=1)
+        for minibatch in source.minibatches(8):
+            trainer.train_minibatch(minibatch)
+        assert trainer.gradient_noise_scale == math.inf
+
+    def test_before_the_first_measurement_it_is_nan(self) -> None:
+        trainer = line_trainer(sub_minibatches=2, gradient_noise_scale=NOISE)
+        assert math.isnan(trainer.gradient_noise_scale)
+        trainer.train_minibatch(source_of_lengths([3]).next_minibatch(3))  # has no two parts
+        assert math.isnan(trainer.gradient_noise_scale)
+
+    def test_every_so_many_steps_are_measured(self) -> None:
+        corpus, _ = gaussian_corpus(64)
+        every = trained(corpus, 16, sh.GradientNoiseScale(decay=0.0)).gradient_noise_scale
+        third = trained(
+            corpus, 16, sh.GradientNoiseScale(0.0, frequency=3)
+        ).gradient_noise_scale
+        assert every == third  # the fourth of four steps
+
+
+def run(**options: Any) -> tuple[sh.Trainer, Heard]:
+    heard = Heard()
+    trainer = line_trainer([heard], sub_minibatches=3, **options)
+    source = source_of_lengths([1, 2, 3, 4] * 5)
+    for _ in range(6):
+        trainer.train_minibatch(source.next_minibatch(11))
+    return trainer, heard
+
+
+def parameters(trainer: sh.Trainer) -> bytes:
+    [learner] = trainer.model.learners
+    return learner.parameters["0"].tobytes()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_measuring_changes_no_bit_of_training() -> None:
+    (plain, before), (measured, after) = run(), run(gradient_noise_scale=NOISE)
+    assert parameters(plain) == parameters(measured)
+    assert [s.loss for s in before.steps] == [s.loss for s in after.steps]
+    assert before.steps[-1].gradient_noise_scale is None
+    assert after.steps[-1].gradient_noise_scale == measured.gradient_noise_scale
+
+
+def test_a_state_without_the_measurement_says_nothing_of_it() -> None:
+    trainer, _ = run()
+    assert "noise_scale" not in trainer.capture().state
+    assert "gradient_noise_scale" not in sh.ProgressPrinter().state_dict()
+    with pytest.raises(ValueError, match="gradient_noise_scale=GradientNoiseScale"):
+        _ = trainer.gradient_noise_scale
+
+
+def test_a_loss_scale_is_taken_out_and_an_overflow_left_out() -> None:
+    def make(scale: float | None) -> sh.Trainer:
+        model = Line()
+        learner: Any = sh.numpy.SGD([model.w], 0.01)
+        if scale is not None:
+            learner = sh.LossScaleOptimizer(learner, initial_scale=scale)
+
+        def criterion(model: Line, minibatch: sh.Minibatch) -> Any:
+            loss, [gradient] = squared_error(model, minibatch)
+            factor = np.float32(learner.get_scaled_loss(1.0) if scale else 1.0)
+            return loss, [gradient * factor * np.float32(overflow or 1)]
+
+        return sh.Trainer(
+            model, criterion, learner, sub_minibatches=2, gradient_noise_scale=NOISE
+        )
+
+    overflow = 0.0
+    plain, scaled = make(None), make(64.0)
+    for trainer in plain, scaled:
+        source = source_of_lengths([1] * 40)
+        for _ in range(3):
+            trainer.train_minibatch(source.next_minibatch(8))
+    before = plain.gradient_noise_scale
+    assert scaled.gradient_noise_scale == pytest.approx(before, rel=1e-6)
+    before, overflow = scaled.gradient_noise_scale, math.inf
+    scaled.train_minibatch(source.next_minibatch(8))
+    assert scaled.gradient_noise_scale == before
+
+
+class TestTold:
+    def test_every_writer_tells_it(self, tmp_path: Path, capsys: Any) -> None:
+        writers = [
+            sh.ProgressPrinter(freq=2),
+            sh.CSVProgressWriter(tmp_path / "run.csv", freq=2),
+            sh.JSONLProgressWriter(tmp_path / "run.jsonl", freq=2),
+        ]
+        trainer = line_trainer(writers, sub_minibatches=2, gradient_noise_scale=NOISE)
+        source = source_of_lengths([1] * 40)
+        for _ in range(2):
+            trainer.train_minibatch(source.next_minibatch(8))
+        value = trainer.gradient_noise_scale
+        assert f"gradient noise scale {value:.0f} samples" in capsys.readouterr().out
+        [row] = csv.DictReader((tmp_path / "run.csv").read_text().splitlines())
+        assert float(row["gradient_noise_scale"]) == value
+        last = json.loads((tmp_path / "run.jsonl").read_text().splitlines()[-1])
+        assert last["gradient_noise_scale"] == value
+
+    def test_tensorboard_shows_it(self, tmp_path: Path) -> None:
+        pytest.importorskip("tensorboard")
+        from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+        writer = sh.TensorBoardProgressWriter(freq=2, log_dir=tmp_path)
+        trainer = line_trainer([writer], sub_minibatches=2, gradient_noise_scale=NOISE)
+        source = source_of_lengths([1] * 40)
+        for _ in range(2):
+            trainer.train_minibatch(source.next_minibatch(8))
+        writer.close()
+        [file] = tmp_path.iterdir()
+        tags = [v.tag for e in EventFileLoader(str(file)).Load() for v in e.summary.value]
+        assert "minibatch/gradient_noise_scale" in tags
+
+
+def test_a_session_that_goes_on_tells_what_the_unbroken_one_tells(tmp_path: Path) -> None:
+    def session(folder: Path, max_samples: int, heard: Heard) -> sh.TrainingSession:
+        trainer = line_trainer([heard], sub_minibatches=2, gradient_noise_scale=NOISE)
+        return sh.training_session(
+            trainer,
+            source_of_lengths([1] * 21),
+            9,
+            max_samples=max_samples,
+            progress_frequency=30,
+            checkpoint_config=sh.CheckpointConfig(folder),
+        )
+
+    whole, first, second = Heard(), Heard(), Heard()
+    session(tmp_path / "whole", 198, whole).train()
+    session(tmp_path / "parts", 99, first).train()
+    session(tmp_path / "parts", 198, second).train()
+    told = [s.gradient_noise_scale for s in whole.steps]
+    assert told[-len(second.steps) :] == [s.gradient_noise_scale for s in second.steps]
+    summaries = [r.figures["gradient_noise_scale"] for r in whole.of("summary")]
+    assert summaries[-1] == second.of("summary")[-1].figures["gradient_noise_scale"]
+
+
+def test_a_checkpoint_without_the_measurement_begins_it(tmp_path: Path) -> None:
+    plain, _ = run()
+    plain.save_checkpoint(tmp_path)
+    trainer = line_trainer(sub_minibatches=3, gradient_noise_scale=NOISE)
+    trainer.restore_from_checkpoint(tmp_path)
+    assert math.isnan(trainer.gradient_noise_scale)
+    trainer.train_minibatch(source_of_lengths([1] * 40).next_minibatch(12))
+    trainer.save_checkpoint(tmp_path)
+    again = line_trainer(sub_minibatches=3, gradient_noise_scale=NOISE)
+    again.restore_from_checkpoint(tmp_path)
+    assert again.gradient_noise_scale == trainer.gradient_noise_scale
+    line_trainer().restore_from_checkpoint(tmp_path)  # which does not measure it
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda: sh.GradientNoiseScale(decay=1.0), ValueError, r"decay must lie in \[0, 1\)"),
+        (lambda: sh.GradientNoiseScale(frequency=0), ValueError, "frequency"),
+        (lambda: sh.GradientNoiseScale(decay="x"), TypeError, "decay"),  # type: ignore[arg-type]
+        (lambda: line_trainer(gradient_noise_scale=NOISE), ValueError, "sub_minibatches=2"),
+        (
+            lambda: line_trainer(sub_minibatches=2, gradient_noise_scale=True),
+            TypeError,
+            "must be a GradientNoiseScale or None, got True",
+        ),
+    ],
+)
+def test_wrong_settings_are_refused(
+    make: Callable[[], object], kind: Any, message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        make()

@@ -1,0 +1,155 @@
+"""The gradient noise scale of torch models: that of NumPy ones, of one worker or several."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.train.small import Line, source_of_lengths, squared_error
+
+import sweephand as sh
+
+torch = pytest.importorskip("torch")
+from tests.train.small_torch import parameters, torch_error, torch_trainer  # noqa: E402
+
+import sweephand.torch  # noqa: E402
+
+NOISE = sh.GradientNoiseScale()
+
+
+def line() -> Any:
+    model = torch.nn.Linear(2, 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    return model
+
+
+@pytest.mark.parametrize("loss_scale", [None, {"initial_scale": 256.0}])
+def test_it_is_that_of_numpy(loss_scale: dict[str, Any] | None) -> None:
+    model = Line()
+    plain = sh.Trainer(
+        model,
+        squared_error,
+        sh.numpy.SGD([model.w], 0.0),
+        sub_minibatches=3,
+        gradient_noise_scale=NOISE,
+    )
+    _, trainer = torch_trainer(
+        model=line(),
+        rate=0.0,
+        loss_scale=loss_scale,
+        sub_minibatches=3,
+        gradient_noise_scale=NOISE,
+    )
+    source = source_of_lengths([1, 2, 3] * 20)
+    for _ in range(8):
+        minibatch = source.next_minibatch(14)
+        plain.train_minibatch(minibatch)
+        trainer.train_minibatch(minibatch)
+    assert trainer.gradient_noise_scale == pytest.approx(plain.gradient_noise_scale, rel=1e-5)
+
+
+def test_measuring_changes_no_bit_of_training() -> None:
+    trained = []
+    for noise in None, NOISE:
+        model, trainer = torch_trainer(sub_minibatches=3, gradient_noise_scale=noise)
+        source = source_of_lengths([1, 2, 3] * 20)
+        for _ in range(5):
+            trainer.train_minibatch(source.next_minibatch(14))
+        trained.append(parameters(model))
+        assert not any(parameter._backward_hooks for parameter in model.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(*trained, strict=True))
+
+
+def test_an_overflow_is_left_out() -> None:
+    overflow = 1.0
+
+    def criterion(model: Any, minibatch: sh.Minibatch) -> Any:
+        return torch_error(model, minibatch) * overflow
+
+    _, trainer = torch_trainer(
+        criterion=criterion,
+        loss_scale={"initial_scale": 8.0},
+        sub_minibatches=2,
+        gradient_noise_scale=NOISE,
+    )
+    source = source_of_lengths([1] * 40)
+    trainer.train_minibatch(source.next_minibatch(8))
+    before = trainer.gradient_noise_scale
+    overflow = 1e38
+    trainer.train_minibatch(source.next_minibatch(8))
+    assert trainer.gradient_noise_scale == before > 0
+
+
+def test_shared_sparse_and_missing_gradients_are_counted_once() -> None:
+    class Odd(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Embedding(3, 1, sparse=True)
+            self.unused = torch.nn.Parameter(torch.zeros(1))
+
+    def criterion(model: Any, minibatch: sh.Minibatch) -> Any:
+        x = minibatch["x"].torch().long()
+        return (model.table(x) + model.table(x)).sum()  # its gradient counts every x twice
+
+    x = np.array([0, 0, 0, 1], np.int64)
+    corpus = sh.ArrayDeserializer({"x": x})
+    model = Odd()
+    trainer = sh.Trainer(
+        model,
+        criterion,
+        sh.torch.Learner(torch.optim.SGD(model.parameters(), 0.0), 0.0),
+        sub_minibatches=2,
+        gradient_noise_scale=NOISE,
+    )
+    with pytest.warns(UserWarning, match="no gradient, they stay as they are: unused"):
+        trainer.train_minibatch(sh.MinibatchSource(corpus, randomize=False).next_minibatch(4))
+    # Mean gradients are (2, 0), (1, 1) and together (3/2, 1/2): S = (3 - 5/2) * 4, and of the
+    # gradient 5/2 - S / 4 is left.
+    assert trainer.gradient_noise_scale == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_gradient_that_comes_in_pieces_is_not_measured(reentrant: bool) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    def criterion(model: Any, minibatch: sh.Minibatch) -> Any:
+        x = minibatch["x"].torch().requires_grad_()
+        once = checkpoint(model, x, use_reentrant=reentrant)
+        twice = checkpoint(model, 2 * x, use_reentrant=reentrant)
+        return (once + twice).square().sum()
+
+    _, trainer = torch_trainer(
+        criterion=criterion, sub_minibatches=2, gradient_noise_scale=NOISE
+    )
+    source = source_of_lengths([1] * 8)
+    for _ in range(3):
+        trainer.train_minibatch(source.next_minibatch(8))
+    assert np.isnan(trainer.gradient_noise_scale) == reentrant
+
+
+def test_sharded_parameters_are_refused() -> None:
+    model = line()
+    model.weight.to_local = lambda: model.weight  # as those of fully_shard have it
+    with pytest.raises(ValueError, match="parameters are sharded, as weight is"):
+        torch_trainer(model=model, sub_minibatches=2, gradient_noise_scale=NOISE)
+
+
+def test_workers_are_parts(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("noise_workers.py"), tmp_path],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    stories = json.loads(done.stdout)
+    assert stories[0] == stories[1]
+    for measured, by_hand in stories[0]:
+        assert measured == pytest.approx(by_hand, rel=1e-4)
+        assert measured > 0
