@@ -64,6 +64,11 @@ from .train.schedules.momenta import (
     momentum_schedule_per_sample,
 )
 from .train.session.checkpoint_config import CheckpointConfig
+from .train.session.critical_batch_size import (
+    BatchSizeBranch,
+    BatchSizeBranches,
+    CriticalBatchSize,
+)
 from .train.session.evaluation_configs import CrossValidationConfig, TestConfig
 from .train.session.learning_rate_control import LearningRateControl
 from .train.session.minibatch_scaling import MinibatchScaling
@@ -82,12 +87,15 @@ __all__ = [
     "ArrayDeserializer",
     "ArrowDeserializer",
     "Attention",
+    "BatchSizeBranch",
+    "BatchSizeBranches",
     "Bucketed",
     "CSVDeserializer",
     "CSVProgressWriter",
     "CTFDeserializer",
     "CheckpointConfig",
     "ContextPart",
+    "CriticalBatchSize",
     "CrossValidationConfig",
     "DataError",
     "Deserializer",

@@ -74,6 +74,7 @@ class Everything:
             ],
             sub_minibatches=2,
             stateful={"rng": rng},
+            gradient_noise_scale=sh.GradientNoiseScale(frequency=2),
         )
         self.session = sh.training_session(
             self.trainer,
@@ -88,6 +89,7 @@ class Everything:
             ),
             lr_control=sh.LearningRateControl(0.3, min_learning_rate=0.002),
             mb_scaling=sh.MinibatchScaling(trial_minibatches=3, max_size=14),
+            critical_batch_size=sh.CriticalBatchSize(70, frequency=(3, "epoch")),
             test_config=sh.TestConfig(source_of_lengths([2] * 4, max_sweeps=1), 4),
         )
 
@@ -185,7 +187,9 @@ def test_the_unbroken_run_has_everything(unbroken: Everything) -> None:
     assert any("rejected" in message for message in events)
     assert set(unbroken.calls) == {"step", "trial", "evaluation"}
     names = dict(changes(unbroken.heard.records))
-    assert names.keys() >= {"minibatch_size", "learning_rate", "loss_scale"}
+    assert names.keys() >= {
+        *("minibatch_size", "learning_rate", "loss_scale", "critical_batch_size"),
+    }
     kinds = {record.kind for record in unbroken.heard.records}
     assert kinds == {"summary", "validation", "test", "change", "event"}
     rejections = sum("rejected" in message for message in events)

@@ -54,6 +54,10 @@ class Frequency:
         return self.count == 0
 
 
+# The state of an action that a run did not have.
+NEVER_DONE = {"every": None, "index": 0, "done_at": 0}
+
+
 class Action:
     """Something that is due at a frequency.
 

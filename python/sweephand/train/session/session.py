@@ -18,6 +18,7 @@ from sweephand.train.checkpoint.read_state import read_count, read_optional, rea
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.progress.averages import Averages
 from sweephand.train.session.checkpoint_config import CheckpointConfig
+from sweephand.train.session.critical_batch_size import BatchSizeBranches, CriticalBatchSize
 from sweephand.train.session.evaluation import Evaluator
 from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
 from sweephand.train.session.frequency import Action, FrequencySpec
@@ -28,7 +29,7 @@ from sweephand.train.session.preemption import PREEMPTED_EXIT_CODE, Preempted, P
 from sweephand.train.session.saver import Saver
 from sweephand.train.session.session_settings import SessionSettings
 from sweephand.train.session.steering import Steering
-from sweephand.train.session.training_run import TrainingRun
+from sweephand.train.session.training_run import CRITICAL_BATCH_SIZE, TrainingRun
 from sweephand.train.trainer.trainer import Trainer
 
 logger = logging.getLogger("sweephand")
@@ -39,11 +40,11 @@ class TrainingSession:
 
     An epoch is the label samples between two housekeeping points; it need not be a sweep. After
     every minibatch these are done, if they are due, in this order: summary, cross-validation,
-    learning-rate control, minibatch scaling, checkpoint. What is due every n of something is
-    done when training has passed one or several multiples of n since it was done last, once for
-    all of them; no minibatch is cut there. In the end it is done once more, if it was not just
-    done. The last event says which stage has limited the session: the model, or of the loader
-    disk, decode or assemble.
+    learning-rate control, minibatch scaling, critical batch size, checkpoint. What is due every
+    n of something is done when training has passed one or several multiples of n since it was
+    done last, once for all of them; no minibatch is cut there. In the end it is done once more,
+    if it was not just done. The last event says which stage has limited the session: the model,
+    or of the loader disk, decode or assemble.
 
     Frequencies are None: once, at the end; 0: never; a number of label samples; or
     ``(n, unit)`` with "sample", "minibatch", "sweep", "epoch" or "seconds".
@@ -73,6 +74,8 @@ class TrainingSession:
     cv_config : CrossValidationConfig, optional
     lr_control : LearningRateControl, optional
     mb_scaling : MinibatchScaling, optional
+    critical_batch_size : CriticalBatchSize, optional
+        Measures how far the minibatch could grow, and tells it; training does not change.
     test_config : TestConfig, optional
     cut_minibatch_at : int, optional
         Minibatches end at multiples of so many label samples, as far as no sequence is cut.
@@ -115,6 +118,7 @@ class TrainingSession:
         mb_scaling: MinibatchScaling | None = None,
         test_config: TestConfig | None = None,
         cut_minibatch_at: int | None = None,
+        critical_batch_size: CriticalBatchSize | None = None,
     ) -> None:
         check_kind("trainer", trainer, Trainer)
         check_source("mb_source", mb_source)
@@ -127,6 +131,7 @@ class TrainingSession:
             cv_config=cv_config,
             lr_control=lr_control,
             mb_scaling=mb_scaling,
+            critical_batch_size=critical_batch_size,
             test_config=test_config,
             cut_minibatch_at=cut_minibatch_at,
         )
@@ -154,9 +159,16 @@ class TrainingSession:
         }
         self._evaluator = Evaluator(self._run, cv_config, test_config)
         self._steering = Steering(
-            self._run, lr_control, mb_scaling, self._request.sizes, self._read, self._say
+            self._run, settings, self._request.sizes, self._read, self._say
         )
+        if critical_batch_size is not None:
+            self._due[CRITICAL_BATCH_SIZE] = self._steering.measure_batch_sizes
         self._ended: str | None = None  # why, if a callback asked for it
+
+    @property
+    def batch_size_branches(self) -> BatchSizeBranches | None:
+        """What the last measurement of the critical batch size has found."""
+        return self._steering.branches
 
     def train(self) -> None:
         """Train to the end, from the beginning or from a checkpoint.
@@ -258,8 +270,8 @@ class TrainingSession:
                 "training ends after one sweep, as max_samples=FULL_DATA_SWEEP says; the "
                 "source has more, and without max_samples all of it is trained on"
             )
-        for name in ("summary", "validation"):
-            if self._run.actions[name].is_due_at_end(self._run.count):
+        for name in ("summary", "validation", CRITICAL_BATCH_SIZE):
+            if name in self._due and self._run.actions[name].is_due_at_end(self._run.count):
                 self._do(self._due[name])
         checkpoint = self._run.actions["checkpoint"]
         changed = self._evaluator.test() and not checkpoint.frequency.is_never

@@ -7,11 +7,13 @@ from sweephand.source.schedules.schedule import Schedule
 from sweephand.source.schedules.spec import Spec
 from sweephand.train.arguments import check_kind
 from sweephand.train.session.checkpoint_config import CheckpointConfig
+from sweephand.train.session.critical_batch_size import CriticalBatchSize
 from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
 from sweephand.train.session.frequency import Frequency, FrequencySpec
 from sweephand.train.session.learning_rate_control import LearningRateControl
 from sweephand.train.session.minibatch_scaling import MinibatchScaling
 from sweephand.train.session.minibatch_size import SizeRequest, session_sizes
+from sweephand.train.session.training_run import CRITICAL_BATCH_SIZE
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class SessionSettings:
     cv_config: CrossValidationConfig | None
     lr_control: LearningRateControl | None
     mb_scaling: MinibatchScaling | None
+    critical_batch_size: CriticalBatchSize | None
     test_config: TestConfig | None
     cut_minibatch_at: int | None
 
@@ -35,6 +38,7 @@ class SessionSettings:
             "cv_config": CrossValidationConfig,
             "lr_control": LearningRateControl,
             "mb_scaling": MinibatchScaling,
+            "critical_batch_size": CriticalBatchSize,
             "test_config": TestConfig,
         }
         for name, kind in kinds.items():
@@ -65,7 +69,7 @@ class SessionSettings:
         epoch = Frequency(1, "epoch")
         validation = 0 if self.cv_config is None else self.cv_config.frequency
         saving = self.checkpoint_config.frequency if self.checkpoint_config else 0
-        return {
+        frequencies = {
             "summary": Frequency.parse("progress_frequency", self.progress_frequency),
             "validation": Frequency.parse("frequency", validation),
             "control": Frequency(0) if self.lr_control is None else epoch,
@@ -73,3 +77,7 @@ class SessionSettings:
             "epoch": epoch,
             "checkpoint": Frequency.parse("frequency", saving if self.saves else 0),
         }
+        if self.critical_batch_size is not None:
+            often = self.critical_batch_size.frequency
+            frequencies[CRITICAL_BATCH_SIZE] = Frequency.parse("frequency", often)
+        return frequencies

@@ -10,9 +10,11 @@ from sweephand.checks import check_flag, check_number
 from sweephand.source.schedules.schedule import Schedule
 from sweephand.train.checkpoint.read_state import read_count, read_optional, read_text, reading
 from sweephand.train.checkpoint.snapshot import Snapshot
+from sweephand.train.session.critical_batch_size import BatchSizeBranches
 from sweephand.train.session.learning_rate_control import LearningRateControl, RateController
 from sweephand.train.session.minibatch_scaling import MinibatchScaling
-from sweephand.train.session.training_run import TrainingRun
+from sweephand.train.session.session_settings import SessionSettings
+from sweephand.train.session.training_run import CRITICAL_BATCH_SIZE, TrainingRun
 from sweephand.train.session.trials import trial_loss, trial_noise_scale
 from sweephand.train.trainer.trainer import Trainer
 
@@ -32,20 +34,26 @@ class Steering:
         Whether that is the present moment, once it is saved.
     ended : str or None
         Why training is to end.
+    branches : BatchSizeBranches or None
+        The last measurement of the critical batch size.
     """
 
     def __init__(
         self,
         run: TrainingRun,
-        lr_control: LearningRateControl | None,
-        mb_scaling: MinibatchScaling | None,
+        settings: SessionSettings,
         mb_size: Schedule[int],
         read: Callable[[int], Snapshot],
         say: Callable[[str], None],
     ) -> None:
+        lr_control, mb_scaling = settings.lr_control, settings.mb_scaling
+        critical = settings.critical_batch_size
         _check_rates(run.trainer, lr_control, mb_scaling)
         self._run = run
+        if critical is not None:
+            critical.check(run.trainer, max(size for _, size in mb_size.steps))
         self._scaling = mb_scaling
+        self._critical = critical
         self._mb_size = mb_size
         self._read = read
         self._say = say
@@ -55,6 +63,7 @@ class Steering:
         self.accepted: int | Snapshot | None = None
         self.is_to_accept = False
         self.ended: str | None = None
+        self.branches: BatchSizeBranches | None = None
 
     def begin(self, is_there: Callable[[int], bool]) -> None:
         """Begin at the present moment, after a restore if there is one.
@@ -105,6 +114,21 @@ class Steering:
         self._run.size = self._chosen(self._scaling, scheduled, present)
         if self._run.size != present:
             self._run.trainer.tell("change", {"minibatch_size": self._run.size})
+
+    def measure_batch_sizes(self) -> None:
+        """Measure the critical batch size, and tell it."""
+        assert self._critical is not None
+        run = self._run
+        scheduled = self._mb_size.at(run.count("sample"), run.count("sweep"))
+        self.branches = self._critical.branch(run, run.size or scheduled)
+        run.done(CRITICAL_BATCH_SIZE)
+        size = self.branches.critical_batch_size
+        if size is not None:
+            run.trainer.tell("change", {"critical_batch_size": size})
+        if self.branches.branches[0].num_steps:
+            self._say(str(self.branches))
+        else:
+            self._say("no data are left to measure the critical batch size with")
 
     def state_dict(self) -> dict[str, Any]:
         """Return its state, as JSON can hold it."""

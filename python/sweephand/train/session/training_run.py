@@ -16,11 +16,14 @@ from sweephand.train.checkpoint.read_state import (
 )
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.progress.averages import Averages
-from sweephand.train.progress.record import Record, Step
-from sweephand.train.session.frequency import Action, Frequency, FrequencyUnit
+from sweephand.train.progress.record import ProgressWriter, Record, Step
+from sweephand.train.session.frequency import NEVER_DONE, Action, Frequency, FrequencyUnit
 from sweephand.train.session.minibatch_feed import MinibatchFeed
 from sweephand.train.session.stages import StageClock
 from sweephand.train.trainer.trainer import Trainer
+
+CRITICAL_BATCH_SIZE = "critical batch size"
+OPTIONAL = (CRITICAL_BATCH_SIZE,)  # actions that a session has only if it is asked for them
 
 
 class TrainingRun:
@@ -86,6 +89,16 @@ class TrainingRun:
         for learner in self.trainer.model.learners:
             learner.pace.factor *= factor
 
+    def grow_rates(self, growth: float, factor: float) -> None:
+        """Multiply the rates of mean gradients, while minibatches grow.
+
+        Scheduled rates with a reference size grow with the minibatch by themselves.
+        """
+        for learner in self.trainer.model.learners:
+            schedule = learner.pace.schedule
+            is_linear = schedule is not None and schedule.minibatch_size is not None
+            learner.pace.factor *= factor / growth if is_linear else factor
+
     @property
     def has_last_rates(self) -> bool:
         """Whether the schedules of rates have come to their last values."""
@@ -121,7 +134,8 @@ class TrainingRun:
             validated = _read_validated(run["validated"])
             self._restore_source_and_trainer(snapshot)
             for name, action in self.actions.items():
-                action.load_state_dict(run["actions"][name], self.count)
+                saved = run["actions"].get(name, NEVER_DONE if name in OPTIONAL else None)
+                action.load_state_dict(saved, self.count)
             self.averages.load_state_dict(run["figures"])
         self.size, self.has_label_per_sequence, self.validated = size, has_label, validated
 
@@ -136,14 +150,13 @@ class TrainingRun:
             raise
 
     @contextmanager
-    def without_trace(self) -> Iterator[None]:
-        """Report no progress inside, and go back to the present moment afterwards."""
+    def without_trace(self, *writers: ProgressWriter) -> Iterator[None]:
+        """Report to these writers inside, and go back to the present moment afterwards."""
         before = self.capture()
-        writers, self.trainer.writers = self.trainer.writers, []
         try:
-            yield
+            with self.trainer.reporting_to(writers):
+                yield
         finally:
-            self.trainer.writers = writers
             self.restore(before)
 
 

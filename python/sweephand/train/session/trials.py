@@ -1,10 +1,13 @@
-"""Trials with minibatches of other sizes, which leave no trace."""
+"""Trials with minibatches of other sizes and rates, which leave no trace."""
 
 import math
 from collections.abc import Iterator
 
 from sweephand.errors import LossScaleError
+from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
 from sweephand.train.progress.averages import Averages
+from sweephand.train.progress.record import Record, Step
+from sweephand.train.session.minibatch_size import SizeRequest
 from sweephand.train.session.training_run import TrainingRun
 from sweephand.train.trainer.noise_scale import noise_scale
 from sweephand.train.trainer.trained_model import Data
@@ -13,15 +16,34 @@ from sweephand.train.trainer.trained_model import Data
 def trial_loss(run: TrainingRun, size: int, num_minibatches: int) -> float:
     """Train some minibatches of a size, and return their loss, or NaN if that fails."""
     window = Averages()
-    with run.without_trace():
-        run.trainer.writers = [window]
-        try:
-            for minibatch, num_samples in _minibatches(run, size, num_minibatches):
-                run.trainer.train_minibatch(minibatch, num_samples)
-            run.trainer.await_step()
-        except (FloatingPointError, LossScaleError):
-            return math.nan
-    return window.average_loss
+    with run.without_trace(window):
+        is_finite = _train(run, _minibatches(run, size, num_minibatches))
+    return window.average_loss if is_finite else math.nan
+
+
+def trial_branch(
+    run: TrainingRun,
+    size: int,
+    num_samples: int,
+    growth: float,
+    rate_factor: float,
+    smoothing: float,
+) -> tuple[int, float]:
+    """Train some label samples with minibatches of a size, and return steps and loss.
+
+    Parameters
+    ----------
+    growth, rate_factor : float
+        By how much the size is larger than the present one, and the rates of mean gradients.
+    smoothing : float
+        Label samples after which a loss counts 1/e in the smoothed one. That is NaN if training
+        fails.
+    """
+    window = SmoothedLoss(smoothing)
+    with run.without_trace(window):
+        run.grow_rates(growth, rate_factor)
+        is_finite = _train(run, _minibatches_of_samples(run, size, num_samples))
+    return window.num_steps, window.value if is_finite else math.nan
 
 
 def trial_noise_scale(run: TrainingRun, size: int, num_minibatches: int) -> float:
@@ -37,6 +59,65 @@ def trial_noise_scale(run: TrainingRun, size: int, num_minibatches: int) -> floa
     with run.without_trace():
         norms, together = run.trainer.model.squared_norms(minibatches())
     return noise_scale(norms, sizes, together) if len(sizes) > 1 else math.nan
+
+
+class SmoothedLoss:
+    """A progress writer that smooths the loss over samples, whatever the minibatch.
+
+    Attributes
+    ----------
+    num_steps : int
+        How many steps there were.
+    """
+
+    def __init__(self, smoothing: float) -> None:
+        self._smoothing = smoothing
+        self._loss = 0.0
+        self._samples = 0.0
+        self.num_steps = 0
+
+    @property
+    def value(self) -> float:
+        """The loss per label sample; NaN if there is none."""
+        return self._loss / self._samples if self._samples else math.nan
+
+    def update(self, step: Step) -> None:
+        """Add a step, unless it was skipped."""
+        self.num_steps += 1
+        if step.applied:
+            decay = math.exp(-step.num_samples / self._smoothing)
+            self._loss = decay * self._loss + step.loss
+            self._samples = decay * self._samples + step.num_samples
+
+    def write(self, record: Record) -> None:
+        """Do nothing."""
+
+
+def _train(run: TrainingRun, minibatches: Iterator[tuple[Data, int]]) -> bool:
+    """Train minibatches, and return False if that fails."""
+    try:
+        for minibatch, num_samples in minibatches:
+            run.trainer.train_minibatch(minibatch, num_samples)
+        run.trainer.await_step()
+    except (FloatingPointError, LossScaleError):
+        return False
+    return True
+
+
+def _minibatches_of_samples(
+    run: TrainingRun, size: int, num_samples: int
+) -> Iterator[tuple[Data, int]]:
+    """Yield minibatches of a size with so many label samples in all, if there are so many."""
+    run.size = size
+    end = run.count("sample") + num_samples
+    request = SizeRequest(minibatch_size_schedule(size), end, cut=None)
+    while not request.has_enough(run):
+        for minibatch, found in _minibatches(run, request.size(run), 1):
+            run.has_label_per_sequence = found == run.feed.num_sequences
+            yield minibatch, found
+            break
+        else:
+            return
 
 
 def _minibatches(run: TrainingRun, size: int, count: int) -> Iterator[tuple[Data, int]]:

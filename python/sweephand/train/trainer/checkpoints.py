@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,10 @@ class Checkpoints:
     @writers.setter
     def writers(self, writers: list[ProgressWriter]) -> None:
         self._reporter.writers = writers
+
+    def reporting_to(self, writers: Sequence[ProgressWriter]) -> AbstractContextManager[None]:
+        """Report to other writers inside; afterwards as if nothing had been reported there."""
+        return self._reporter.reporting_to(writers)
 
     def await_step(self) -> None:
         """Wait for the results of the last step, and report them to the writers."""

@@ -2,7 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -56,6 +57,16 @@ class StepReporter:
             if self._reported.get(name) != value:
                 self._reported[name] = value
                 self.tell("change", clock.steps + 1, clock.samples, {name: value})
+
+    @contextmanager
+    def reporting_to(self, writers: Sequence[ProgressWriter]) -> Iterator[None]:
+        """Report to other writers inside; afterwards as if nothing had been reported there."""
+        kept = self.writers, self._reported, self._last, self._mean_detector
+        self.writers, self._reported, self._mean_detector = list(writers), {}, None
+        try:
+            yield
+        finally:
+            self.writers, self._reported, self._last, self._mean_detector = kept
 
     @property
     def _ledgers(self) -> list[LossLedger]:

@@ -1,9 +1,10 @@
-"""Measures the noise scale with two workers: run by test_noise_scale_torch.py.
+"""Measures batch sizes with two workers: run by test_batch_size_workers.py.
 
-usage: noise_workers.py FOLDER
+usage: batch_size_workers.py FOLDER
 
-Prints as JSON, for each number of sub-minibatches, what the trainer of each worker has found,
-and what follows from the gradients of all parts by themselves.
+Prints as JSON for each worker what the branches of training have found; and for each number of
+sub-minibatches the noise scale that the trainer has found, and the one that follows from the
+gradients of all parts by themselves.
 """
 
 import json
@@ -27,6 +28,21 @@ from sweephand.train.trainer.sub_minibatches import split
 SIZE = 23
 
 
+LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6] * 3
+
+
+def branches(is_shared: bool) -> list[Any]:
+    """Return what branches of training find, and the weights before and after."""
+    torch.manual_seed(0)
+    module = nn.Linear(2, 1)
+    model = DistributedDataParallel(module) if is_shared else module
+    optimizer = torch.optim.Adam(module.parameters(), 0.01)
+    trainer = sh.Trainer(model, torch_error, sh.torch.Learner(optimizer, 0.01))
+    measuring = sh.CriticalBatchSize(300, tolerance=9.0)
+    found = measuring.measure(trainer, source_of_lengths(LENGTHS), 9)
+    return [*found.branches, trainer.consumed.steps, module.weight.tolist()]
+
+
 def found(rank: int, parts: int) -> list[float]:
     """Return the noise scale of a step by the trainer, and by hand."""
     torch.manual_seed(0)
@@ -38,9 +54,7 @@ def found(rank: int, parts: int) -> list[float]:
         sub_minibatches=parts,
         gradient_noise_scale=sh.GradientNoiseScale(decay=0.0),
     )
-    minibatch = source_of_lengths([3, 1, 4, 1, 5, 9, 2, 6] * 3).next_minibatch(
-        SIZE, None, None, 2, rank
-    )
+    minibatch = source_of_lengths(LENGTHS).next_minibatch(SIZE, None, None, 2, rank)
     mine = [by_itself(module, part) for part in split(minibatch, parts)]
     told: list[Any] = [None, None]
     dist.all_gather_object(told, mine)
@@ -62,10 +76,13 @@ def by_hand(parts: list[tuple[int, list[float]]]) -> float:
     return quotient(*PartNorms.of_sums(squared, sizes, together).estimate(sum(sizes)))
 
 
-def tell(folder: Path, rank: int) -> list[list[float]]:
+def tell(folder: Path, rank: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=2)
-    told = [found(rank, parts) for parts in (1, 2, 3)]
+    told = {
+        "noise": [found(rank, parts) for parts in (1, 2, 3)],
+        "branches": branches(is_shared=True),
+    }
     dist.destroy_process_group()
     return told
 

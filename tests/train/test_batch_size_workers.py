@@ -1,0 +1,53 @@
+"""Batch sizes measured by two workers: noise scales of their parts, and branches."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from tests.train.batch_size_workers import branches  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def stories(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Let two workers measure, once for all tests."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            Path(__file__).with_name("batch_size_workers.py"),
+            tmp_path_factory.mktemp("workers"),
+        ],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    told: list[dict[str, Any]] = json.loads(done.stdout)
+    return told
+
+
+def test_workers_agree(stories: list[dict[str, Any]]) -> None:
+    assert stories[0] == stories[1]
+
+
+def test_the_parts_of_workers_give_the_noise_scale(stories: list[dict[str, Any]]) -> None:
+    for measured, by_hand in stories[0]["noise"]:
+        assert measured == pytest.approx(by_hand, rel=1e-4)
+        assert measured > 0
+
+
+def test_branches_of_two_are_those_of_one(stories: list[dict[str, Any]]) -> None:
+    *of_two, steps, weight = stories[0]["branches"]
+    *of_one, no_steps, same_weight = branches(is_shared=False)
+    assert (steps, weight) == (no_steps, same_weight) == (0, same_weight)
+    assert len(of_two) == len(of_one) > 1
+    for mine, wanted in zip(of_two, of_one, strict=True):
+        assert mine[:3] == list(wanted[:3])
+        assert mine[3] == pytest.approx(wanted[3], rel=1e-4)

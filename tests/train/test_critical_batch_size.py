@@ -1,0 +1,332 @@
+"""The critical batch size: what branches train and find, and that they leave no trace."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.train.small import (
+    Heard,
+    Line,
+    in_order,
+    line_trainer,
+    source_of_lengths,
+    squared_error,
+)
+
+import sweephand as sh
+from sweephand.train.session.trials import SmoothedLoss
+
+NAN = math.nan
+RATE = sh.learning_parameter_schedule_per_sample(0.01)
+
+
+def branches(losses: dict[int, float], tolerance: float = 0.01) -> sh.BatchSizeBranches:
+    made = [sh.BatchSizeBranch(size, 1.0, 10, loss) for size, loss in losses.items()]
+    return sh.BatchSizeBranches(tuple(made), tolerance)
+
+
+class TestBranches:
+    def test_the_largest_size_within_the_tolerance_is_critical(self) -> None:
+        found = branches({8: 2.0, 16: 1.9, 32: 2.02, 64: 2.03})
+        assert (found.critical_batch_size, found.is_lower_bound) == (32, False)
+        assert str(found) == (
+            "critical batch size: it is 32; "
+            "the loss is 2 at 8, 1.9 at 16, 2.02 at 32, 2.03 at 64"
+        )
+
+    def test_if_all_are_it_may_be_larger(self) -> None:
+        found = branches({8: 2.0, 16: 2.0})
+        assert (found.critical_batch_size, found.is_lower_bound) == (16, True)
+        assert "it is 16 or more" in str(found)
+
+    def test_a_loss_below_zero_has_a_tolerance_above_it(self) -> None:
+        assert branches({8: -2.0, 16: -1.99, 32: -1.9}).critical_batch_size == 16
+
+    @pytest.mark.parametrize("losses", [{8: 1.0, 16: NAN}, {8: 1.0}])
+    def test_a_branch_that_fails_is_beyond_it(self, losses: dict[int, float]) -> None:
+        assert branches(losses).critical_batch_size == 8
+
+    def test_if_the_first_fails_there_is_none(self) -> None:
+        found = branches({8: NAN})
+        assert (found.critical_batch_size, found.is_lower_bound) == (None, False)
+        assert "none is found" in str(found)
+
+
+def test_the_loss_is_smoothed_over_samples() -> None:
+    """Ten steps of one sample weigh what one of ten does."""
+
+    def smoothed(size: int, count: int) -> float:
+        window = SmoothedLoss(20.0)
+        for i in range(100 // size):
+            total = sum(float(i * size + j >= 50) for j in range(size))
+            window.update(sh.Step(i + 1, 0, size, total, None, i != count, 0.1, 0.0))
+        return window.value
+
+    assert smoothed(1, -1) == pytest.approx(1 - math.exp(-50 / 20), abs=0.01)
+    assert smoothed(10, -1) == pytest.approx(smoothed(1, -1), abs=0.03)
+    assert smoothed(10, 9) < smoothed(10, -1)  # a skipped step is left out
+    assert math.isnan(SmoothedLoss(1.0).value)
+
+
+class TestMeasure:
+    def test_each_branch_trains_the_same_samples(self) -> None:
+        seen: list[int] = []
+        trainer: Any = None
+
+        def criterion(model: Line, minibatch: sh.Minibatch) -> Any:
+            seen.append(trainer.consumed.samples)
+            return squared_error(model, minibatch)
+
+        trainer = line_trainer(rate=1e-5, criterion=criterion)
+        found = sh.CriticalBatchSize(100, max_size=13).measure(trainer, in_order([1] * 30), 3)
+        assert [b[:3] for b in found.branches] == [
+            (3, 1.0, 34),
+            (6, math.sqrt(2), 17),
+            (12, 2.0, 9),
+        ]
+        starts = [i for i, samples in enumerate(seen) if samples == 0]
+        assert starts == [0, 34, 51]
+        assert [seen[i - 1] for i in (34, 51, 60)] == [99, 96, 96]  # the last has what is left
+
+    @pytest.mark.parametrize(("rule", "factor"), [("sqrt", math.sqrt(2)), ("linear", 2.0)])
+    @pytest.mark.parametrize("reference", [None, 1, 64])
+    def test_rates_of_mean_gradients_grow_by_the_rule(
+        self, rule: Any, factor: float, reference: int | None
+    ) -> None:
+        rates: dict[int, set[float]] = {}
+        trainer: Any = None
+
+        def criterion(model: Line, minibatch: sh.Minibatch) -> Any:
+            [learner] = trainer.model.learners
+            size = minibatch.num_samples
+            rates.setdefault(size, set()).add(learner.pace.rate(size))
+            return squared_error(model, minibatch)
+
+        schedule = sh.learning_parameter_schedule(1e-5, minibatch_size=reference)
+        trainer = line_trainer(rate=schedule, criterion=criterion)
+        measuring = sh.CriticalBatchSize(64, learning_rate_rule=rule, tolerance=9.0)
+        measuring.measure(trainer, in_order([1] * 30), 2)
+        [small], [double], [fourfold] = rates[2], rates[4], rates[8]
+        assert double == pytest.approx(small * factor)
+        assert fourfold == pytest.approx(small * factor**2)
+
+    def test_a_branch_that_diverges_ends_the_search(self) -> None:
+        trainer = line_trainer(rate=sh.learning_parameter_schedule(0.5, minibatch_size=8))
+        measuring = sh.CriticalBatchSize(4000, learning_rate_rule="linear", tolerance=0.1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = measuring.measure(trainer, in_order([1] * 64), 2)
+        *good, last = found.branches
+        assert found.critical_batch_size == good[-1].minibatch_size < 64
+        assert not last.loss <= good[0].loss * 1.1
+        assert not found.is_lower_bound
+
+    def test_noise_that_a_larger_minibatch_averages_leaves_it_room(self) -> None:
+        """Far below the noise scale linear rates do as well, as long as they are small."""
+        rng = np.random.default_rng(1)
+        labels = rng.normal(3.0, 10.0, 4000).astype(np.float32)
+        corpus = sh.ArrayDeserializer({"labels": labels})
+        model = {"mean": np.full(1, 3.0, np.float32)}
+
+        def criterion(model: Any, minibatch: sh.Minibatch) -> Any:
+            error = model["mean"] - minibatch["labels"].values
+            return float(error @ error), [2 * error.sum(keepdims=True)]
+
+        trainer = sh.Trainer(model, criterion, sh.numpy.SGD(model, 1e-4))
+        measuring = sh.CriticalBatchSize(2000, max_size=64, learning_rate_rule="linear")
+        found = measuring.measure(trainer, sh.MinibatchSource(corpus), 4)
+        assert (found.critical_batch_size, found.is_lower_bound) == (64, True)
+        assert len(found.branches) == 5
+
+    def test_without_data_there_is_none(self) -> None:
+        source = source_of_lengths([1] * 4, max_sweeps=1)
+        source.current_position = 4
+        found = sh.CriticalBatchSize(64).measure(line_trainer(), source, 2)
+        assert found.critical_batch_size is None
+
+
+def moment(trainer: sh.Trainer, source: sh.MinibatchSource) -> tuple[str, list[bytes]]:
+    """Return all that a trainer and its source would save, with what was reported last."""
+    snapshot = trainer.capture()
+    found = json.dumps([snapshot.state, source.get_checkpoint_state()])
+    told = [trainer.previous_minibatch_loss_average, trainer.writers[0].records]  # type: ignore[attr-defined]
+    arrays = [
+        array.tobytes() for learner in trainer.model.learners for array in _arrays(learner)
+    ]
+    return found + repr(told), arrays
+
+
+def _arrays(learner: Any) -> list[np.ndarray]:
+    return [*learner.parameters.values(), *learner.state_dict()["arrays"].values()]
+
+
+class TestTrace:
+    @pytest.mark.parametrize("maker", [sh.numpy.Adam, sh.numpy.MomentumSGD])
+    def test_branches_leave_no_trace(self, maker: Any) -> None:
+        rng = np.random.default_rng(7)
+        heard = Heard()
+
+        def noisy(model: Line, minibatch: sh.Minibatch) -> Any:
+            np.random.normal()  # noqa: NPY002
+            loss, [gradient] = squared_error(model, minibatch)
+            return loss, [gradient + rng.normal(scale=0.1, size=2).astype(np.float32)]
+
+        def run(measures: bool) -> Any:
+            heard.records.clear()
+            rng.bit_generator.state = np.random.default_rng(7).bit_generator.state
+            np.random.seed(5)  # noqa: NPY002
+            model = Line()
+            options = (0.9,) if maker is sh.numpy.MomentumSGD else ()
+            schedule = sh.learning_parameter_schedule([0.1, 0.05], 8, epoch_size=70)
+            trainer = sh.Trainer(
+                model,
+                noisy,
+                maker([model.w], schedule, *options),
+                [heard],
+                stateful={"rng": rng},
+                sub_minibatches=2,
+                gradient_noise_scale=sh.GradientNoiseScale(),
+            )
+            source = source_of_lengths([1, 2, 3] * 11, randomization_seed=3)
+            for i in range(20):
+                trainer.train_minibatch(source.next_minibatch(7))
+                if measures and i in (0, 9, 10):
+                    before = moment(trainer, source)
+                    found = sh.CriticalBatchSize(160, tolerance=9.0).measure(trainer, source, 7)
+                    assert len(found.branches) == 2
+                    assert moment(trainer, source) == before
+            return moment(trainer, source)
+
+        assert run(measures=True) == run(measures=False)
+
+    def test_a_ledger_of_losses_is_left_alone(self, tmp_path: Path) -> None:
+        def losses(model: Line, minibatch: sh.Minibatch) -> Any:
+            error = minibatch["x"].values @ model.w - minibatch["labels"].values
+            return error**2 / 2, squared_error(model, minibatch)[1]
+
+        tables = []
+        for name in "plain", "measured":
+            with sh.LossLedger(tmp_path / name) as ledger:
+                trainer = line_trainer([ledger], criterion=losses)
+                source = in_order([1] * 30)
+                for _ in range(3):
+                    trainer.train_minibatch(source.next_minibatch(4))
+                    if name == "measured":
+                        sh.CriticalBatchSize(80).measure(trainer, source, 4)
+                tables.append(ledger.table())
+        assert tables[0].equals(tables[1])
+
+    def test_an_error_in_a_branch_leaves_none_either(self) -> None:
+        calls = 0
+
+        def criterion(model: Line, minibatch: sh.Minibatch) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == 5:
+                raise KeyError("broken")
+            return squared_error(model, minibatch)
+
+        heard = Heard()
+        trainer, source = line_trainer([heard], criterion=criterion), in_order([1] * 30)
+        trainer.train_minibatch(source.next_minibatch(4))
+        before = moment(trainer, source)
+        with pytest.raises(KeyError, match="broken"):
+            sh.CriticalBatchSize(80).measure(trainer, source, 4)
+        assert moment(trainer, source) == before
+
+
+def session(heard: Heard, measuring: sh.CriticalBatchSize | None, **options: Any) -> Any:
+    return sh.training_session(
+        line_trainer([heard], RATE),
+        source_of_lengths([1] * 40),
+        options.pop("mb_size", 8),
+        max_samples=options.pop("max_samples", 160),
+        epoch_size=40,
+        critical_batch_size=measuring,
+        **options,
+    )
+
+
+class TestSession:
+    MEASURING = sh.CriticalBatchSize(128, frequency=(2, "epoch"))
+
+    def test_it_measures_as_often_as_asked_and_changes_nothing(self) -> None:
+        plain, measured = Heard(), Heard()
+        session(plain, None).train()
+        one = session(measured, self.MEASURING)
+        one.train()
+        assert [s[:6] for s in plain.steps] == [s[:6] for s in measured.steps]
+        told = [r for r in measured.of("change") if "critical_batch_size" in r.figures]
+        assert [r.samples for r in told] == [80, 160]
+        others = [r for r in measured.of("change") if r not in told]
+        assert others == plain.of("change")
+        lines = [r.figures["message"] for r in measured.of("event")]
+        assert str(one.batch_size_branches) in lines
+        assert told[-1].figures["critical_batch_size"] == (
+            one.batch_size_branches.critical_batch_size
+        )
+
+    def test_a_finished_run_is_measured_from_its_checkpoint(self, tmp_path: Path) -> None:
+        config = sh.CheckpointConfig(tmp_path)
+        plain = Heard()
+        session(plain, None, checkpoint_config=config).train()
+        later = Heard()
+        one = session(
+            later, sh.CriticalBatchSize(128, frequency=None), checkpoint_config=config
+        )
+        one.train()
+        assert not later.steps
+        assert one.batch_size_branches.branches[0].num_steps == 16
+        assert [r.samples for r in later.of("change")] == [160]
+        first = session(Heard(), sh.CriticalBatchSize(128, frequency=None))
+        first.train()  # measures at its end
+        assert first.batch_size_branches == one.batch_size_branches
+
+    def test_at_the_end_of_data_that_is_said(self) -> None:
+        heard = Heard()
+        one = sh.training_session(
+            line_trainer([heard], RATE),
+            source_of_lengths([1] * 40, max_sweeps=1),
+            8,
+            critical_batch_size=sh.CriticalBatchSize(128, frequency=None),
+        )
+        one.train()
+        lines = [r.figures["message"] for r in heard.of("event")]
+        assert "no data are left to measure the critical batch size with" in lines
+
+    @pytest.mark.parametrize("mb_size", [20, "8*2 + 20"])
+    def test_too_few_samples_are_refused_before_training(self, mb_size: Any) -> None:
+        with pytest.raises(ValueError, match="at least 8 minibatches of 20, got 128"):
+            session(Heard(), self.MEASURING, mb_size=mb_size)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_samples": 0}, "num_samples"),
+        ({"max_size": 0}, "max_size"),
+        ({"tolerance": -1.0}, "tolerance"),
+        ({"tolerance": NAN}, "tolerance"),
+        ({"learning_rate_rule": "cubic"}, "learning_rate_rule must be 'sqrt' or 'linear'"),
+        ({"smoothing_samples": 0}, "smoothing_samples"),
+        ({"frequency": (1, "moon")}, "frequency"),
+    ],
+)
+def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sh.CriticalBatchSize(**({"num_samples": 100} | settings))
+
+
+def test_wrong_arguments_are_refused() -> None:
+    measuring = sh.CriticalBatchSize(100)
+    trainer, source = line_trainer(), in_order()
+    with pytest.raises(TypeError, match="trainer must be a Trainer"):
+        measuring.measure(Line(), source, 4)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="mb_source must be a MinibatchSource"):
+        measuring.measure(trainer, [], 4)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least 8 minibatches of 13, got 100"):
+        measuring.measure(trainer, source, 13)
+    with pytest.raises(TypeError, match="must be a CriticalBatchSize or None"):
+        session(Heard(), 5)  # type: ignore[arg-type]
