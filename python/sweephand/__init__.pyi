@@ -51,6 +51,7 @@ from .train.progress.progress_bar import ProgressBar
 from .train.progress.record import ProgressWriter, Record, Step
 from .train.progress.tensorboard_writer import TensorBoardProgressWriter
 from .train.progress.tracker_writers import MLflowProgressWriter, WandbProgressWriter
+from .train.schedules.cosine import cosine_schedule
 from .train.schedules.learning_rates import (
     UnitType,
     learning_parameter_schedule,
@@ -63,6 +64,7 @@ from .train.schedules.momenta import (
     momentum_schedule,
     momentum_schedule_per_sample,
 )
+from .train.schedules.seesaw import Seesaw, seesaw
 from .train.session.checkpoint_config import CheckpointConfig
 from .train.session.critical_batch_size import (
     BatchSizeBranch,
@@ -132,6 +134,7 @@ __all__ = [
     "Ragged",
     "RawTokensDeserializer",
     "Record",
+    "Seesaw",
     "StaleError",
     "StateError",
     "Step",
@@ -153,6 +156,7 @@ __all__ = [
     "WandbProgressWriter",
     "WebDatasetDeserializer",
     "__version__",
+    "cosine_schedule",
     "decode",
     "images",
     "learning_parameter_schedule",
@@ -166,6 +170,7 @@ __all__ = [
     "numpy",
     "open",
     "ray",
+    "seesaw",
     "sequence_to_cntk_text_format",
     "split",
     "tfds",

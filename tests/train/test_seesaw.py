@@ -1,0 +1,240 @@
+"""Seesaw, and cosines in cuts: what stays, what is refused, and that runs resume."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.train.small import Heard, line_trainer, source_of_lengths
+
+import sweephand as sh
+from sweephand.source.schedules.schedule import Schedule, mean_gradient_rate
+
+factors = st.floats(1.0, 30.0)
+falls = st.lists(st.tuples(st.integers(1, 60), factors), min_size=1, max_size=6)
+
+
+def falling(
+    rate: float, cuts: list[tuple[int, float]], reference: int | None, unit: int
+) -> Schedule[float]:
+    """Make rates that fall by factors, the first one by 2 at least."""
+    steps = [(1, 2 * rate)]
+    for length, factor in cuts:
+        steps.append((length, rate))
+        rate /= factor
+    return sh.learning_parameter_schedule(steps, reference, epoch_size=unit)
+
+
+def steps_of(sizes: Schedule[int], num_samples: int) -> list[tuple[int, int]]:
+    """Return time and size of each minibatch, one by one."""
+    found = []
+    time = 0
+    while time < num_samples:
+        size = min(sizes[time], num_samples - time)
+        found.append((time, size))
+        time += size
+    return found
+
+
+class TestSeesaw:
+    @given(
+        st.floats(1e-6, 10.0),
+        falls,
+        st.one_of(st.none(), st.integers(1, 500)),
+        st.integers(1, 20),
+        st.lists(st.tuples(st.integers(1, 50), st.integers(1, 64)), min_size=1, max_size=3),
+        st.one_of(st.none(), st.integers(64, 4000)),
+    )
+    def test_squared_rate_over_size_is_what_it_was_at_every_time(
+        self,
+        rate: float,
+        cuts: list[tuple[int, float]],
+        reference: int | None,
+        unit: int,
+        given_sizes: list[tuple[int, int]],
+        max_size: int | None,
+    ) -> None:
+        before = falling(rate, cuts, reference, unit)
+        old = sh.minibatch_size_schedule([*given_sizes], 7)
+        num_samples = 2 + unit * (2 + sum(length for length, _ in cuts))
+        rates, sizes, saved = sh.seesaw(before, old, num_samples, max_size=max_size)
+        assert rates.minibatch_size == reference
+        assert rates.follows == sizes.follows == "consumed"
+        for time in range(0, num_samples, max(1, unit // 3)):
+            was, now = old[time], sizes[time]
+            assert now >= was
+            assert now <= max(was, max_size or now)
+            x = mean_gradient_rate(before[time], was, reference)
+            y = mean_gradient_rate(rates[time], now, reference)
+            assert y**2 / now == pytest.approx(x**2 / was, rel=1e-9)
+            assert y >= x * (1 - 1e-9)
+        assert saved == len(steps_of(old, num_samples)) - len(steps_of(sizes, num_samples))
+        assert sum(size for _, size in steps_of(sizes, num_samples)) == num_samples
+
+    @pytest.mark.parametrize("reference", [None, 1, 32])
+    def test_a_half_is_a_root_of_a_half_with_twice_the_minibatch(
+        self, reference: int | None
+    ) -> None:
+        halves = sh.learning_parameter_schedule([0.4, 0.2, 0.1], reference, 1000)
+        rates, sizes, saved = sh.seesaw(halves, 10, 3000)
+        assert sizes.steps == ((1000, 10), (1000, 20), (1, 40))
+        assert saved == 300 - 100 - 50 - 25
+        for time, factor in ((0, 1.0), (1000, 0.5**0.5), (2000, 0.5)):
+            rate = mean_gradient_rate(rates[time], sizes[time], reference)
+            assert rate == pytest.approx(factor * mean_gradient_rate(0.4, 10, reference))
+
+    def test_rates_that_rise_at_first_keep_their_sizes(self) -> None:
+        warm = sh.learning_parameter_schedule([0.1, 0.2, 0.4, 0.1], epoch_size=100)
+        rates, sizes, _ = sh.seesaw(warm, 8, 1000)
+        assert sizes.steps == ((300, 8), (1, 32))
+        assert [rates[t] for t in (0, 100, 200, 300)] == [0.1, 0.2, 0.4, 0.2]
+
+    def test_behind_the_largest_size_rates_fall_as_they_did(self) -> None:
+        steep = sh.learning_parameter_schedule([1.0, 0.5, 0.25, 0.0], epoch_size=100)
+        rates, sizes, _ = sh.seesaw(steep, 8, 1000, max_size=16)
+        assert sizes.steps == ((100, 8), (1, 16))
+        assert [rates[t] / 2**0.5 for t in (100, 200, 300)] == [0.5, 0.25, 0.0]
+
+    def test_what_comes_behind_the_end_is_not_looked_at(self) -> None:
+        late = sh.learning_parameter_schedule([1.0, 0.5, 2.0], epoch_size=100)
+        assert sh.seesaw(late, 8, 200).minibatch_sizes.steps == ((100, 8), (1, 16))
+
+    def test_of_a_cosine_it_saves_half_of_the_steps(self) -> None:
+        """The mean of (1 + cos) / 2 is 1/2: so many steps are left."""
+        cosine = sh.cosine_schedule(1.0, 10**7, cut=1.01, num_cuts=500)
+        total = 10**7 // 64
+        saved = sh.seesaw(cosine, 64, 10**7).steps_saved
+        assert saved == pytest.approx(total / 2, rel=0.02)
+
+    @pytest.mark.parametrize(
+        ("steps", "options", "message"),
+        [
+            ([0.1], {}, "must decrease within num_samples: the last one, 0.1, is the highest"),
+            ([0.1, 0.2], {}, "must decrease within num_samples"),
+            ([0.4, 0.2, 0.3], {}, "must not rise again, as from 0.2 to 0.3 at 200 samples"),
+            ([(3, 0.4), 0.2], {"num_samples": 300}, "must decrease within num_samples"),
+            ([0.4, 0.0], {}, "learning_rates fall to 0, where minibatches would grow without"),
+            ([1e300, 1e-300], {}, "fall to 1e-300, where minibatches would grow without end"),
+            (
+                [0.4, 0.2],
+                {"max_size": 4},
+                "max_size must be at least the minibatch size 8, got 4",
+            ),
+            ([0.4, 0.2], {"max_size": 0}, "max_size"),
+            ([0.4, 0.2], {"num_samples": 0}, "num_samples"),
+            ([0.4, 0.2], {"minibatch_sizes": 0}, "a minibatch size|minibatch_sizes"),
+        ],
+    )
+    def test_what_makes_no_seesaw_is_refused(
+        self, steps: Any, options: dict[str, Any], message: str
+    ) -> None:
+        rates = sh.learning_parameter_schedule(steps, epoch_size=100)
+        arguments = {"minibatch_sizes": 8, "num_samples": 10**6} | options
+        with pytest.raises(ValueError, match=message):
+            sh.seesaw(rates, **arguments)
+
+    def test_rates_by_sweeps_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="at the ends of sweeps: give epoch_size"):
+            sh.seesaw(sh.learning_parameter_schedule([0.4, 0.2]), 8, 1000)
+
+    def test_what_is_no_schedule_is_refused(self) -> None:
+        with pytest.raises(TypeError, match="learning_rates must be a Schedule, got 0"):
+            sh.seesaw(0.1, 8, 1000)  # type: ignore[arg-type]
+        rates = sh.learning_parameter_schedule([0.4, 0.2], epoch_size=100)
+        with pytest.raises(TypeError, match="minibatch_sizes must be an int"):
+            sh.seesaw(rates, "8", 1000)  # type: ignore[arg-type]
+
+
+class TestCosine:
+    @given(
+        st.floats(1e-3, 10.0),
+        st.integers(10, 10**6),
+        st.floats(1.001, 10.0),
+        st.integers(1, 60),
+        st.floats(0.0, 0.5),
+    )
+    def test_a_cut_comes_where_the_cosine_has_come_to_it(
+        self, rate: float, length: int, cut: float, num_cuts: int, floor: float
+    ) -> None:
+        schedule = sh.cosine_schedule(
+            rate, length, min_rate=floor * rate, cut=cut, num_cuts=num_cuts
+        )
+        assert schedule[0] <= rate
+        values = [value for _, value in schedule.steps]
+        assert values == sorted(values, reverse=True)
+        assert values[-1] > floor * rate or len(values) == 1
+        for time in range(0, length, 1 + length // 50):
+            wave = (1 + math.cos(math.pi * time / length)) / 2
+            cosine = rate * (floor + (1 - floor) * wave)
+            slope = rate * math.pi / length  # of half a sample, as times are rounded
+            assert schedule[time] >= cosine - slope
+            if schedule[time] != values[-1]:  # which stays
+                assert schedule[time] <= cosine * cut * (1 + 1e-9) + slope * cut
+
+    def test_it_has_a_reference_size_and_a_clock(self) -> None:
+        schedule = sh.cosine_schedule(0.1, 100, 32, follows="consumed")
+        assert (schedule.minibatch_size, schedule.follows) == (32, "consumed")
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"rate": 0.0}, "rate must be finite and above 0"),
+            ({"rate": math.inf}, "rate must be finite"),
+            ({"num_samples": 0}, "num_samples"),
+            ({"cut": 1.0}, "cut must be finite and above 1"),
+            ({"num_cuts": 0}, "num_cuts"),
+            ({"min_rate": 0.1}, "min_rate must be at least 0 and below rate"),
+            ({"min_rate": -0.1}, "min_rate"),
+            ({"follows": "me"}, "follows"),
+        ],
+    )
+    def test_wrong_arguments_are_refused(self, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            sh.cosine_schedule(**({"rate": 0.1, "num_samples": 100} | options))
+
+
+class TestTraining:
+    def session(self, folder: Path, heard: Heard, **options: Any) -> sh.TrainingSession:
+        cosine = sh.cosine_schedule(0.05, 400, num_cuts=4)
+        rates, sizes, _ = sh.seesaw(cosine, 4, 400, max_size=40)
+        return sh.training_session(
+            line_trainer([heard], rates),
+            source_of_lengths([1, 2, 3] * 15),
+            sizes,
+            max_samples=400,
+            checkpoint_config=sh.CheckpointConfig(
+                folder, frequency=(9, "minibatch"), preserve_all=True, **options
+            ),
+        )
+
+    def test_from_every_checkpoint_the_end_is_the_same(self, tmp_path: Path) -> None:
+        whole = Heard()
+        self.session(tmp_path / "whole", whole).train()
+        sizes = [step.num_samples for step in whole.steps]
+        assert (max(sizes[:9]), max(sizes)) == (4, 40)
+        changes = [r.figures for r in whole.of("change")]
+        assert len([c for c in changes if "learning_rate" in c]) == 5
+        for checkpoint in sorted((tmp_path / "whole").iterdir()):
+            rest = Heard()
+            self.session(tmp_path / checkpoint.name, rest, restore=checkpoint).train()
+            tail = whole.steps[len(whole.steps) - len(rest.steps) :]
+            assert [s[:6] for s in rest.steps] == [s[:6] for s in tail]
+
+    def test_the_same_samples_are_trained_in_fewer_steps(self) -> None:
+        counts = {}
+        for name in "plain", "seesaw":
+            rates: Any = sh.learning_parameter_schedule([0.04, 0.02, 0.01], epoch_size=100)
+            sizes: Any = 5
+            saved = 0
+            if name == "seesaw":
+                rates, sizes, saved = sh.seesaw(rates, 5, 300)
+            heard = Heard()
+            source = source_of_lengths([1] * 70)
+            sh.training_session(
+                line_trainer([heard], rates), source, sizes, max_samples=300
+            ).train()
+            assert source.current_position == heard.steps[-1].samples == 300
+            counts[name] = len(heard.steps) + saved
+        assert counts["plain"] == counts["seesaw"] == 60
