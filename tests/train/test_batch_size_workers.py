@@ -34,13 +34,21 @@ def stories(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 def test_workers_agree(stories: list[dict[str, Any]]) -> None:
-    assert stories[0] == stories[1]
+    for name in "noise", "branches":
+        assert stories[0][name] == stories[1][name]
 
 
 def test_the_parts_of_workers_give_the_noise_scale(stories: list[dict[str, Any]]) -> None:
     for measured, by_hand in stories[0]["noise"]:
         assert measured == pytest.approx(by_hand, rel=1e-4)
         assert measured > 0
+
+
+def test_measuring_changes_no_bit_of_training(stories: list[dict[str, Any]]) -> None:
+    for story in stories:
+        plain_ddp, ddp, plain_fsdp, fsdp = story["weights"]
+        assert plain_ddp == ddp
+        assert plain_fsdp == fsdp
 
 
 def test_branches_of_two_are_those_of_one(stories: list[dict[str, Any]]) -> None:

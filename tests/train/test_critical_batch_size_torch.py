@@ -22,7 +22,8 @@ def moment(model: Any, trainer: sh.Trainer, source: sh.MinibatchSource) -> Any:
     [optimizer] = trainer.model.learners[0].optimizers  # type: ignore[attr-defined]
     moments = io.BytesIO()
     torch.save(optimizer.state_dict()["state"], moments)
-    state = json.dumps([trainer.capture().state, source.get_checkpoint_state()])
+    groups = optimizer.state_dict()["param_groups"]
+    state = json.dumps([trainer.capture().state, source.get_checkpoint_state(), groups])
     told = trainer.previous_minibatch_loss_average, trainer.writers[0].records  # type: ignore[attr-defined]
     return bits, moments.getvalue(), state, repr(told)
 

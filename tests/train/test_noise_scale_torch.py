@@ -126,8 +126,8 @@ def test_a_gradient_that_comes_in_pieces_is_not_measured(reentrant: bool) -> Non
     assert np.isnan(trainer.gradient_noise_scale) == reentrant
 
 
-def test_sharded_parameters_are_refused() -> None:
+def test_parameters_that_are_computed_in_parts_are_refused() -> None:
     model = line()
-    model.weight.to_local = lambda: model.weight  # as those of fully_shard have it
-    with pytest.raises(ValueError, match="parameters are sharded, as weight is"):
+    model.weight.device_mesh = object()  # as those of tensor parallelism have it
+    with pytest.raises(ValueError, match="are computed in parts, as weight is"):
         torch_trainer(model=model, sub_minibatches=2, gradient_noise_scale=NOISE)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.nn.parallel import DistributedDataParallel
 
@@ -36,11 +36,18 @@ class Engine(Protocol):
     num_averaged: int
     group: dist.ProcessGroup | None
 
+    @property
+    def mesh(self) -> DeviceMesh | None:
+        """The processes over which it shards parameters, if it does."""
+
     def workers(self) -> Control:
         """Return the processes, as they share data."""
 
     def syncing(self, *, is_last: bool) -> AbstractContextManager[None]:
         """Return a context for a backward, in which gradients are exchanged if it is last."""
+
+    def leaves(self, parameters: Iterable[Tensor]) -> list[Tensor]:
+        """Return what a backward gives the gradients of this process, after the forward."""
 
 
 class Alone:
@@ -48,6 +55,7 @@ class Alone:
 
     num_averaged = 1
     group: dist.ProcessGroup | None = None
+    mesh = None
 
     def workers(self) -> Control:
         """Return the only one."""
@@ -57,9 +65,15 @@ class Alone:
         """Return a context that does nothing."""
         return nullcontext()
 
+    def leaves(self, parameters: Iterable[Tensor]) -> list[Tensor]:
+        """Return the parameters."""
+        return list(parameters)
+
 
 class Replicas:
     """A `DistributedDataParallel`: every process has the whole module."""
+
+    mesh = None
 
     def __init__(self, replicated: DistributedDataParallel) -> None:
         self._replicated = replicated
@@ -78,6 +92,10 @@ class Replicas:
         waiting: AbstractContextManager[None] = self._replicated.no_sync()
         return waiting
 
+    def leaves(self, parameters: Iterable[Tensor]) -> list[Tensor]:
+        """Return the parameters."""
+        return list(parameters)
+
 
 class Shards:
     """Modules under ``fully_shard`` (FSDP2): every process has a part of each."""
@@ -86,12 +104,12 @@ class Shards:
 
     def __init__(self, sharded: FSDPModule, mesh: DeviceMesh) -> None:
         self._sharded = sharded
-        self._mesh = mesh
+        self.mesh = mesh
         self.num_averaged = mesh.size()
 
     def workers(self) -> Control:
         """Return the processes of the mesh: all its dimensions replicate or shard."""
-        return Control(LIMIT, self._mesh, self._mesh.mesh_dim_names)
+        return Control(LIMIT, self.mesh, self.mesh.mesh_dim_names)
 
     @contextmanager
     def syncing(self, *, is_last: bool) -> Iterator[None]:
@@ -99,6 +117,17 @@ class Shards:
         self._sharded.set_is_last_backward(is_last)
         self._sharded.set_requires_gradient_sync(is_last)
         yield
+
+    def leaves(self, parameters: Iterable[Tensor]) -> list[Tensor]:
+        """Return the whole parameters that were gathered, and those that are not sharded."""
+        gathered = [
+            one._unsharded_param
+            for group in _groups_of(self._sharded)
+            for one in group.fsdp_params
+            if hasattr(one, "_unsharded_param")
+        ]
+        own = [one for one in parameters if not hasattr(one, "device_mesh")]
+        return [one for one in (*gathered, *own) if one.requires_grad]
 
 
 def unwrapped(model: nn.Module) -> tuple[nn.Module, Engine]:
@@ -134,10 +163,18 @@ def _shards_of(module: nn.Module) -> Shards | None:
 
     if not isinstance(module, FSDPModule):
         return None
+    for group in _groups_of(module):  # all have one mesh
+        return Shards(module, group.mesh_info.mesh)
+    return None
+
+
+def _groups_of(module: Any) -> Iterator[Any]:
+    """Yield the groups of parameters that are sharded together."""
+    from torch.distributed.fsdp import FSDPModule
+
     for part in module.modules():
         group = (
             part._get_fsdp_state()._fsdp_param_group if isinstance(part, FSDPModule) else None
         )
-        if group is not None:  # all have one mesh
-            return Shards(module, group.mesh_info.mesh)
-    return None
+        if group is not None:
+            yield group

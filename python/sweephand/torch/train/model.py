@@ -16,7 +16,7 @@ from sweephand.torch.train.criterion import Criterion, evaluating
 from sweephand.torch.train.device_number import array_of, number_of
 from sweephand.torch.train.engine import unwrapped
 from sweephand.torch.train.learner import TorchLearner
-from sweephand.torch.train.part_norms import PartNormMeter, check_whole, part_norms
+from sweephand.torch.train.part_norms import PartNormMeter, check_gathered, part_norms
 from sweephand.torch.train.random_state import capture_random_state, restore_random_state
 from sweephand.torch.train.saved_state import (
     DTYPES,
@@ -88,8 +88,8 @@ class TorchModel:
         return None if device.type == "cpu" else device
 
     def check_part_norms(self) -> None:
-        """Raise if parameters are sharded."""
-        check_whole(self._learned)
+        """Raise if parameters are sharded otherwise than by ``fully_shard``."""
+        check_gathered(self._learned, self._engine.mesh)
 
     def train(
         self,
@@ -247,7 +247,10 @@ class TorchModel:
 
     def _meter(self, part_sizes: Sequence[int], num_samples: int) -> PartNormMeter:
         factor = num_samples / (self._engine.num_averaged * self._scale)
-        return PartNormMeter(self._learned.values(), part_sizes, factor)
+        learned = list(self._learned.values())
+        return PartNormMeter(
+            lambda: self._engine.leaves(learned), learned[0].device, part_sizes, factor
+        )
 
     def _differentiate(
         self,

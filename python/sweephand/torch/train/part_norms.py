@@ -7,9 +7,10 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 
 from sweephand.torch.train.device_number import number_of
-from sweephand.torch.train.gradients import values_of
+from sweephand.torch.train.sharded_state import whole
 from sweephand.train.trainer.noise_scale import PartNorms
 
 
@@ -21,8 +22,10 @@ class PartNormMeter:
 
     Parameters
     ----------
-    parameters : iterable of Tensor
-        The parameters, on one device.
+    leaves : callable
+        Returns the tensors that a backward gives gradients, after the forward.
+    device : torch.device
+        Of all of them.
     sizes : sequence of int
         Label samples of each part; those without any are not measured.
     factor : float
@@ -30,14 +33,17 @@ class PartNormMeter:
     """
 
     def __init__(
-        self, parameters: Iterable[Tensor], sizes: Sequence[int], factor: float
+        self,
+        leaves: Callable[[], list[Tensor]],
+        device: torch.device,
+        sizes: Sequence[int],
+        factor: float,
     ) -> None:
-        self._parameters = list(parameters)
+        self._leaves = leaves
         self._sizes = sizes
         self._factor = factor
         self._norms: list[Tensor] = []
         self._seen: set[int] = set()
-        device = self._parameters[0].device
         wide = torch.float32 if device.type == "mps" else torch.float64
         filled = [size for size in sizes if size]
         inverse_sizes = sum(1 / size for size in filled)
@@ -58,7 +64,7 @@ class PartNormMeter:
             return
         self._norms, self._seen = [], set()
         with ExitStack() as hooks:
-            for number, parameter in enumerate(self._parameters):
+            for number, parameter in enumerate(self._leaves()):
                 add: Callable[[Tensor], None] = partial(self._add, number)
                 hooks.callback(parameter.register_hook(add).remove)  # type: ignore[no-untyped-call]
             yield
@@ -74,7 +80,9 @@ class PartNormMeter:
 
 def norm_of(gradient: Tensor) -> Tensor:
     """Return the norm of a gradient, of halves in float32."""
-    values = values_of(gradient.detach())
+    values = gradient.detach()
+    if values.is_sparse:
+        values = values.coalesce().values()
     dtype = torch.float64 if values.dtype is torch.float64 else torch.float32
     norm: Tensor = torch.linalg.vector_norm(values, dtype=dtype)
     return norm
@@ -83,17 +91,19 @@ def norm_of(gradient: Tensor) -> Tensor:
 def part_norms(sums: Sequence[Tensor], gradients: Iterable[Tensor], scale: float) -> PartNorms:
     """Return norms from their sums over all workers and the mean gradients of the step."""
     norms = [norm_of(gradient) for gradient in gradients]
-    together = torch.stack(norms).to(sums[-1].dtype).norm() / scale
+    together = whole(torch.stack(norms)).to(sums[-1].dtype).norm() / scale
     num_parts, inverse_sizes, squared = map(number_of, sums)
     return PartNorms(num_parts, inverse_sizes, squared, number_of(together.square()))
 
 
-def check_whole(parameters: Mapping[str, Tensor]) -> None:
-    """Raise if parameters are sharded: a process has no gradient of its own then."""
-    sharded = [name for name, one in parameters.items() if hasattr(one, "to_local")]
-    if sharded:
-        raise ValueError(
-            "the noise scale of gradients cannot be measured where parameters are sharded, as "
-            f"{sharded[0]} is: leave gradient_noise_scale out, or replicate the model in a "
-            "DistributedDataParallel"
-        )
+def check_gathered(parameters: Mapping[str, Tensor], mesh: DeviceMesh | None) -> None:
+    """Raise if a parameter is sharded otherwise than over a mesh, by `fully_shard`.
+
+    No process has the gradient of a whole parameter then.
+    """
+    for name, parameter in parameters.items():
+        if getattr(parameter, "device_mesh", mesh) != mesh:
+            raise ValueError(
+                "the noise scale of gradients cannot be measured where parameters are computed "
+                f"in parts, as {name} is: leave gradient_noise_scale out"
+            )
