@@ -1,7 +1,7 @@
 """The picture of a learning curve, from the lines that a `JSONLProgressWriter` has written."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 
@@ -17,6 +17,7 @@ def draw(
     title: str,
     panels: Iterable[tuple[str, dict[str, tuple[list[int], list[float]]]]],
     xlabel: str = "label samples seen",
+    log_scales: Collection[str] = (),
 ) -> None:
     """Draw curves side by side.
 
@@ -25,6 +26,8 @@ def draw(
     path : Path
         The picture.
     panels : iterable of (label of the y-axis, curves by name)
+    log_scales : collection of str
+        Labels of the y-axes that are logarithmic.
     """
     import matplotlib
 
@@ -42,6 +45,8 @@ def draw(
         axis.set_xlabel(xlabel)
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         axis.set_ylabel(ylabel)
+        if ylabel in log_scales:
+            axis.set_yscale("log", base=2)
         axis.grid(alpha=0.3)
         if len(curves) > 1:
             axis.legend()

@@ -64,6 +64,18 @@ def test_a_mixture_anneals_and_goes_on(run: Run) -> None:
     assert shares[-1] < shares[0] - 25
 
 
+def test_a_seesaw_takes_fewer_steps(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    figure = tmp_path / "curve.png"
+    settings = ["--samples", 24_000, "--output", tmp_path / "run", "--figure", figure]
+    told = run("batch_size.py", *settings)
+    found = re.findall(r"(\w+): (\d+) steps, validation loss ([\d.]+)", told)
+    (_, steps, loss), (_, fewer, same_loss) = found
+    assert int(fewer) < int(steps) == 375
+    assert float(same_loss) < float(loss) + 0.02
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
 def test_the_language_model_learns_and_draws(run: Run, tmp_path: Path) -> None:
     figure = tmp_path / "curve.png"
     settings = ["--samples", 40_000, "--width", 16, "--sources", SOURCES, "--figure", figure]

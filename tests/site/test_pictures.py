@@ -13,6 +13,6 @@ def test_the_pictures_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     subprocess.run([sys.executable, DOCS / "pictures", tmp_path], check=True)
     drawn = {path.name for path in tmp_path.iterdir()}
-    examples = {"char_lm.png", "ctf_classifier.png"}  # which draw their own
+    examples = {"batch_size.png", "char_lm.png", "ctf_classifier.png"}  # which draw their own
     assert drawn == {path.name for path in (DOCS / "images").iterdir()} - examples
     assert all(path.stat().st_size > 5000 for path in tmp_path.iterdir())
