@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 import sweephand as sh
 
 TOKENS = sh.StreamDefs(tokens=sh.StreamDef(dtype="int32"))
+TEXT = sh.StreamDefs(tokens=sh.StreamDef(field="text"))
 ALL = sh.StreamDefs(
     tokens=sh.StreamDef(dtype="int32", defines_mb_size=True),
     label=sh.StreamDef(dtype="int64"),
@@ -391,6 +392,31 @@ def mds_in_zstd(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return OPEN[mds_in_zstd](folder)
 
 
+def text_lines(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    """Only for sequences of one token: a line is one sample, and its bytes are the digits."""
+    for number, part in enumerate(corpus.parts(3)):
+        lines = [f"{token}\r\n" if token % 2 else f"{token}\n" for (token,) in part.tokens]
+        (folder / f"part-{number}.txt").write_bytes("".join(lines).encode())
+    return OPEN[text_lines](folder)
+
+
+def text_in_gzip(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    text_lines(folder, corpus)
+    _pack(folder, "*.txt", partial(gzip.compress, mtime=0))
+    return OPEN[text_in_gzip](folder)
+
+
+def csv_rows(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    """Only for sequences of one token: a row is one sample in every column."""
+    pytest.importorskip("pyarrow")
+    rows = list(zip(corpus.tokens, corpus.labels, corpus.texts, strict=True))
+    for number, part in enumerate(_split(rows, 3)):
+        lines = [f'{tokens[0]},{label},"{text}"\n' for tokens, label, text in part]
+        text = "".join(["tokens,label,text\n", *lines])
+        (folder / f"part-{number}.csv").write_bytes(text.encode())
+    return OPEN[csv_rows](folder)
+
+
 Make = Callable[[Path, Corpus], sh.Deserializer]
 
 TAR_STREAMS = sh.StreamDefs(
@@ -445,6 +471,9 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
     webdataset: lambda folder: sh.WebDatasetDeserializer(str(folder / "*.tar"), TAR_STREAMS),
     mds: lambda folder: sh.MDSDeserializer(folder, ALL),
     mds_in_zstd: lambda folder: sh.MDSDeserializer(folder, ALL),
+    text_lines: lambda folder: sh.TextDeserializer(str(folder / "*.txt"), TEXT),
+    text_in_gzip: lambda folder: sh.TextDeserializer(str(folder / "*.packed"), TEXT),
+    csv_rows: lambda folder: sh.CSVDeserializer(str(folder / "*.csv"), ALL),
     parquet: lambda folder: sh.ParquetDeserializer(str(folder / "*.parquet"), ALL),
     arrow_files: lambda folder: sh.ArrowDeserializer(
         [folder / "a.arrow", folder / "b.arrow"], ALL
@@ -456,8 +485,11 @@ EVERY_FORMAT: list[Make] = [
     *(megatron, raw_tokens, jsonl, parquet, arrow_files, arrow_table, dataset),
     *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib, npy),
     *(ctf, ctf_in_store, webdataset, jsonl_in_gzip, jsonl_in_zstd, datatrove),
-    *(mds, mds_in_zstd, ctf_in_gzip, ctf_in_zstd),
+    *(mds, mds_in_zstd, ctf_in_gzip, ctf_in_zstd, text_lines, text_in_gzip, csv_rows),
 ]
+
+ONE_EACH: tuple[Make, ...] = (text_lines, text_in_gzip, csv_rows)
+"""Formats whose sequences are one sample each."""
 
 
 def corpus_for(make: Make) -> Corpus:
@@ -465,4 +497,6 @@ def corpus_for(make: Make) -> Corpus:
     if make is raw_tokens:
         lengths = [5] * 9 + [3] + [5] * 9 + [1]
         return Corpus.of_lengths(lengths)
+    if make in ONE_EACH:
+        return Corpus.of_lengths([1] * 40)
     return varied()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.read.format_corpora import EVERY_FORMAT, Make, arrays, corpus_for
+from tests.read.format_corpora import EVERY_FORMAT, ONE_EACH, Make, arrays, corpus_for
 
 import sweephand as sh
 from sweephand.corpus import chunks
@@ -32,8 +32,10 @@ def delivered(source: sh.MinibatchSource, size: int = 7, **shares: int) -> list[
     for minibatch in source.minibatches(size, **shares):
         columns = [minibatch[name].as_sequences() for name in sorted(minibatch)]
         for row, sequence_id in enumerate(minibatch.ids):
-            values = tuple(tuple(column[row].reshape(-1).tolist()) for column in columns)
-            found.append((sequence_id, minibatch.nominal_time, values))
+            values = [column[row].reshape(-1).tolist() for column in columns]
+            if minibatch["tokens"].values.dtype.kind == "O":  # lines of digits
+                values[-1] = [int(line) for line in values[-1]]
+            found.append((sequence_id, minibatch.nominal_time, tuple(map(tuple, values))))
     return found
 
 
@@ -112,7 +114,7 @@ def test_frames_are_the_samples_one_by_one(
     corpus = corpus_for(make)
     deserializer = make(tmp_path, corpus)
     options: dict[str, Any] = {"layout": sh.Frames(), "randomize": False, "max_sweeps": 1}
-    if "label" in sh.MinibatchSource(deserializer).streams:
+    if "label" in sh.MinibatchSource(deserializer).streams and make not in ONE_EACH:
         # Text and labels have one sample each, tokens several.
         with pytest.raises((sh.DataError, ValueError), match=r"frames"):
             delivered(sh.MinibatchSource(deserializer, **options))
