@@ -327,6 +327,7 @@ void bind_formats(py::module_& room) {
   bind_json(room);
   bind_text(room);
   bind_tar(room);
+  bind_speech(room);
 }
 
 }  // namespace sweephand
