@@ -184,6 +184,7 @@ class IndexedDeserializer(SelfDescribed):
             order=self.order,
             chunk_per_unit=self.is_resident,
             in_parts=self.in_parts,
+            chunk_bytes=self.chunk_bytes(),
         )
         names = (
             None
@@ -200,6 +201,10 @@ class IndexedDeserializer(SelfDescribed):
             index=index.path,
             files=self.files,
         )
+
+    def chunk_bytes(self) -> int | None:
+        """Return about what a chunk holds, where `kinds` tell it; None: as the others."""
+        return None
 
     def make_reader(
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger

@@ -172,7 +172,7 @@ def _totals(numbers: NDArray[np.integer], starts: NDArray[np.int64]) -> NDArray[
 
 def _check_kind(kind: Any) -> tuple[int, bool]:
     """Return the numbers in a sample of a stream, and whether it is ragged."""
-    dtype, shape, is_ragged = kind
+    dtype, shape, is_ragged, *sparse = kind
     require(isinstance(dtype, str) and len(dtype) < 16, "dtype")
     is_known = dtype == "bytes" or np.dtype(dtype).kind in _KINDS
     require(is_known and isinstance(shape, list) and len(shape) <= 32, "kind")
@@ -181,7 +181,8 @@ def _check_kind(kind: Any) -> tuple[int, bool]:
         require(type(count) is int and 0 < count < 2**31, "shape")
         width *= count
     require(width < 2**31 and isinstance(is_ragged, bool), "shape")
-    return width, is_ragged
+    require(sparse in ([], [True]), "kind")
+    return 1 if sparse else width, is_ragged  # a sparse sample may hold one number, or none
 
 
 def _check_errors(errors: Iterable[Any]) -> None:

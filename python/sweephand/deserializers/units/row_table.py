@@ -46,6 +46,8 @@ class RowTable:
     in_parts : bool
         Chunks are loaded in parts, when a sequence in them is wanted: a large unit, or small
         ones that lie together.
+    chunk_bytes : int, optional
+        About what a chunk holds; by default `CHUNK_BYTES`.
 
     Attributes
     ----------
@@ -79,12 +81,15 @@ class RowTable:
         order: NDArray[np.int64] | None = None,
         chunk_per_unit: bool = False,
         in_parts: bool = False,
+        chunk_bytes: int | None = None,
     ) -> None:
         num_bytes = index.arrays["num_bytes"]
         self.index = index
         self.unit_rows = offsets_of(index.arrays["rows"])
         self.chunk_units = (
-            np.arange(len(num_bytes) + 1) if chunk_per_unit else cut_chunks(num_bytes)
+            np.arange(len(num_bytes) + 1)
+            if chunk_per_unit
+            else cut_chunks(num_bytes, chunk_bytes)
         )
         self.load_units = self.chunk_units
         self.parts: NDArray[np.uint64] | None = None
@@ -197,16 +202,18 @@ class RowTable:
         self.numbers = order.astype(np.uint64)
 
 
-def cut_chunks(num_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
+def cut_chunks(
+    num_bytes: NDArray[np.int64], chunk_bytes: int | None = None
+) -> NDArray[np.int64]:
     """Return the first unit of every chunk, and the end.
 
-    A chunk ends with the unit that fills it up to `CHUNK_BYTES`: large files are split between
+    A chunk ends with the unit that fills it up to `chunk_bytes`: large files are split between
     units and small ones joined. It depends on nothing but the units, as the order does.
     """
     if not num_bytes.size:
         return np.zeros(1, np.int64)
     begins = np.append(0, np.cumsum(num_bytes)[:-1])
-    starts = np.flatnonzero(np.diff(begins // chunks.CHUNK_BYTES, prepend=-1))
+    starts = np.flatnonzero(np.diff(begins // (chunk_bytes or chunks.CHUNK_BYTES), prepend=-1))
     return np.append(starts, len(num_bytes)).astype(np.int64)
 
 

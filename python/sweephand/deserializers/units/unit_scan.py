@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -27,12 +27,14 @@ class SampleType:
     dtype: str
     shape: tuple[int, ...] = ()
     is_ragged: bool = False
+    is_sparse: bool = False
 
     @classmethod
     def of(cls, column: ColumnData) -> Self:
         """Return the kind of a column."""
         dtype = "bytes" if column.is_bytes else column.dtype.name
-        return cls(dtype, column.shape, column.sample_offsets is not None)
+        is_ragged = column.sample_offsets is not None
+        return cls(dtype, column.shape, is_ragged, column.is_sparse)
 
     def to_column(self) -> ColumnData:
         """Return a column of this kind without sequences."""
@@ -44,12 +46,25 @@ class SampleType:
             shape=self.shape,
             num_samples=0,
             sample_offsets=offsets if self.is_ragged else None,
-            element_offsets=offsets if self.dtype == "bytes" else None,
+            element_offsets=offsets if self.is_sparse or self.dtype == "bytes" else None,
+            indices=np.empty(0, np.int32) if self.is_sparse else None,
         )
+
+    def to_fact(self) -> list[Any]:
+        """Return it as JSON; what is not sparse says nothing of it."""
+        fact: list[Any] = [self.dtype, self.shape, self.is_ragged]
+        return [*fact, True] if self.is_sparse else fact
+
+    @classmethod
+    def from_fact(cls, fact: Sequence[Any]) -> Self:
+        """Return what `to_fact` returned."""
+        dtype, shape, *flags = fact
+        return cls(dtype, tuple(shape), *flags)
 
     def __str__(self) -> str:
         shape = f" of shape {self.shape}" if self.shape else ""
-        return f"{'lists of ' if self.is_ragged else ''}{self.dtype}{shape}"
+        sparse = "sparse " if self.is_sparse else ""
+        return f"{'lists of ' if self.is_ragged else ''}{sparse}{self.dtype}{shape}"
 
 
 @dataclass
@@ -111,7 +126,7 @@ class UnitScan:
                 parts, dtype=np.uint32, casting="unsafe"
             )
         facts = {
-            "kinds": {n: [k.dtype, k.shape, k.is_ragged] for n, k in self.kinds.items()},
+            "kinds": {name: kind.to_fact() for name, kind in self.kinds.items()},
             "errors": [error.args for error in self.errors],
             "format": self.facts,
         }
@@ -156,8 +171,8 @@ def common_types(
         if facts["kinds"] == last:  # most files are alike
             continue
         last = facts["kinds"]
-        for name, (dtype, shape, is_ragged) in last.items():
-            kind = SampleType(dtype, tuple(shape), is_ragged)
+        for name, fact in last.items():
+            kind = SampleType.from_fact(fact)
             known, where = found.setdefault(name, (kind, file.path))
             if kind != known:
                 raise DataError(
