@@ -6,15 +6,18 @@ from .corpus.node_cache import NodeCache
 from .corpus.streams import StreamDef, StreamDefs, StreamInfo, Streams
 from .deserializers.array import ArrayDeserializer
 from .deserializers.arrow import ArrowDeserializer
+from .deserializers.cbf import CBFDeserializer
 from .deserializers.csv_files import CSVDeserializer
 from .deserializers.ctf import CTFDeserializer
 from .deserializers.ctf_text import sequence_to_cntk_text_format
 from .deserializers.deserializer import Deserializer
+from .deserializers.htk import HTKFeatureDeserializer
 from .deserializers.image_folder import ImageFolder
 from .deserializers.jsonl import JSONLDeserializer
 from .deserializers.map import MapDeserializer
 from .deserializers.mds import MDSDeserializer
 from .deserializers.megatron import MegatronDeserializer
+from .deserializers.mlf import HTKMLFDeserializer
 from .deserializers.npy import NpyDeserializer
 from .deserializers.parquet import ParquetDeserializer
 from .deserializers.raw_tokens import RawTokensDeserializer
@@ -92,6 +95,7 @@ __all__ = [
     "BatchSizeBranch",
     "BatchSizeBranches",
     "Bucketed",
+    "CBFDeserializer",
     "CSVDeserializer",
     "CSVProgressWriter",
     "CTFDeserializer",
@@ -103,6 +107,8 @@ __all__ = [
     "Deserializer",
     "Frames",
     "GradientNoiseScale",
+    "HTKFeatureDeserializer",
+    "HTKMLFDeserializer",
     "ImageFolder",
     "JSONLDeserializer",
     "JSONLProgressWriter",

@@ -64,6 +64,9 @@ WRITERS = {
     "TFDS folder": tfds,
     "bare numbers": raw,
     "bare numbers in documents": from_corpus(format_corpora.datatrove),
+    "CNTK binary": from_corpus(format_corpora.cbf),
+    "HTK": from_corpus(format_corpora.htk),
+    "MLF": from_corpus(format_corpora.mlf),
     "MDS": from_corpus(format_corpora.mds),
     "Megatron": from_corpus(format_corpora.megatron),
     "JSON lines": from_corpus(format_corpora.jsonl),
@@ -96,7 +99,7 @@ def test_every_format_is_told_by_its_bytes(kind: str, corpus: list[object], call
     assert facts["format"] == kind.partition(" in ")[0]
     assert facts["num_sequences"] in (40, 20)
     names = [stream["name"] for stream in facts["streams"]]
-    assert names[0] in ("tokens", "words", "x", "label", "cls")
+    assert names[0] in ("tokens", "words", "x", "label", "cls", "features", "labels")
 
 
 def test_info_prints_the_streams_to_paste(corpus: list[object], call: Call) -> None:

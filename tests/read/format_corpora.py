@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.read.cntk_files import cbf_bytes, htk_bytes
 
 import sweephand as sh
 
@@ -417,6 +418,62 @@ def csv_rows(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return OPEN[csv_rows](folder)
 
 
+def htk(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    """A file for each utterance, without a list."""
+    for number, tokens in enumerate(corpus.tokens):
+        (folder / f"u{number:04}.mfc").write_bytes(htk_bytes(tokens[:, None]))
+    return OPEN[htk](folder)
+
+
+def _htk_archives(folder: Path, corpus: Corpus, *form: Any) -> sh.Deserializer:
+    """Archives that utterances take turns in, as a list says."""
+    lines = []
+    for archive in range(3):
+        own = corpus.tokens[archive::3]
+        content = htk_bytes(np.concatenate(own)[:, None], *form)
+        (folder / f"{archive}.chunk").write_bytes(content)
+        ends = np.cumsum([0, *map(len, own)]).tolist()
+        lines.append([f"{archive}.chunk[{a},{b - 1}]" for a, b in pairwise(ends)])
+    text = [f"u/{n}.mfc={lines[n % 3][n // 3]}\n" for n in range(len(corpus.tokens))]
+    (folder / "train.scp").write_text("".join(text))
+    streams = {"tokens": sh.StreamDef(scp=folder / "train.scp", shape=1, dtype="int32")}
+    return sh.HTKFeatureDeserializer(streams)
+
+
+def htk_archives(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    return _htk_archives(folder, corpus)
+
+
+def htk_compressed(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    return _htk_archives(folder, corpus, 9 | 0o12000, "<")
+
+
+def mlf(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    """Labels whose classes are the tokens, each of a frame, in 100 ns."""
+    numbered = list(enumerate(corpus.tokens))
+    for number, part in enumerate(_split(numbered, 3)):
+        lines = ["#!MLF!#"]
+        for name, tokens in part:
+            lines.append(f'"*/u/{name}.lab"')
+            for frame, token in enumerate(tokens.tolist()):
+                lines.append(f"{frame}00000 {frame + 1}00000 s{token} {token}")
+            lines.append(".")
+        (folder / f"part-{number}.mlf").write_text("".join(f"{line}\n" for line in lines))
+    return OPEN[mlf](folder)
+
+
+def cbf(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    rows = [
+        {"label": [[label]], "tokens": tokens[:, None].tolist()}
+        for tokens, label in zip(corpus.tokens, corpus.labels, strict=True)
+    ]
+    streams = {"label": (False, "f", 1), "tokens": (False, "d", 1)}
+    for number, part in enumerate(_split(rows, 2)):
+        chunks = [part[at : at + 3] for at in range(0, len(part), 3)]
+        (folder / f"part-{number}.cbf").write_bytes(cbf_bytes(streams, chunks))
+    return OPEN[cbf](folder)
+
+
 Make = Callable[[Path, Corpus], sh.Deserializer]
 
 TAR_STREAMS = sh.StreamDefs(
@@ -434,6 +491,9 @@ CTF_STREAMS = sh.StreamDefs(
     label=sh.StreamDef(field="L", shape=1, dtype="int64"),
     tokens=sh.StreamDef(field="T", shape=1, dtype="int32", defines_mb_size=True),
 )
+
+
+CBF_STREAMS = sh.StreamDefs(label=sh.StreamDef(), tokens=sh.StreamDef(defines_mb_size=True))
 
 
 def _upload_ctf(folder: Path) -> sh.Deserializer:
@@ -474,6 +534,13 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
     text_lines: lambda folder: sh.TextDeserializer(str(folder / "*.txt"), TEXT),
     text_in_gzip: lambda folder: sh.TextDeserializer(str(folder / "*.packed"), TEXT),
     csv_rows: lambda folder: sh.CSVDeserializer(str(folder / "*.csv"), ALL),
+    htk: lambda folder: sh.HTKFeatureDeserializer(
+        {"tokens": sh.StreamDef(scp=str(folder / "*.mfc"))}
+    ),
+    mlf: lambda folder: sh.HTKMLFDeserializer(
+        None, {"tokens": sh.StreamDef(mlf=str(folder / "*.mlf"), dtype="int32")}
+    ),
+    cbf: lambda folder: sh.CBFDeserializer(str(folder / "*.cbf"), CBF_STREAMS),
     parquet: lambda folder: sh.ParquetDeserializer(str(folder / "*.parquet"), ALL),
     arrow_files: lambda folder: sh.ArrowDeserializer(
         [folder / "a.arrow", folder / "b.arrow"], ALL
@@ -486,6 +553,7 @@ EVERY_FORMAT: list[Make] = [
     *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib, npy),
     *(ctf, ctf_in_store, webdataset, jsonl_in_gzip, jsonl_in_zstd, datatrove),
     *(mds, mds_in_zstd, ctf_in_gzip, ctf_in_zstd, text_lines, text_in_gzip, csv_rows),
+    *(htk, htk_archives, htk_compressed, mlf, cbf),
 ]
 
 ONE_EACH: tuple[Make, ...] = (text_lines, text_in_gzip, csv_rows)

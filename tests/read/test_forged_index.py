@@ -17,10 +17,13 @@ from tests.read.format_corpora import (
     Corpus,
     Make,
     arrow_files,
+    cbf,
     ctf,
     ctf_in_gzip,
+    htk,
     jsonl,
     jsonl_in_gzip,
+    mlf,
     parquet,
     tfrecords,
     tfrecords_in_gzip,
@@ -44,10 +47,13 @@ INDEXED = [
     parquet,
     arrow_files,
     webdataset,
+    htk,
+    mlf,
+    cbf,
 ]
 
-IN_PLACE = [webdataset]
-"""Formats whose index says where values lie, and is believed as far as the files go."""
+IN_PLACE = [webdataset, mlf]
+"""Formats whose index says where values lie, or holds them, and is believed."""
 
 each_format = pytest.mark.parametrize("make", INDEXED, ids=lambda make: make.__name__)
 

@@ -10,19 +10,24 @@ from typing import Any
 import pytest
 from tests.read.format_corpora import (
     ALL,
+    CBF_STREAMS,
     CTF_STREAMS,
     TAR_STREAMS,
     TOKENS,
+    cbf,
     corpus_for,
     ctf,
     ctf_in_gzip,
     datatrove,
+    htk,
+    htk_archives,
     jsonl,
     jsonl_in_gzip,
     jsonl_in_zstd,
     mds,
     mds_in_zstd,
     megatron,
+    mlf,
     npy,
     parquet,
     raw_tokens,
@@ -44,6 +49,14 @@ OPEN: dict[Any, Any] = {
     datatrove: lambda at: sh.RawTokensDeserializer(
         f"{at}/*.ds", "uint16", streams=TOKENS, offsets=".index"
     ),
+    htk: lambda at: sh.HTKFeatureDeserializer({"tokens": sh.StreamDef(scp=f"{at}/*.mfc")}),
+    htk_archives: lambda at: sh.HTKFeatureDeserializer(
+        {"tokens": sh.StreamDef(scp=f"{at}/train.scp")}
+    ),
+    mlf: lambda at: sh.HTKMLFDeserializer(
+        None, {"tokens": sh.StreamDef(mlf=f"{at}/*.mlf", dtype="int32")}
+    ),
+    cbf: lambda at: sh.CBFDeserializer(f"{at}/*.cbf", CBF_STREAMS),
     mds: lambda at: sh.MDSDeserializer(at, ALL),
     mds_in_zstd: lambda at: sh.MDSDeserializer(at, ALL),
     npy: lambda at: sh.NpyDeserializer(

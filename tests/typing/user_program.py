@@ -74,6 +74,11 @@ def read_others(folder: Path) -> list[sh.Deserializer]:
 def read_formats(folder: Path) -> list[sh.Deserializer]:
     return [
         sh.WebDatasetDeserializer(folder / "train-*.tar", ["jpg", "cls"], ids="__key__"),
+        sh.HTKFeatureDeserializer(
+            {"x": sh.StreamDef(scp="a.scp", context=(5, 5))}, root=folder
+        ),
+        sh.HTKMLFDeserializer("states", {"y": sh.StreamDef(mlf=["a.mlf"], shape=132)}, True),
+        sh.CBFDeserializer(folder / "train.cbf", ["x"]),
         sh.MDSDeserializer(folder, {"tokens": sh.StreamDef(dtype="int64")}),
         sh.TextDeserializer(folder / "train.txt", sample_by="document"),
         sh.CSVDeserializer(folder / "train.csv", delimiter=";"),

@@ -9,7 +9,7 @@ from sweephand.errors import ArgumentTypeError
 
 _ARGUMENTS = (
     *("field", "shape", "is_sparse", "dtype"),
-    *("defines_mb_size", "transforms", "broadcast", "decode"),
+    *("defines_mb_size", "transforms", "broadcast", "decode", "scp", "mlf", "context"),
 )
 _OTHER_NAMES = {
     **dict.fromkeys(("name", "alias", "key", "column", "stream_name"), "field"),
@@ -21,9 +21,6 @@ _OTHER_NAMES = {
 }
 _ELSEWHERE = {
     "max_sequence_length": "long sequences are for the layout, such as Bucketed or Packed",
-    "context": "frames beside a frame are for your own code, as a transform",
-    "scp": "HTK files are not read; convert them to CTF or Parquet",
-    "mlf": "HTK files are not read; convert them to CTF or Parquet",
     "unique": "it has no counterpart; leave it out",
 }
 

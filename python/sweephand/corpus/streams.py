@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Integral
@@ -17,6 +18,7 @@ from sweephand.errors import ArgumentTypeError
 
 Transform = Callable[[NDArray[Any]], NDArray[Any]]
 Decode = Literal["image", "audio"]
+PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, init=False)
@@ -46,6 +48,11 @@ class StreamDef:
     decode : {"image", "audio"}, optional
         Its ``bytes`` are stored pictures or sounds, which are decoded as `sweephand.decode` has
         it. Of pictures a ``shape`` is (channels, height, width), which all are brought to.
+    scp, mlf : path, or sequence of them, optional
+        HTK's lists of feature files, and its master label files: see `HTKFeatureDeserializer`
+        and `HTKMLFDeserializer`.
+    context : tuple of int, optional
+        How many frames before and behind a frame of HTK's features stand beside it in a sample.
 
     Raises
     ------
@@ -69,6 +76,9 @@ class StreamDef:
     transforms: tuple[Transform, ...] = ()
     broadcast: bool = False
     decode: Decode | None = None
+    scp: PathLike | tuple[PathLike, ...] | None = None
+    mlf: PathLike | tuple[PathLike, ...] | None = None
+    context: tuple[int, int] | None = None
 
     def __init__(
         self,
@@ -80,6 +90,9 @@ class StreamDef:
         transforms: Sequence[Transform] | None = (),
         broadcast: bool = False,
         decode: Decode | None = None,
+        scp: PathLike | Sequence[PathLike] | None = None,
+        mlf: PathLike | Sequence[PathLike] | None = None,
+        context: Sequence[int] | None = None,
         **unknown: Never,
     ) -> None:
         if unknown:
@@ -97,6 +110,9 @@ class StreamDef:
             "transforms": _transforms_of(transforms),
             "broadcast": check_flag("broadcast", broadcast),
             "decode": _decode_of(decode),
+            "scp": _paths_of("scp", scp),
+            "mlf": _paths_of("mlf", mlf),
+            "context": None if context is None else _context_of(context),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -132,6 +148,23 @@ def _transforms_of(transforms: object) -> tuple[Transform, ...]:
     for one in found:
         check_function("every one of transforms", one)
     return found
+
+
+def _paths_of(name: str, paths: object) -> object:
+    if paths is None or isinstance(paths, str | os.PathLike):
+        return paths
+    if isinstance(paths, Sequence) and all(isinstance(one, str | os.PathLike) for one in paths):
+        return tuple(paths)
+    raise TypeError(f"{name} must be a path or a list of paths, got {type(paths).__name__}")
+
+
+def _context_of(context: object) -> tuple[int, int]:
+    if not isinstance(context, Sequence) or isinstance(context, str) or len(context) != 2:
+        raise TypeError(
+            f"context is how many frames before and behind, as (5, 5), got {context!r:.40}"
+        )
+    before, behind = (check_int("every part of context", one, 0, 2**16) for one in context)
+    return before, behind
 
 
 def _decode_of(decode: Decode | None) -> Decode | None:

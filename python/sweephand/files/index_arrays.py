@@ -96,6 +96,12 @@ def stored_in(arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, Stored]:
     return arrays.stored if isinstance(arrays, IndexArrays) else arrays
 
 
+def unpack_part(array: Stored, begin: int, end: int) -> NDArray[Any]:
+    """Return some of an array, without unpacking the others."""
+    found = _part(array, begin, end)
+    return found.unpack() if isinstance(found, PackedArray) else found
+
+
 def join_stored(parts: Sequence[Stored]) -> Stored:
     """Return arrays one behind the other."""
     if len(parts) == 1:

@@ -41,7 +41,6 @@ def threads_of_old_name(num_threads: int | None, old: Mapping[str, object]) -> i
     return None if check_flag("multithreaded_deserializer", multithreaded) else 1
 
 
-_FORMATS = "convert them once to CTF, TFRecord or Parquet, or write a UserDeserializer"
 _LEARNERS = (
     "learners of arrays are in sweephand.numpy; sweephand.torch.Learner is around any torch "
     "optimizer"
@@ -61,9 +60,6 @@ ELSEWHERE = {
     "StreamInformation": "it is StreamInfo(name, dtype, shape, is_sparse)",
     "StreamConfiguration": "it is StreamDef",
     "text_format_minibatch_source": "it is MinibatchSource(CTFDeserializer(...))",
-    "CBFDeserializer": _FORMATS,
-    "HTKFeatureDeserializer": _FORMATS,
-    "HTKMLFDeserializer": _FORMATS,
     "ImageDeserializer": "a MapDeserializer serves the images that your code decodes",
     "Base64ImageDeserializer": "a MapDeserializer serves the images that your code decodes",
     "TrainingSummaryProgressCallback": "it is a ProgressWriter whose write(record) you define",

@@ -1,0 +1,343 @@
+"""HTK's feature files, as lists of them say (SCP)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.checks import check_int
+from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.join import join
+from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.deserializers.deserializer import Deserializer, brief
+from sweephand.deserializers.formats import Format, SelfDescribed, Wanted
+from sweephand.deserializers.htk_list import read_lists, speech_streams
+from sweephand.deserializers.units.indexed import IndexedDeserializer
+from sweephand.deserializers.units.kept_scans import require
+from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
+from sweephand.errors import DataError
+from sweephand.files.find import find_files
+from sweephand.files.index_file import Advance, Index
+from sweephand.files.index_places import Keep
+from sweephand.files.paths import AnyPath, bytes_at, head_of
+from sweephand.files.source_file import PathLike, SourceFile
+
+_CHUNK_FRAMES = 90_000  # 15 minutes, as CNTK has it
+
+
+class HTKFeatureDeserializer(SelfDescribed):
+    r"""Serve frames of features from HTK's files, each utterance a sequence.
+
+    Of each stream ``scp`` is a list whose lines are ``PATH``, ``KEY=PATH``, or, for frames of
+    an archive, ``KEY=PATH[FIRST,LAST]``. The id of a sequence, by which labels are joined to
+    it, is the key, or path, without its suffix. Several streams are joined by it; the first one
+    says which sequences there are.
+
+    Parameters
+    ----------
+    streams : StreamDefs or dict of StreamDef
+        Stream name to `StreamDef` with ``scp``, a path or several; ``shape``, the number of
+        values in a stored frame, which is checked; and ``context``, how many frames before and
+        behind stand beside each. A sample is float32 of shape (values * (1 + before + behind),)
+        in the order of time; the first and the last frame are repeated at the ends.
+    root : path or URL, optional
+        The folder that relative paths in lists are relative to; by default each list's. Paths
+        that begin with ``.../`` are always relative to the list's.
+    chunk_frames : int, optional
+        Frames in a chunk, the unit that a window shuffles; by default 90,000, which are 15
+        minutes, as in CNTK, and with ``context`` so many fewer that a chunk is no larger.
+    index : {"auto", "cache", None}
+        Where the index is kept: beside the files, or in a cache folder where they cannot be
+        written; only there; nowhere, so that it is built again each time.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a list, or a file in it, is absent.
+    ValueError
+        If a stream has no ``scp``, or names a field; when it is opened, if a key is there
+        twice, or a stream lacks an utterance of the first.
+    DataError
+        If a line of a list names no frames; when it is opened, if files differ in kind, period
+        or dimension; beyond ``max_errors`` if a header does not fit its file, holds no floats,
+        or an archive has not the frames of an utterance.
+
+    References
+    ----------
+    S. Young et al., The HTK Book, "HTK Format Parameter Files".
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh, struct, tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> frames = np.arange(10, dtype=">f4")  # five frames of two values
+    >>> header = struct.pack(">iihh", 5, 100_000, 8, 9)
+    >>> _ = (folder / "all.chunk").write_bytes(header + frames.tobytes())
+    >>> _ = (folder / "train.scp").write_text("a=all.chunk[0,1]\nb=all.chunk[2,4]\n")
+    >>> features = sh.StreamDef(scp=folder / "train.scp", shape=2, context=(1, 0))
+    >>> corpus = sh.HTKFeatureDeserializer(sh.StreamDefs(features=features))
+    >>> sh.MinibatchSource(corpus, randomize=False).next_minibatch(2)["features"].values
+    array([[0., 1., 0., 1.],
+           [0., 1., 2., 3.]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        streams: StreamsLike,
+        *,
+        root: PathLike | None = None,
+        chunk_frames: int | None = None,
+        index: Keep = "auto",
+    ) -> None:
+        if chunk_frames is not None:
+            check_int("chunk_frames", chunk_frames, 1, 2**40)
+        self.definitions = speech_streams(streams, "scp", "HTKFeatureDeserializer")
+        self._streams = [
+            _Features(name, one, root, chunk_frames, index)
+            for name, one in self.definitions.items()
+        ]
+
+    def open(self, ledger: Ledger) -> Corpus:
+        """Return the corpus, ready to be planned and read; the indexes are built if need be."""
+        first, *others = (one.open(ledger) for one in self._streams)
+        return replace(join([first, *others]), keys=first.keys) if others else first
+
+    def _told(self) -> str:
+        return brief([one.files[0].name for one in self._streams], self.definitions)
+
+
+class _Features(IndexedDeserializer):
+    """One stream: rows of a file are the utterances in it, in the order of the list."""
+
+    format = "htk 1"
+    in_parts = True
+
+    def __init__(
+        self,
+        name: str,
+        definition: StreamDef,
+        root: PathLike | None,
+        chunk_frames: int | None,
+        index: Keep,
+    ) -> None:
+        assert definition.scp is not None
+        listed = read_lists(definition.scp, root)
+        self._before, self._behind = definition.context or (0, 0)
+        beside = 1 + self._before + self._behind
+        self._chunk_frames = chunk_frames or max(1, _CHUNK_FRAMES // beside)
+        self._dimension = definition.sample_shape
+        row_entries = np.argsort(listed.numbers, kind="stable")
+        if not np.array_equal(row_entries, np.arange(len(row_entries))):
+            self.order = np.argsort(row_entries).astype(np.int64)
+        self._firsts = listed.firsts[row_entries]
+        self._lengths = listed.lengths[row_entries]
+        self._starts = offsets_of(np.bincount(listed.numbers, minlength=len(listed.paths)))
+        plain = replace(definition, scp=None, context=None, shape=None)
+        super().__init__(
+            find_files(listed.paths, as_given=True),
+            StreamDefs({name: plain}),
+            index=index,
+            ids=listed.keys,
+        )
+        self._name = name
+        self._headers: dict[str, tuple[_core.formats.HtkHeader, NDArray[np.uint8]]] = {}
+        self._numbers = {file.path: number for number, file in enumerate(self.files)}
+        ranges = [self._starts, self._firsts, self._lengths]
+        content = b"".join(one.astype("<i8").tobytes() for one in ranges)
+        self.options = {
+            "ranges": hashlib.sha256(content).hexdigest(),
+            "context": [self._before, self._behind],
+            "dimension": self._dimension,
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process opens it with, the same before and after that."""
+        return {**super().__getstate__(), "_headers": {}}
+
+    def guess_streams(self) -> StreamDefs:
+        """Return the one stream that there is."""
+        return StreamDefs({self._name: StreamDef()})
+
+    def chunk_bytes(self) -> int:
+        """Return what the frames of a chunk take."""
+        ((width,),) = (kind.shape for kind in self.kinds.values())
+        return self._chunk_frames * width * 4
+
+    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+        """Read the header of a file, and hold the ranges of frames against it."""
+        firsts, lengths = self._ranges(file)
+        scan = UnitScan(rows=[1] * len(firsts))
+        try:
+            header = _read_header(file)
+        except DataError as error:
+            scan.add_error(error)
+            scan.damaged_rows += range(len(firsts))
+            scan.num_bytes = [0] * len(firsts)
+            scan.lengths[self._name] = [np.zeros(len(firsts), np.int64)]
+            return scan
+        self._refuse_dimension(header.dimension, file)
+        lengths = _whole(lengths, firsts, header.num_frames)
+        for row in np.flatnonzero(firsts + lengths > header.num_frames).tolist():
+            last = firsts[row] + lengths[row] - 1
+            told = f"the frames [{firsts[row]},{last}] of the list are not among the "
+            scan.add_error(DataError(f"{told}{header.num_frames} here", file.path, None, None,
+                                     self._name, row))  # fmt: skip
+            scan.damaged_rows.append(row)
+            lengths[row] = 0
+        width = self._width(header)
+        scan.kinds[self._name] = SampleType("float32", (width,), is_ragged=True)
+        scan.lengths[self._name] = [lengths]
+        scan.num_bytes = (lengths * width * 4).tolist()
+        scan.facts = {"kind": header.kind, "period": header.period}
+        advance(file.size)
+        return scan
+
+    def read_units(
+        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Read utterances; those that lie side by side at once."""
+        header, scale = self._header(file)
+        firsts, lengths = (one[begin:end] for one in self._ranges(file))
+        lengths = _whole(lengths, firsts, header.num_frames)
+        lengths[firsts + lengths > header.num_frames] = 0  # known to be damaged
+        size = header.frame_bytes
+        parts = [
+            file.fetch(header.begin + first * size, count * size)
+            for first, count in _runs(firsts, lengths)
+        ]
+        values = _core.formats.read_htk_frames(
+            parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.uint8), *parts]),
+            header.is_big_endian,
+            header.dimension,
+            scale,
+            lengths,
+            self._before,
+            self._behind,
+        )
+        width = self._width(header)
+        column = ColumnData(
+            values.reshape(-1, width),
+            values.dtype,
+            (width,),
+            len(values) // width,
+            offsets_of(lengths),
+        )
+        return [column], {}
+
+    def load_index(self) -> Index:
+        """Return what there is in the files, which must be of one kind and period."""
+        index = super().load_index()
+        known: tuple[int, int] | None = None
+        for file, facts in zip(index.files, index.facts, strict=True):
+            if told := facts["format"]:
+                found = told["kind"], told["period"]
+                known = known or found
+                if found != known:
+                    raise DataError(
+                        f"the file is of the kind {found[0]:o} (octal) with a frame in "
+                        f"{found[1]} * 100 ns, {index.files[0].path} of {known[0]:o} with one "
+                        f"in {known[1]}; all files of a stream must agree",
+                        file.path,
+                    )
+        return index
+
+    def check_facts(self, index: Index) -> None:
+        """Refuse what no header says; the others are read again with their frames."""
+        counts = np.diff(index.starts["rows"])
+        require(np.array_equal(counts, np.diff(self._starts)), "utterances")
+        for facts in index.facts:
+            told = facts["format"]
+            known = {"kind": int, "period": int} if facts["kinds"] else {}
+            require({name: type(one) for name, one in told.items()} == known, "a header")
+
+    def _header(self, file: SourceFile) -> tuple[_core.formats.HtkHeader, NDArray[np.uint8]]:
+        """Return the header of a file, and the scale of compressed values; read once."""
+        known = self._headers.get(file.path)
+        if known is None:
+            header = _read_header(file)
+            size = 8 * header.dimension if header.is_compressed else 0
+            known = header, file.fetch(_core.formats.HTK_HEADER_BYTES, size).copy()
+            self._headers[file.path] = known
+        return known
+
+    def _width(self, header: _core.formats.HtkHeader) -> int:
+        return header.dimension * (1 + self._before + self._behind)
+
+    def _ranges(self, file: SourceFile) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first frame of each utterance in a file, and how many it has."""
+        number = self._numbers[file.path]
+        rows = slice(*self._starts[number : number + 2].tolist())
+        return self._firsts[rows], self._lengths[rows]
+
+    def _refuse_dimension(self, found: int, file: SourceFile) -> None:
+        if self._dimension in (None, (found,)):
+            return
+        raise DataError(
+            f"a frame has {found} values, and the stream's shape is {self._dimension}: declare "
+            f"shape={found}, that of what is stored, and frames beside it by context=",
+            file.path,
+            stream=self._name,
+        )
+
+
+def _whole(
+    lengths: NDArray[np.int64], firsts: NDArray[np.int64], num_frames: int
+) -> NDArray[np.int64]:
+    return np.where(lengths < 0, num_frames - firsts, lengths)
+
+
+def _runs(firsts: NDArray[np.int64], lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return runs of frames: each where it begins, and how many it has."""
+    runs: list[tuple[int, int]] = []
+    for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True):
+        if runs and sum(runs[-1]) == first:
+            runs[-1] = runs[-1][0], runs[-1][1] + length
+        elif length:
+            runs.append((first, length))
+    return runs
+
+
+def _read_header(file: SourceFile) -> _core.formats.HtkHeader:
+    head = file.read(0, min(file.size, _core.formats.HTK_HEADER_BYTES))
+    try:
+        return _core.formats.parse_htk_header(head.tobytes(), file.size)
+    except DataError as error:
+        reason, _, *place = error.args
+        raise DataError(reason, file.path, *place) from None
+
+
+def _is_list(path: AnyPath) -> bool:
+    return path.suffix.lower() == ".scp"
+
+
+def _is_at(path: AnyPath) -> bool:
+    """Whether it is a list, by its name, or a feature file, whose header tells its size."""
+    head = head_of(path, _core.formats.HTK_HEADER_BYTES)
+    if _is_list(path):
+        return bool(head)
+    if b"\0" not in head or len(head) < _core.formats.HTK_HEADER_BYTES:
+        return False
+    try:
+        header = _core.formats.parse_htk_header(head, bytes_at(path) or 0)
+    except DataError:
+        return False
+    return header.num_frames > 0 and header.period > 0
+
+
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    told = wanted.choose(lambda: StreamDefs(features=StreamDef()))
+    lists = [file for file in files if _is_list(file)]  # which say what of the others is wanted
+    streams = {name: replace(one, scp=tuple(lists or files)) for name, one in told.items()}
+    return HTKFeatureDeserializer(StreamDefs(streams), index=wanted.index)
+
+
+FORMAT = Format("HTK", _is_at, _open)

@@ -1,0 +1,127 @@
+"""Lists of HTK's feature files (SCP): which frames of which file each sequence is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import fsdecode
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.errors import DataError
+from sweephand.files.find import find_files
+from sweephand.files.source_file import Files, PathLike, SourceFile
+from sweephand.files.urls import is_url
+
+_HERE = ".../"  # as CNTK writes the folder of the list
+
+
+@dataclass(frozen=True)
+class HtkList:
+    """Sequences, and the frames that they are.
+
+    Attributes
+    ----------
+    keys : list of str
+        The id of each sequence.
+    paths : list of str
+        Feature files, each once.
+    numbers, firsts, lengths : ndarray of int64, shape (sequences,)
+        The file of each sequence, its first frame there, and how many; -1 for all.
+    """
+
+    keys: list[str]
+    paths: list[str]
+    numbers: NDArray[np.int64]
+    firsts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+
+def speech_streams(streams: StreamsLike, lists: str, of: str) -> StreamDefs:
+    """Return the definitions of streams that each say where their files are listed."""
+    if not isinstance(streams, Mapping):
+        raise TypeError(f"{of} takes StreamDefs(NAME=StreamDef({lists}=...))")
+    chosen = StreamDefs(streams)
+    if not chosen:
+        raise ValueError(f"give at least one stream: StreamDefs(NAME=StreamDef({lists}=...))")
+    for name, one in chosen.items():
+        if getattr(one, lists) is None:
+            raise ValueError(f"stream {name!r} needs {lists}=, the path of its files' list")
+        if one.field is not None:
+            raise ValueError(f"stream {name!r}: HTK's files have no fields; leave field= out")
+    return chosen
+
+
+def read_lists(scp: Files, root: PathLike | None) -> HtkList:
+    """Read lists one after the other; what is a feature file itself is a sequence.
+
+    Parameters
+    ----------
+    scp : path, glob, URL, or sequence of them
+    root : path or URL, optional
+        The folder that relative paths are relative to; by default that of each list.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such list.
+    DataError
+        If a line names no frames, or no line is there.
+    """
+    files = find_files(scp, as_given=True).files
+    lists = [_alone(file) if is_features(file) else _read_list(file, root) for file in files]
+    paths: dict[str, int] = {}
+    numbers = []
+    for one in lists:
+        own = [paths.setdefault(path, len(paths)) for path in one.paths]
+        numbers.append(np.array(own, np.int64)[one.numbers])
+    return HtkList(
+        [key for one in lists for key in one.keys],
+        list(paths),
+        np.concatenate(numbers),
+        np.concatenate([one.firsts for one in lists]),
+        np.concatenate([one.lengths for one in lists]),
+    )
+
+
+def is_features(file: SourceFile) -> bool:
+    """Return whether a file holds features, whose header always has zeros, or lists them."""
+    return b"\0" in file.read(0, min(file.size, _core.formats.HTK_HEADER_BYTES)).tobytes()
+
+
+def _alone(file: SourceFile) -> HtkList:
+    stem, dot, _ = file.name.rpartition(".")
+    key = stem if dot and stem else file.name
+    zero = np.zeros(1, np.int64)
+    return HtkList([key], [file.spec], zero, zero, zero - 1)
+
+
+def _read_list(file: SourceFile, root: PathLike | None) -> HtkList:
+    try:
+        keys, paths, *ranges = _core.formats.parse_scp(file.read(0, file.size))
+    except DataError as error:
+        reason, _, *place = error.args
+        raise DataError(reason, file.path, *place) from None
+    if not keys:
+        raise DataError("the list names no frames: it is empty", file.path)
+    folder, slash, _ = file.spec.rpartition("/")
+    folder = folder or slash or "."
+    beside = folder if root is None else os.fspath(root)
+    found = [_join(fsdecode(path), folder, beside) for path in paths]
+    return HtkList([fsdecode(key) for key in keys], found, *ranges)
+
+
+def _join(path: str, folder: str, root: str) -> str:
+    if path.startswith(_HERE):
+        path, root = path.removeprefix(_HERE), folder
+    if is_url(path) or Path(path).is_absolute():
+        return path
+    if is_url(root):
+        return f"{root.rstrip('/')}/{path}"
+    return os.path.normpath(os.path.join(root, path))  # noqa: PTH118 - text stays text
