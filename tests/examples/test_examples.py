@@ -113,6 +113,15 @@ def test_sounds_become_frames(
     assert "100% of 20 words told" in run("speech_spectrograms.py", "--sounds", 20)
 
 
+def test_frames_of_speech_are_told_by_those_beside_them(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path))
+    told = run("speech_senones.py", "--utterances", 100, "--sweeps", 3).splitlines()
+    alone, beside = (int(line.partition("%")[0]) for line in told)
+    assert alone < 80 < beside
+
+
 def test_text_becomes_rows(run: Run, tmp_path: Path) -> None:
     told = run("text_to_rows.py", "--texts", 99, "--sources", SOURCES, "--output", tmp_path)
     first, second = [line for line in told.splitlines() if "tokens" in line]
