@@ -9,10 +9,10 @@
 
 namespace sweephand {
 
-std::uint32_t Part::place_of(std::uint64_t sequence, std::uint16_t sweep) const {
+std::uint32_t Part::place_of(std::uint64_t sequence, std::uint16_t sweep_mark) const {
   std::uint32_t place = 0;
   while (place < sequences.size() &&
-         (sequences[place].sequence != sequence || sequences[place].sweep != sweep))
+         (sequences[place].sequence != sequence || sequences[place].sweep != sweep_mark))
     ++place;
   if (place < sequences.size()) return place;
   throw DataError("the order that the data have of their own contradicts itself",

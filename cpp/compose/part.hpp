@@ -12,7 +12,7 @@ namespace sweephand {
 // The sequences that begin in one of n equal parts of a sweep, in the order of the timeline.
 struct Part {
   // Where a sequence of a sweep stands in `sequences`. Linear. REQUIRES: the part holds it
-  std::uint32_t place_of(std::uint64_t sequence, std::uint16_t sweep) const;
+  std::uint32_t place_of(std::uint64_t sequence, std::uint16_t sweep_mark) const;
 
   std::uint64_t sweep = 0;
   std::uint64_t number = 0;  // in the sweep

@@ -9,7 +9,7 @@
 #include "compose/packed.hpp"
 #include "index/corpus.hpp"
 #include "order/merge.hpp"
-#include "order/timeline.hpp"
+#include "order/sweep_timeline.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -150,7 +150,7 @@ std::vector<OrderSettings> settings() {
 int use_all(const Corpus& corpus) {
   int errors = 0;
   for (const OrderSettings& setting : settings()) {
-    const auto timeline = std::make_shared<const Timeline>(
+    const auto timeline = std::make_shared<const SweepTimeline>(
         std::make_shared<const Corpus>(Corpus{corpus.chunks, corpus.sizes, corpus.order}),
         setting);
     for (const auto& planner : planners_of(timeline)) errors += use(*planner);
@@ -195,7 +195,7 @@ void sizes_that_are_too_few_are_refused() {
   const Corpus corpus{table, std::make_shared<StoredSizes>(sizes), nullptr};
   CHECK_THROWS(std::invalid_argument, check(corpus));
   CHECK_THROWS(std::invalid_argument,
-               Timeline(std::make_shared<const Corpus>(corpus), OrderSettings{}));
+               SweepTimeline(std::make_shared<const Corpus>(corpus), OrderSettings{}));
   const Corpus common{table, std::make_shared<CommonSize>(4), nullptr};
   CHECK_THROWS(std::invalid_argument, check(common));
 }
@@ -232,16 +232,16 @@ void totals_that_pass_what_integers_hold_are_refused() {
   CHECK_THROWS(std::invalid_argument, ChunkTable(Counts{~std::uint64_t{0}}, Counts{1}));
   const Corpus corpus{ChunkTable(Counts{1}, Counts{kHuge}), std::make_shared<CommonSize>(1)};
   CHECK_THROWS(std::invalid_argument,
-               Timeline(std::make_shared<const Corpus>(corpus), OrderSettings{}));
+               SweepTimeline(std::make_shared<const Corpus>(corpus), OrderSettings{}));
 }
 
 void a_sequence_of_too_many_pieces_is_refused_before_they_are_made() {
   const Corpus corpus{
       ChunkTable(std::vector<std::uint64_t>{1}, std::vector<std::uint64_t>{kMost}),
       std::make_shared<CommonSize>(kMost)};
-  PackedPlanner planner(
-      std::make_shared<const Timeline>(std::make_shared<const Corpus>(corpus), OrderSettings{}),
-      Packing{.row_length = 1, .split_long = true});
+  PackedPlanner planner(std::make_shared<const SweepTimeline>(
+                            std::make_shared<const Corpus>(corpus), OrderSettings{}),
+                        Packing{.row_length = 1, .split_long = true});
   CHECK_THROWS(std::invalid_argument, planner.next({.num_samples = 10}));
 }
 

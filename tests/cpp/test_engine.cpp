@@ -6,7 +6,7 @@
 #include "compose/fit.hpp"
 #include "engine/engine.hpp"
 #include "no_threads.hpp"
-#include "order/timeline.hpp"
+#include "order/sweep_timeline.hpp"
 #include "run/thread_group.hpp"
 #include "run/waiting.hpp"
 
@@ -97,10 +97,10 @@ std::unique_ptr<Engine> make_engine(const Options& options,
                                     std::shared_ptr<Deserializer> deserializer = nullptr) {
   if (!deserializer) deserializer = std::make_shared<Numbers>(options.failures);
   const auto corpus = make_corpus();
-  const auto timeline = std::make_shared<const Timeline>(
+  const auto timeline = std::make_shared<const SweepTimeline>(
       corpus, OrderSettings{.seed = 7, .num_lanes = 4, .window_chunks = 8});
   Member member{.deserializer = std::move(deserializer),
-                .mapping = nullptr,
+                .made = nullptr,
                 .chunks = std::make_shared<const ChunkTable>(corpus->chunks),
                 .load_threads = options.load_threads};
   StreamSpec stream{.name = "x",
