@@ -11,6 +11,7 @@ from .deserializers.csv_files import CSVDeserializer
 from .deserializers.ctf import CTFDeserializer
 from .deserializers.ctf_text import sequence_to_cntk_text_format
 from .deserializers.deserializer import Deserializer
+from .deserializers.hdf5 import HDF5Deserializer
 from .deserializers.htk import HTKFeatureDeserializer
 from .deserializers.image_folder import ImageFolder
 from .deserializers.jsonl import JSONLDeserializer
@@ -26,6 +27,7 @@ from .deserializers.text import TextDeserializer
 from .deserializers.tfrecord_files import TFRecordDeserializer
 from .deserializers.user import UserDeserializer
 from .deserializers.webdataset import WebDatasetDeserializer
+from .deserializers.zarr_stores import ZarrDeserializer
 from .errors import DataError, LossScaleError, StaleError, StateError, SweephandHint
 from .layouts.attention import Attention
 from .layouts.base import Layout
@@ -107,6 +109,7 @@ __all__ = [
     "Deserializer",
     "Frames",
     "GradientNoiseScale",
+    "HDF5Deserializer",
     "HTKFeatureDeserializer",
     "HTKMLFDeserializer",
     "ImageFolder",
@@ -161,6 +164,7 @@ __all__ = [
     "UserDeserializer",
     "WandbProgressWriter",
     "WebDatasetDeserializer",
+    "ZarrDeserializer",
     "__version__",
     "cosine_schedule",
     "decode",

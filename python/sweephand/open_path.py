@@ -13,6 +13,7 @@ from sweephand.deserializers import (
     cbf,
     csv_files,
     ctf,
+    hdf5,
     htk,
     image_folder,
     jsonl,
@@ -26,6 +27,7 @@ from sweephand.deserializers import (
     text,
     tfrecord_files,
     webdataset,
+    zarr_stores,
 )
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import advice_for_file, is_document, is_named_as_document
@@ -34,7 +36,14 @@ from sweephand.deserializers.given import advice_for
 from sweephand.files.find import find_files, list_paths
 from sweephand.files.index_places import Keep
 from sweephand.files.local import not_found
-from sweephand.files.paths import AnyPath, as_path, files_at, folders_at, is_glob
+from sweephand.files.paths import (
+    AnyPath,
+    as_path,
+    files_at,
+    folders_at,
+    folders_like,
+    is_glob,
+)
 from sweephand.files.source_file import Files, PathLike
 from sweephand.tfds.builder import FORMAT as TFDS
 
@@ -58,10 +67,10 @@ def open(
     place : path or URL, or sequence of them
         A file of any format that is read here, a pattern such as ``"*.parquet"``, a folder of
         such files or of folders ``key=value`` of them, the prefix of Megatron's pairs, a
-        TFDS or Hugging Face folder, or one with a folder of pictures for each class; of a TFDS
-        data set without a version the newest. Several
-        are one corpus. Each ``.npy`` file is a stream, and ``NAME_offsets`` says where the
-        sequences of ``NAME`` begin.
+        TFDS or Hugging Face folder, a Zarr store, or a folder with one of pictures for each
+        class; of a TFDS data set without a version the newest. Several are one corpus.
+        Each ``.npy`` file is a stream, and ``NAME_offsets`` says where the sequences of
+        ``NAME`` begin.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         The streams that are wanted; by default all that the first file tells.
     size_stream : str, optional
@@ -129,7 +138,12 @@ def _expand(place: PathLike) -> list[AnyPath]:
     """Return the path, or what a pattern stands for."""
     if not is_glob(place):
         return [as_path(place)]
-    return [as_path(file.spec) for file in find_files(place).files]
+    try:
+        return [as_path(file.spec) for file in find_files(place).files]
+    except FileNotFoundError:
+        if folders := folders_like(place):
+            return list(folders)
+        raise
 
 
 def _look_at_path(path: AnyPath) -> Found:
@@ -185,6 +199,8 @@ def _look_into_folders(folder: AnyPath) -> Found:
         raise ValueError(f"the folder {str(folder)!r} is empty")
     if all("=" in one.name for one in inner):
         return _one_format([_look_into(one) for one in inner], [folder])
+    if all(zarr_stores.FORMAT.is_at(one) for one in inner):
+        return Found(zarr_stores.FORMAT, inner)
     pictures = [file for one in inner[:_MOST_NAMES] for file in files_at(one)[:1]]
     advice = next((told for file in pictures if (told := advice_for_file(file))), None)
     names = ", ".join(one.name for one in inner[:_MOST_NAMES])
@@ -241,6 +257,8 @@ FILE_FORMATS = (
     mds.FORMAT,
     cbf.FORMAT,
     parquet.FORMAT,
+    hdf5.FORMAT,
+    zarr_stores.FORMAT,
     arrow.FORMAT,
     megatron.FORMAT,
     tfrecord_files.FORMAT,

@@ -67,6 +67,8 @@ WRITERS = {
     "CNTK binary": from_corpus(format_corpora.cbf),
     "HTK": from_corpus(format_corpora.htk),
     "MLF": from_corpus(format_corpora.mlf),
+    "HDF5": from_corpus(format_corpora.hdf5),
+    "HDF5 in place": from_corpus(format_corpora.hdf5_in_place),
     "MDS": from_corpus(format_corpora.mds),
     "Megatron": from_corpus(format_corpora.megatron),
     "JSON lines": from_corpus(format_corpora.jsonl),
@@ -74,13 +76,14 @@ WRITERS = {
     "TFRecord": from_corpus(format_corpora.tfrecords),
     "TFRecord in GZIP": from_corpus(format_corpora.tfrecords_in_gzip),
     "TFRecord in ZLIB": from_corpus(format_corpora.tfrecords_in_zlib),
+    "Zarr": from_corpus(format_corpora.zarr),
     "WebDataset": from_corpus(format_corpora.webdataset),
     "Parquet": from_corpus(format_corpora.parquet),
     "Arrow": from_corpus(format_corpora.arrow_files),
     "Hugging Face folder": from_corpus(format_corpora.saved_dataset, "saved"),
 }
-NEED_NO_INDEX = (".npy", "bare numbers", "bare numbers in documents", "Megatron")
-LOCAL_ONLY = ("Hugging Face folder",)
+NEED_NO_INDEX = ("Zarr", ".npy", "bare numbers", "bare numbers in documents", "Megatron")
+LOCAL_ONLY = ("Hugging Face folder", "Zarr")  # where a folder of folders is not one of files
 
 
 @pytest.fixture(params=WRITERS)

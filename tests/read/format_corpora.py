@@ -474,6 +474,84 @@ def cbf(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return OPEN[cbf](folder)
 
 
+def arrays_of(corpus: Corpus, first: int = 0) -> dict[str, Any]:
+    """The streams as arrays of rows, and where the tokens of each sequence begin."""
+    texts = [f"é{first + number}\0" for number in range(len(corpus.tokens))]
+    return {
+        "label": np.arange(100 + first, 100 + first + len(corpus.tokens)),
+        "text": texts,
+        "x/tokens": np.concatenate([np.empty(0, np.int32), *corpus.tokens]),
+        "x/tokens_offsets": np.cumsum([0, *map(len, corpus.tokens)]),
+    }
+
+
+def _parts(corpus: Corpus) -> list[dict[str, Any]]:
+    parts = corpus.parts(3)
+    firsts = np.cumsum([0, *(len(part.tokens) for part in parts)]).tolist()
+    return [arrays_of(part, first) for part, first in zip(parts, firsts[:-1], strict=True)]
+
+
+def hdf5(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    """Compressed chunks with checksums, and texts."""
+    h5py = pytest.importorskip("h5py")
+    filters = {"compression": "gzip", "shuffle": True, "fletcher32": True}
+    for number, part in enumerate(_parts(corpus)):
+        with h5py.File(folder / f"part-{number}.h5", "w", libver="latest") as file:
+            tokens = part.pop("x/tokens")
+            file.create_dataset(
+                "x/tokens", data=tokens, chunks=(16,), maxshape=(None,), **filters
+            )
+            texts = part.pop("text")
+            stored = file.create_dataset("text", len(texts), h5py.vlen_dtype("u1"))
+            for row, text in enumerate(texts):  # of its own texts a zero is the end
+                stored[row] = np.frombuffer(text.encode(), "u1")
+            for name, values in part.items():
+                file[name] = values
+    return OPEN[hdf5](folder)
+
+
+def hdf5_in_place(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    """Bare numbers: in one run, and in chunks."""
+    h5py = pytest.importorskip("h5py")
+    for number, part in enumerate(_parts(corpus)):
+        with h5py.File(folder / f"part-{number}.h5", "w") as file:
+            shape: Any = {"chunks": (7,), "maxshape": (None,)} if number else {}
+            file.create_dataset("x/tokens", data=part["x/tokens"], **shape)
+            for name in ("label", "x/tokens_offsets"):
+                file[name] = part[name]
+    return OPEN[hdf5_in_place](folder)
+
+
+def hdf5_in_vlen(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    """Rows of any length."""
+    h5py = pytest.importorskip("h5py")
+    for number, part in enumerate(corpus.parts(3)):
+        with h5py.File(folder / f"part-{number}.h5", "w") as file:
+            tokens = file.create_dataset("t", len(part.tokens), h5py.vlen_dtype("i4"))
+            for row, one in enumerate(part.tokens):
+                tokens[row] = one
+    return OPEN[hdf5_in_vlen](folder)
+
+
+def zarr(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    """Arrays in compressed chunks and shards, with checksums, and texts."""
+    library = pytest.importorskip("zarr")
+    for number, part in enumerate(_parts(corpus)):
+        group = library.open_group(folder / f"part-{number}.zarr", mode="w")
+        for name, values in part.items():
+            if name == "text":
+                texts = group.create_array(name, shape=len(values), dtype=str)
+                texts[:] = np.array(values, texts.dtype)
+                continue
+            shards = (16,) if name == "x/tokens" and len(values) else None
+            checksum = library.codecs.Crc32cCodec()
+            packed = [library.codecs.ZstdCodec(checksum=True), checksum]
+            group.create_array(
+                name, data=values, chunks=(8,), shards=shards, compressors=packed
+            )
+    return OPEN[zarr](folder)
+
+
 Make = Callable[[Path, Corpus], sh.Deserializer]
 
 TAR_STREAMS = sh.StreamDefs(
@@ -486,6 +564,13 @@ TAR_STREAMS = sh.StreamDefs(
 def _records_in(folder: Path) -> sh.Deserializer:
     return sh.TFRecordDeserializer(str(folder / "*.tfrecord"), ALL)
 
+
+ARRAY_STREAMS = sh.StreamDefs(
+    tokens=sh.StreamDef(field="x/tokens", dtype="int32", defines_mb_size=True),
+    label=sh.StreamDef(dtype="int64"),
+    text=sh.StreamDef(),
+)
+BARE_STREAMS = sh.StreamDefs({name: ARRAY_STREAMS[name] for name in ("tokens", "label")})
 
 CTF_STREAMS = sh.StreamDefs(
     label=sh.StreamDef(field="L", shape=1, dtype="int64"),
@@ -541,6 +626,12 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
         None, {"tokens": sh.StreamDef(mlf=str(folder / "*.mlf"), dtype="int32")}
     ),
     cbf: lambda folder: sh.CBFDeserializer(str(folder / "*.cbf"), CBF_STREAMS),
+    hdf5: lambda folder: sh.HDF5Deserializer(str(folder / "*.h5"), ARRAY_STREAMS),
+    hdf5_in_place: lambda folder: sh.HDF5Deserializer(str(folder / "*.h5"), BARE_STREAMS),
+    hdf5_in_vlen: lambda folder: sh.HDF5Deserializer(
+        str(folder / "*.h5"), {"tokens": sh.StreamDef(field="t", dtype="int32")}
+    ),
+    zarr: lambda folder: sh.ZarrDeserializer(str(folder / "*.zarr"), ARRAY_STREAMS),
     parquet: lambda folder: sh.ParquetDeserializer(str(folder / "*.parquet"), ALL),
     arrow_files: lambda folder: sh.ArrowDeserializer(
         [folder / "a.arrow", folder / "b.arrow"], ALL
@@ -554,6 +645,7 @@ EVERY_FORMAT: list[Make] = [
     *(ctf, ctf_in_store, webdataset, jsonl_in_gzip, jsonl_in_zstd, datatrove),
     *(mds, mds_in_zstd, ctf_in_gzip, ctf_in_zstd, text_lines, text_in_gzip, csv_rows),
     *(htk, htk_archives, htk_compressed, mlf, cbf),
+    *(hdf5, hdf5_in_place, hdf5_in_vlen, zarr),
 ]
 
 ONE_EACH: tuple[Make, ...] = (text_lines, text_in_gzip, csv_rows)

@@ -17,6 +17,9 @@ from tests.read.format_corpora import (
     Make,
     arrow_files,
     csv_rows,
+    hdf5,
+    hdf5_in_place,
+    hdf5_in_vlen,
     mds,
     mds_in_zstd,
     megatron,
@@ -24,6 +27,7 @@ from tests.read.format_corpora import (
     parquet,
     raw_tokens,
     text_lines,
+    zarr,
 )
 
 import sweephand as sh
@@ -43,6 +47,9 @@ NAMED = (megatron, npy, arrow_files, mds, mds_in_zstd)
 """Formats whose files are not found by a pattern."""
 
 _MOST_VARIANTS = 250  # of a file; of larger files not every byte
+_FEWER_VARIANTS = 60  # of all files together
+SLOW = (hdf5, hdf5_in_place, hdf5_in_vlen, zarr)
+"""Formats whose libraries take long to open a file."""
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +94,7 @@ def check(folder: Path, make: Make, whole: list[list[Any]]) -> str:
         refused = error
     except ValueError:
         # The header of an array tells another dtype or shape: valid, but not what is wanted.
-        assert make in (npy, parquet)
+        assert make in (npy, parquet, hdf5, hdf5_in_place, hdf5_in_vlen, zarr)
     if refused is not None:
         assert str(folder) in str(refused.file)
         assert refused.reason
@@ -105,15 +112,23 @@ def check(folder: Path, make: Make, whole: list[list[Any]]) -> str:
     return verdict
 
 
-def places(size: int) -> range:
-    return range(0, size, max(1, -(-size // _MOST_VARIANTS)))
+def places(size: int, make: Make, num_files: int = 1) -> range:
+    most = _FEWER_VARIANTS // num_files + 1 if make in SLOW else _MOST_VARIANTS
+    return range(0, size, max(1, -(-size // most)))
 
 
 def written(tmp_path: Path, make: Make) -> dict[str, bytes]:
     good = tmp_path / "good"
     good.mkdir()
     make(good, small(make))
-    return {path.name: path.read_bytes() for path in sorted(good.iterdir())}
+    files = [path for path in sorted(good.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(good)): path.read_bytes() for path in files}
+
+
+def write(folder: Path, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
 
 
 def test_a_file_cut_at_any_byte_is_an_error_or_fewer_sequences(
@@ -123,11 +138,9 @@ def test_a_file_cut_at_any_byte_is_an_error_or_fewer_sequences(
     whole, _ = delivered(tmp_path / "good", make)
     name = max(files, key=lambda one: len(files[one]))
     verdicts = []
-    for number, size in enumerate(places(len(files[name]))):
+    for number, size in enumerate(places(len(files[name]), make)):
         folder = tmp_path / f"cut-{number}"
-        folder.mkdir()
-        for other, content in files.items():
-            (folder / other).write_bytes(content[:size] if other == name else content)
+        write(folder, {**files, name: files[name][:size]})
         verdicts.append(check(folder, make, whole))
     if make not in UNFRAMED:
         assert verdicts.count("refused") >= len(verdicts) // 2
@@ -140,14 +153,11 @@ def test_a_file_with_any_byte_flipped_is_an_error_or_sequences(
     whole, _ = delivered(tmp_path / "good", make)
     verdicts = []
     for name, content in files.items():
-        for place in places(len(content)):
-            folder = tmp_path / f"{name}-{place}"
-            folder.mkdir()
-            for other, same in files.items():
-                (folder / other).write_bytes(same)
+        for place in places(len(content), make, len(files)):
+            folder = tmp_path / f"{name.replace('/', '-')}-{place}"
             damaged = bytearray(content)
             damaged[place] ^= 0x11 if place % 2 else 0x80
-            (folder / name).write_bytes(damaged)
+            write(folder, {**files, name: bytes(damaged)})
             verdicts.append(check(folder, make, whole))
     if make.__name__ in VERIFIED:
         assert verdicts.count("refused") >= 0.9 * len(verdicts)
@@ -156,10 +166,8 @@ def test_a_file_with_any_byte_flipped_is_an_error_or_sequences(
 def test_a_file_that_cannot_be_read_is_named(make: Make, tmp_path: Path) -> None:
     files = written(tmp_path, make)
     folder = tmp_path / "odd"
-    folder.mkdir()
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    name = sorted(files)[0]
+    write(folder, files)
+    name = min(files, key=lambda one: (one.count("/"), one))
     (folder / name).unlink()
     (folder / name).mkdir()
     if make not in NAMED:  # a glob passes folders
@@ -176,9 +184,7 @@ def test_a_file_that_cannot_be_read_is_named(make: Make, tmp_path: Path) -> None
 
 def test_empty_files_are_an_empty_corpus(make: Make, tmp_path: Path) -> None:
     folder = tmp_path / "empty"
-    folder.mkdir()
-    for name in written(tmp_path, make):
-        (folder / name).write_bytes(b"")
+    write(folder, dict.fromkeys(written(tmp_path, make), b""))
     with pytest.raises((sh.DataError, ValueError)) as caught:
         delivered(folder, make)
     assert str(folder) in str(caught.value)

@@ -18,15 +18,18 @@ from tests.read.format_corpora import (
     ctf,
     ctf_in_store,
     jsonl,
+    lance_dataset,
     parquet,
     tfrecords,
+    zarr,
 )
 
 import sweephand as sh
 from sweephand.cli import main
 from sweephand.files.local import open_regular
 
-FORMATS = [make for make in OPEN if make is not ctf_in_store]
+# Not folders whose files are opened by the libraries of their formats.
+FORMATS = [make for make in OPEN if make not in (ctf_in_store, lance_dataset, zarr)]
 INDEXED = [ctf, jsonl, tfrecords, parquet]
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from tests.read.format_corpora import (
     ALL,
+    ARRAY_STREAMS,
+    BARE_STREAMS,
     CBF_STREAMS,
     CTF_STREAMS,
     TAR_STREAMS,
@@ -19,6 +21,8 @@ from tests.read.format_corpora import (
     ctf,
     ctf_in_gzip,
     datatrove,
+    hdf5,
+    hdf5_in_place,
     htk,
     htk_archives,
     jsonl,
@@ -34,6 +38,7 @@ from tests.read.format_corpora import (
     tfrecords,
     tfrecords_in_gzip,
     webdataset,
+    zarr,
 )
 
 import sweephand as sh
@@ -68,6 +73,11 @@ OPEN: dict[Any, Any] = {
     parquet: lambda at: sh.ParquetDeserializer(f"{at}/*.parquet", ALL),
     tfrecords: lambda at: sh.TFRecordDeserializer(f"{at}/*.tfrecord", ALL),
     webdataset: lambda at: sh.WebDatasetDeserializer(f"{at}/*.tar", TAR_STREAMS),
+    hdf5: lambda at: sh.HDF5Deserializer(f"{at}/*.h5", ARRAY_STREAMS),
+    hdf5_in_place: lambda at: sh.HDF5Deserializer(f"{at}/*.h5", BARE_STREAMS),
+    zarr: lambda at: sh.ZarrDeserializer(
+        [f"{at}/part-{number}.zarr" for number in range(3)], ARRAY_STREAMS
+    ),
     tfrecords_in_gzip: lambda at: sh.TFRecordDeserializer(f"{at}/*.tfrecord", ALL),
 }
 
@@ -85,9 +95,9 @@ def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
 def upload(store: Any, make: Any, folder: Path) -> str:
     folder.mkdir()
     make(folder, corpus_for(make))
-    for path in folder.iterdir():
-        if path.suffix != ".sweephand-index":
-            store.pipe(f"/corpus/{path.name}", path.read_bytes())
+    for path in folder.rglob("*"):
+        if path.is_file() and path.suffix != ".sweephand-index":
+            store.pipe(f"/corpus/{path.relative_to(folder)}", path.read_bytes())
     return "memory://corpus"
 
 

@@ -80,6 +80,8 @@ def read_formats(folder: Path) -> list[sh.Deserializer]:
         sh.HTKMLFDeserializer("states", {"y": sh.StreamDef(mlf=["a.mlf"], shape=132)}, True),
         sh.CBFDeserializer(folder / "train.cbf", ["x"]),
         sh.MDSDeserializer(folder, {"tokens": sh.StreamDef(dtype="int64")}),
+        sh.HDF5Deserializer(folder / "train.h5", ["x"], offsets={"x": "x/bounds"}),
+        sh.ZarrDeserializer([folder / "train.zarr"], offsets="bounds", ids="name"),
         sh.TextDeserializer(folder / "train.txt", sample_by="document"),
         sh.CSVDeserializer(folder / "train.csv", delimiter=";"),
         sh.RawTokensDeserializer(folder / "train.ds", offsets=".index"),

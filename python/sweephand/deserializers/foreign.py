@@ -13,7 +13,6 @@ _SOUND = (
     "map it by sh.decode.audio('sound')"
 )
 _OBJECTS = "objects of Python: load them, and give a dict of arrays to ArrayDeserializer"
-_HDF5 = "HDF5: write sh.ArrayDeserializer({name: file[name][...] for name in file})"
 _PACKED = "compressed: unpack it first"
 
 _BY_SUFFIX = {
@@ -21,7 +20,6 @@ _BY_SUFFIX = {
     **dict.fromkeys((".ppm", ".tiff", ".jpe"), _PICTURES),
     **dict.fromkeys((".wav", ".flac", ".mp3", ".ogg", ".m4a", ".opus"), _SOUND),
     **dict.fromkeys((".pkl", ".pickle", ".pt", ".pth", ".joblib"), _OBJECTS),
-    **dict.fromkeys((".h5", ".hdf5"), _HDF5),
     **dict.fromkeys((".gz", ".zst", ".bz2", ".xz", ".tar", ".zip", ".tgz"), _PACKED),
     ".safetensors": "tensors: load them, and give a dict of arrays to ArrayDeserializer",
 }
@@ -29,7 +27,6 @@ _BY_HEAD = {
     b"[": "one JSON array: write a line for every object, as JSON lines have them",
     b"\x1f\x8b": _PACKED,
     b"\x28\xb5\x2f\xfd": _PACKED,
-    b"\x89HDF": _HDF5,
 }
 _DOCUMENTS = (".md", ".txt", ".rst", ".html", ".pdf", ".yaml", ".yml", ".toml", ".cff")
 _DOCUMENT_NAMES = ("README", "LICENSE", "LICENCE", "NOTICE", "CITATION")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
-from glob import has_magic
+from glob import glob, has_magic
 from io import BufferedReader, RawIOBase
 from os import PathLike
 from pathlib import Path, PurePosixPath
@@ -136,6 +136,13 @@ def is_glob(spec: str | PathLike[str]) -> bool:
     if is_url(text):
         return is_pattern(text)
     return has_magic(text) and not Path(text).exists()
+
+
+def folders_like(spec: str | PathLike[str]) -> list[Path]:
+    """Return the folders of this machine that a pattern matches, by name, no hidden ones."""
+    # Path.glob has no absolute patterns.
+    found = () if is_url(spec_of(spec)) else glob(spec_of(spec), recursive=True)  # noqa: PTH207
+    return [Path(path) for path in sorted(set(found)) if Path(path).is_dir()]
 
 
 def open_file(path: AnyPath) -> RawIOBase | BufferedReader:

@@ -1,0 +1,126 @@
+"""What stored arrays hold: numbers, texts, and rows of any length, as columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.casts import element_type
+from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.deserializers.units.unit_scan import SampleType
+
+TEXT = SampleType("bytes")
+
+_LOOKED_AT = 64  # rows, to know about how long texts are
+
+
+class StoredArray(Protocol):
+    """An array that is read by slices of its first axis, as h5py and zarr have them."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents."""
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of what is read."""
+
+    @property
+    def chunks(self) -> Sequence[int] | None:
+        """The extents of its chunks; None if it has none."""
+
+    def __getitem__(self, rows: slice) -> Any:
+        """Return some rows."""
+
+
+def element_of(dtype: np.dtype[Any]) -> SampleType:
+    """Return what an element is: a number of native order, or a text of a fixed width.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else.
+    """
+    if dtype.kind in "SUT":
+        return TEXT
+    native = dtype.newbyteorder("=")
+    if dtype.kind not in "biuf" or element_type(native) == _core.base.ElementType.opaque:
+        told = "records" if dtype.names else str(dtype)
+        raise ValueError(f"it holds {told:.80}, neither numbers nor texts")
+    return SampleType(native.name)
+
+
+def kind_of(array: StoredArray, element: SampleType) -> SampleType:
+    """Return what the rows of an array are, each a sequence.
+
+    Parameters
+    ----------
+    element : SampleType
+        What an element is; a ragged one is a row of any length.
+
+    Raises
+    ------
+    ValueError
+        If it has no rows, or several texts in one.
+    """
+    shape = tuple(map(int, array.shape))
+    if not shape:
+        raise ValueError("it is a single value")
+    if 0 in shape[1:]:
+        raise ValueError(f"its rows have no elements: it is of shape {shape}")
+    if len(shape) > 1 and (element.dtype == "bytes" or element.is_ragged):
+        raise ValueError(f"it has several texts or runs of numbers in a row: shape {shape}")
+    return replace(element, shape=shape[1:])
+
+
+def column_of(values: NDArray[Any], kind: SampleType) -> ColumnData:
+    """Return rows that were read, each a sequence.
+
+    Raises
+    ------
+    ValueError
+        If they are not of that kind.
+    """
+    if kind.dtype == "bytes":
+        texts = [_to_bytes(one) for one in values.tolist()]
+        content = np.frombuffer(b"".join(texts), np.uint8)
+        return bytes_column(content, offsets_of([len(one) for one in texts]))
+    dtype = np.dtype(kind.dtype)
+    sample_offsets = None
+    if values.dtype.hasobject:
+        rows = [np.asarray(one) for one in values.tolist()]
+        values = np.concatenate([np.empty(0, dtype), *rows])
+        sample_offsets = offsets_of([len(one) for one in rows])
+    if values.shape[1:] != kind.shape or values.dtype.newbyteorder("=") != dtype:
+        raise ValueError(f"it has rows of {values.dtype} of shape {values.shape[1:]}")
+    values = np.ascontiguousarray(values, dtype)
+    return ColumnData(values, dtype, kind.shape, len(values), sample_offsets)
+
+
+def row_bytes(array: StoredArray, kind: SampleType) -> int:
+    """Return the bytes of a row in memory, about that of rows of any length."""
+    if kind.dtype == "bytes" or kind.is_ragged:
+        column = column_of(np.asarray(array[:_LOOKED_AT]), kind)
+        return 8 + column.num_bytes // max(1, column.num_sequences)
+    return sample_bytes(kind)
+
+
+def sample_bytes(kind: SampleType) -> int:
+    """Return the bytes of a sample of numbers."""
+    return math.prod(kind.shape) * np.dtype(kind.dtype).itemsize
+
+
+def _to_bytes(one: object) -> bytes:
+    if isinstance(one, str):
+        return one.encode(errors="surrogateescape")
+    if isinstance(one, bytes):
+        return one
+    if isinstance(one, np.ndarray) and one.dtype.kind in "biu" and one.itemsize == 1:
+        return one.tobytes()
+    raise ValueError(f"it holds {type(one).__name__}, where a text is due")

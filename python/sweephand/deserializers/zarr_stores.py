@@ -1,0 +1,195 @@
+"""Zarr stores: arrays of version 2 and 3, decoded by zarr chunk by chunk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.streams import StreamDef
+from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.units.array_elements import TEXT, StoredArray, element_of
+from sweephand.deserializers.units.array_group import ArrayGroup, Offsets
+from sweephand.deserializers.units.array_units import ArrayUnits
+from sweephand.deserializers.units.row_ids import RowIds
+from sweephand.deserializers.units.unit_scan import SampleType
+from sweephand.errors import DataError, StaleError
+from sweephand.files.find import list_paths
+from sweephand.files.paths import AnyPath, RemotePath, as_path, folders_like, is_glob, read_file
+from sweephand.files.source_file import FileList, Files, PathLike, SourceFile
+from sweephand.optional import OptionalModule
+from sweephand.printable import printable
+
+zarr = OptionalModule("zarr", extra="zarr")
+
+_METADATA = ("zarr.json", ".zgroup", ".zarray")
+_ROOT = "values"  # what the array is called of a store that is one
+
+
+class ZarrDeserializer(ArrayUnits):
+    """Serve the arrays of Zarr stores: each row is a sequence of one sample.
+
+    Chunks are decoded by zarr, about 8 MiB at a time, whatever their codecs and shards are. No
+    index is kept: the metadata say all.
+
+    Parameters
+    ----------
+    stores : str, path, or sequence of them
+        Folders, patterns of them, or URLs. Several are one corpus.
+    streams : StreamDefs, dict of StreamDef or list of str, optional
+        By default all arrays with as many sequences as the largest one. ``field`` is the path,
+        such as "train/x"; a store that is a single array has "values". Texts are ``bytes``.
+    offsets : str or dict of str, optional
+        The array that says where each sequence begins, and the end: of all arrays with as many
+        rows as its last number, or by a dict from the path of an array to that of its offsets.
+        By default ``NAME_offsets`` is that of ``NAME``.
+    ids : str, or sequence of str or int, optional
+        Ids of the sequences, by which they are joined: an array with one integer or text in
+        every row, or one id for each sequence.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no store.
+    DataError
+        If metadata or chunks are damaged; if an array is not there, cannot be served, or has
+        another number of sequences, or is of another type in another store.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> corpus = sh.ZarrDeserializer("train.zarr", ["x", "y"])  # doctest: +SKIP
+    """
+
+    format = "zarr 1"
+    decoder = zarr
+
+    def __init__(
+        self,
+        stores: Files,
+        streams: StreamsLike | None = None,
+        *,
+        offsets: Offsets | None = None,
+        ids: RowIds | None = None,
+    ) -> None:
+        self._groups: dict[tuple[str, int], _Group] = {}
+        paths = [path for one in list_paths(stores) for path in _expand(one)]
+        files: list[SourceFile] = [_store_at(path) for path in paths]
+        super().__init__(FileList(files, []), streams, offsets=offsets, index=None, ids=ids)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process opens it with."""
+        return {**super().__getstate__(), "_groups": {}}
+
+    @contextmanager
+    def open_group(self, file: SourceFile) -> Iterator[ArrayGroup]:
+        """Open a store once in a process, or take it as it was opened before."""
+        key = file.spec, os.getpid()
+        if key not in self._groups:
+            self._groups[key] = _Group(zarr.open(file.spec, mode="r"))
+        yield self._groups[key]
+
+
+@dataclass(frozen=True)
+class ZarrStore(SourceFile):
+    """A store as a file of the corpus: its tag is of the metadata at its root."""
+
+    root: AnyPath
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its bytes lie on this machine."""
+        return not isinstance(self.root, RemotePath)
+
+    @property
+    def spec(self) -> str:
+        """What finds the store again."""
+        return os.fspath(self.root)
+
+    def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
+        """Refuse it: a store is no run of bytes."""
+        raise DataError("a store is read by its arrays", self.path, offset)
+
+    def check_unchanged(self) -> None:
+        """Raise StaleError if the metadata are not those that were read first."""
+        if _store_at(self.root).tag != self.tag:
+            raise StaleError("the metadata of the store changed since it was opened", self.path)
+
+
+def metadata_at(path: AnyPath) -> AnyPath | None:
+    """Return what tells of a store at its root; None if there is none.
+
+    A remote store is looked at if its URL says that it is one.
+    """
+    if isinstance(path, RemotePath) and path.suffix != ".zarr":
+        return None
+    return next((path / name for name in _METADATA if (path / name).is_file()), None)
+
+
+def _expand(place: PathLike) -> list[AnyPath]:
+    if not is_glob(place):
+        return [as_path(place)]
+    found: list[AnyPath] = [path for path in folders_like(place) if metadata_at(path)]
+    if not found:
+        raise FileNotFoundError(f"no Zarr store matches the pattern {os.fspath(place)!r}")
+    return found
+
+
+def _store_at(path: AnyPath) -> ZarrStore:
+    metadata = metadata_at(path)
+    if metadata is None:
+        told = ", ".join(_METADATA)
+        raise FileNotFoundError(
+            f"there is no Zarr store {str(path)!r}: none of {told} is in it"
+        )
+    content = read_file(metadata)
+    tag = hashlib.sha256(content).hexdigest()
+    return ZarrStore(str(path), printable(path.name), len(content), tag, path)
+
+
+class _Group(ArrayGroup):
+    """A store that is open, whose metadata are read once."""
+
+    def __init__(self, root: Any) -> None:
+        is_array = isinstance(root, zarr.Array)
+        self._root = None if is_array else root
+        self._known: dict[str, Any] = {_ROOT: root} if is_array else {}
+
+    def get(self, path: str) -> StoredArray | None:
+        """Return the array that has a path, if there is one."""
+        if path not in self._known:
+            self._known[path] = None if self._root is None else self._root.get(path)
+        found = self._known[path]
+        return found if isinstance(found, zarr.Array) else None
+
+    def walk(self) -> Iterator[tuple[str, StoredArray]]:
+        """Iterate over the arrays, by name."""
+        if self._root is not None:
+            self._known |= dict(self._root.members(max_depth=None))
+        for path in sorted(self._known):
+            if (found := self.get(path)) is not None:
+                yield path, found
+
+    def element(self, array: StoredArray, definition: StreamDef) -> SampleType:
+        """Return what an element is: a number or a text."""
+        return TEXT if array.dtype.hasobject else element_of(array.dtype)
+
+
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    def make(
+        files: Sequence[AnyPath], streams: StreamsLike | None, index: object
+    ) -> ZarrDeserializer:
+        return ZarrDeserializer(files, streams)
+
+    return wanted.open_files(make, files)
+
+
+FORMAT = Format("Zarr", lambda path: metadata_at(path) is not None, _open, in_folders=False)
