@@ -4,13 +4,17 @@
 #include "base/error.hpp"
 #include "base/mix.hpp"
 #include "base/name_digest.hpp"
+#include "base/pixels.hpp"
 #include "bind/bind.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -74,6 +78,30 @@ void translate(std::exception_ptr pointer) {
   }
 }
 
+// REQUIRES: the picture has three axes
+Pixels pixels_of(const py::array& picture) {
+  const auto extent = [&](int axis) { return static_cast<std::size_t>(picture.shape(axis)); };
+  return {.first = static_cast<const std::byte*>(picture.data()),
+          .height = extent(0),
+          .width = extent(1),
+          .channels = extent(2),
+          .element_bytes = static_cast<std::size_t>(picture.itemsize()),
+          .row_step = picture.strides(0),
+          .column_step = picture.strides(1),
+          .channel_step = picture.strides(2)};
+}
+
+using CopyPixels = void (*)(const Pixels&, std::byte*) noexcept;
+
+template <CopyPixels Copy>
+void copy_pixels(const py::array& picture, Array<std::uint8_t>& out) {
+  if (picture.ndim() != 3 || out.nbytes() != picture.nbytes())
+    throw std::invalid_argument("a picture has three axes, and room as large as it is");
+  const Pixels pixels = pixels_of(picture);
+  std::byte* const to = writable_bytes(out).data();
+  without_gil([&] { Copy(pixels, to); });
+}
+
 }  // namespace
 
 Report report_to(py::function function) {
@@ -106,6 +134,13 @@ void bind_base(py::module_& room) {
       "derive_key", [](const std::vector<std::uint64_t>& words) { return derive_key(words); },
       "words"_a);
   room.def(
+      "name_digest",
+      [](const py::bytes& name) {
+        const std::string_view text = name;
+        return name_digest({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+      },
+      "name"_a);
+  room.def(
       "name_digests",
       [](const Array<std::uint8_t>& bytes, const Array<std::int64_t>& offsets) {
         return to_numpy_without_gil([&] { return name_digests(view(bytes), view(offsets)); });
@@ -123,6 +158,8 @@ void bind_base(py::module_& room) {
         return to_numpy_without_gil([&] { return digest_words(view(digests), seed); });
       },
       "digests"_a, "seed"_a);
+  room.def("copy_planes", &copy_pixels<copy_planes>, "picture"_a, "out"_a.noconvert());
+  room.def("copy_packed", &copy_pixels<copy_packed>, "picture"_a, "out"_a.noconvert());
   py::class_<Digest>(room, "Digest")
       .def(py::init<>())
       .def(

@@ -21,6 +21,11 @@ def id_words(digests: Words, seed: int) -> Words:
     return _core.base.digest_words(digests, seed)
 
 
+def digest_of_name(name: str) -> int:
+    """Return what `digests_of_names` returns of one."""
+    return _core.base.name_digest(name.encode("utf-8", "surrogateescape"))
+
+
 def digests_of_names(names: Sequence[str]) -> Words:
     """Return FNV-1a, of 64 bits, of the bytes of names in UTF-8.
 

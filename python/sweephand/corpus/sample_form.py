@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import _core
 from sweephand.casts import as_array, cast
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.given_data import make_column
@@ -265,6 +266,13 @@ def _join(stream: str, values: list[Any], like: Any) -> ColumnData | None:
         return None
     shape = like.shape[1:]
     if values[0].shape == shape and set(map(_SHAPE, values)) == {shape}:
-        return _to_column(stream, [np.stack(values)], [1] * len(values))
+        return _to_column(stream, [_stack(values)], [1] * len(values))
     column = _to_column(stream, values)
     return column if column.shape == shape else None
+
+
+def _stack(values: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return arrays of one shape behind each other, in memory that is used again."""
+    first = values[0]
+    whole = _core.read.empty_bytes(first.nbytes * len(values)).view(first.dtype)
+    return np.stack(values, out=whole.reshape(len(values), *first.shape))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from io import BytesIO
 from typing import Any
 
 import numpy as np
 
+from sweephand import _core
 from sweephand.images.steps import Picture
 from sweephand.optional import OptionalModule
 
@@ -14,6 +16,7 @@ Image: Any = OptionalModule("PIL.Image", extra="image")
 ImageOps: Any = OptionalModule("PIL.ImageOps", extra="image")
 
 _ORIENTATION = 0x0112  # of EXIF
+_OF_FOUR_BYTES = {"RGB": 3, "RGBA": 4}  # channels of modes whose pixels have room for four
 _TELLS_ORIENTATION = {"exif", "xmp", "XML:com.adobe.xmp"}  # names in what Pillow knows
 
 
@@ -83,4 +86,14 @@ def _convert(image: Any, mode: str) -> Picture:
         raise _Refused(f"the picture has 8 bits a pixel (mode {own}), 16 are wanted")
     elif own == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
-    return np.asarray(image if image.mode == mode else image.convert(mode))
+    return pixels_of(image if image.mode == mode else image.convert(mode))
+
+
+def pixels_of(image: Any) -> Picture:
+    """Return the pixels where they lie, if Pillow shows them, else a copy."""
+    channels = _OF_FOUR_BYTES.get(image.mode)
+    if channels is not None and hasattr(image, "__arrow_c_array__"):
+        with suppress(ValueError):  # a large picture lies in several pieces
+            memory = _core.read.arrow_bytes(*image.__arrow_c_array__())
+            return memory.reshape(image.height, image.width, 4)[..., :channels]
+    return np.asarray(image)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sweephand.images.pixels import packed
 from sweephand.images.steps import Picture
 from sweephand.optional import OptionalModule
 
@@ -50,11 +51,13 @@ def resized(picture: Picture, size: tuple[int, int], interpolation: str) -> Pict
         image = Image.frombuffer(mode, picture.shape[1::-1], _bytes(picture), "raw", mode, 0, 1)
         return np.asarray(image.resize(size[::-1], how))
     planes = [
-        np.asarray(Image.fromarray(_bytes(picture[..., channel])).resize(size[::-1], how))
+        np.asarray(
+            Image.fromarray(np.ascontiguousarray(picture[..., channel])).resize(size[::-1], how)
+        )
         for channel in range(channels)
     ]
     return np.stack(planes, axis=-1)
 
 
 def _bytes(picture: Picture) -> Picture:
-    return np.ascontiguousarray(picture)
+    return picture if picture.flags.c_contiguous else packed([picture])[0]

@@ -59,7 +59,7 @@ class Compose(Step):
     Parameters
     ----------
     transforms : sequence of Step or callable
-        A function takes the picture alone.
+        A function takes the picture alone, as an array that lies close together.
 
     Raises
     ------
@@ -83,7 +83,10 @@ class Compose(Step):
     def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
         """Apply all."""
         for one in self.transforms:
-            picture = one(picture, draw) if isinstance(one, Step) else one(picture)
+            if isinstance(one, Step):
+                picture = one(picture, draw)
+            else:
+                picture = one(np.ascontiguousarray(picture))
         return picture
 
     def __repr__(self) -> str:
@@ -102,7 +105,7 @@ class RandomHorizontalFlip(Step):
     """
 
     is_random = True
-    _axis = 1
+    _mirror: tuple[slice, ...] = (slice(None), slice(None, None, -1))
 
     def __init__(self, p: float = 0.5) -> None:
         if not 0 <= p <= 1:
@@ -111,7 +114,7 @@ class RandomHorizontalFlip(Step):
 
     def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
         """Flip it, or not."""
-        return np.flip(picture, self._axis) if draw.random() < self.p else picture
+        return picture[self._mirror] if draw.random() < self.p else picture
 
 
 class RandomVerticalFlip(RandomHorizontalFlip):
@@ -125,7 +128,7 @@ class RandomVerticalFlip(RandomHorizontalFlip):
     array([2, 1, 0])
     """
 
-    _axis = 0
+    _mirror = (slice(None, None, -1),)
 
 
 class ToDtype(Step):

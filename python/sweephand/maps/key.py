@@ -9,7 +9,7 @@ import numpy as np
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.corpus.id_words import digests_of_names
+from sweephand.corpus.id_words import digest_of_name
 
 if TYPE_CHECKING:
     from sweephand.torch.minibatch.generators import Generator
@@ -76,8 +76,9 @@ class Key:
 
     def numpy(self) -> np.random.Generator:
         """Return a generator of NumPy, which counts with Philox."""
-        words = [self._draw(_NUMPY, number) for number in range(2)]
-        return np.random.Generator(np.random.Philox(key=np.array(words, np.uint64)))
+        from sweephand.maps.philox import generator_of  # brings numpy.random
+
+        return generator_of([self._draw(_NUMPY, number) for number in range(2)])
 
     def torch(self, device: str = "cpu") -> Generator:
         """Return a generator of PyTorch.
@@ -112,7 +113,7 @@ class KeyContext:
     def __init__(self, seed: int, name: str, version: int, purpose: int = _OF_A_SWEEP) -> None:
         self._of = seed, name, version
         self._purpose = purpose
-        digest = int(digests_of_names([name])[0])
+        digest = digest_of_name(name)
         self._begin = [1, seed, purpose]
         self._end = [digest, version]
 
@@ -121,7 +122,7 @@ class KeyContext:
 
     def word(self, sweep: int, sequence_id: str) -> int:
         """Return the 64 bits that all draws of a key are derived from."""
-        digest = int(digests_of_names([sequence_id])[0])
+        digest = digest_of_name(sequence_id)
         sweeps = [sweep] if self._purpose == _OF_A_SWEEP else []
         return _core.base.derive_key([*self._begin, *sweeps, digest, *self._end])
 
