@@ -18,7 +18,7 @@ from tests.cli.conftest import Call, call  # noqa: F401 - a fixture
 import sweephand as sh
 from sweephand.deserializers.units import line_scan
 from sweephand.files import inflate
-from sweephand.files.inflate import InflatedFile
+from sweephand.files.inflate import InflatedFile, InflatedStream
 from sweephand.files.local import stat_file
 from sweephand.files.zstd_frames import ZstdFrame, begins_zstd
 
@@ -209,3 +209,30 @@ def test_cntk_text_is_read_in_chunks_of_its_members(pack: Pack, tmp_path: Path) 
     path.write_bytes(pack(text)[:-9])
     with pytest.raises(sh.DataError, match="was cut, or is still being written"):
         sh.MinibatchSource(corpus)
+
+
+def test_a_frame_of_cntk_text_is_unpacked_once_in_a_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    lines = [b"%d |x %d\n" % (n, n) for n in range(60000)]
+    parts = b"".join(lines[:20000]), b"".join(lines[20000:])
+    path = tmp_path / "a.ctf"
+    path.write_bytes(b"".join(map(zstandard.compress, parts)))
+    streams = {"x": sh.StreamDef(shape=1)}
+    corpus = sh.CTFDeserializer(path, streams, chunk_size_in_bytes=5000)
+    sh.MinibatchSource(corpus).close()
+    opened = []
+    open_at = InflatedFile.open
+
+    def count(self: InflatedFile, offset: int = 0, **options: Any) -> InflatedStream:
+        opened.append(offset)
+        return open_at(self, offset, **options)
+
+    monkeypatch.setattr(InflatedFile, "open", count)
+    with sh.MinibatchSource(corpus, max_sweeps=1) as source:
+        found = [n for one in source.minibatches(64) for n in one["x"].values[:, 0].tolist()]
+    assert sorted(found) == list(range(60000))
+    assert found != sorted(found)
+    assert len(opened) == 2
+    assert len(parts[0]) <= max(opened) < len(parts[0]) + 5000

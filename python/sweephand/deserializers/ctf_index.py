@@ -23,6 +23,7 @@ from sweephand.deserializers.units.kept_scans import (
     require,
 )
 from sweephand.errors import DataError
+from sweephand.files.content_file import ContentFile
 from sweephand.files.contents import PACKINGS, Contents
 from sweephand.files.index_arrays import IndexArrays, PackedArray, stored_in
 from sweephand.files.index_file import Advance, Index, Scan
@@ -31,6 +32,7 @@ from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile
 
 _PART_BYTES = 16 << 20  # a thread's share of a file, at least
+_MOST_CHUNK_BYTES = 1 << 30  # of content that can be entered at its beginning alone
 
 
 def scan_file(
@@ -209,15 +211,18 @@ def list_errors(index: Index, ledger: Ledger) -> None:
 def cut_pieces(index: Index, most_bytes: int) -> list[list[_core.formats.CtfPiece]]:
     """Cut files between sequences, and return chunks of pieces that follow each other.
 
-    Large files are cut into several chunks, and small ones share one.
+    Large files are cut into several chunks, and small ones share one. What can be unpacked
+    from its beginning alone is not cut within.
     """
     starts = index.starts["sizes"]
     sizes = np.array([file.size for file in index.files], np.int64)
     offsets = index.arrays["offsets"]
     firsts = _core.formats.ctf_chunks(offsets, starts, sizes.astype(np.uint64), most_bytes)
     firsts = firsts.astype(np.int64)
-    begins = offsets[firsts].astype(np.int64)
     files = np.searchsorted(starts, firsts, side="right") - 1  # an empty one shares its start
+    can_begin = _can_begin(index, files, offsets[firsts].astype(np.int64))
+    firsts, files = firsts[can_begin], files[can_begin]
+    begins = offsets[firsts].astype(np.int64)
     ends = np.append(begins[1:], 0)
     is_last = np.append(files[1:] != files[:-1], True)[: len(files)]
     ends[is_last] = sizes[files[is_last]]
@@ -231,6 +236,28 @@ def cut_pieces(index: Index, most_bytes: int) -> list[list[_core.formats.CtfPiec
         strict=True,
     )
     return _join_small([_core.formats.CtfPiece(*place) for place in places], most_bytes)
+
+
+def _can_begin(
+    index: Index, files: NDArray[np.int64], begins: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Tell at which places chunks begin: not where what is before would be unpacked again."""
+    found = np.ones(len(files), np.bool_)
+    for number in np.unique(files).tolist():
+        file = index.files[number]
+        if not isinstance(file, ContentFile) or (entries := file.content.entries) is None:
+            continue
+        own = np.flatnonzero(files == number)
+        last, chunk = -1, 0
+        for place, entry in zip(
+            own.tolist(),
+            np.searchsorted(entries, begins[own], side="right").tolist(),
+            strict=True,
+        ):
+            found[place] = entry != last or begins[place] - chunk > _MOST_CHUNK_BYTES
+            if found[place]:
+                last, chunk = entry, int(begins[place])
+    return found
 
 
 def _count_items(

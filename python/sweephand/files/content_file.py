@@ -35,12 +35,11 @@ class ContentFile(SourceFile):
 
     def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
         """Fill an array with the bytes from `offset` on; see `SourceFile`."""
-        found = self.content.read(offset, len(out))
-        if len(found) < len(out):
+        end = self.content.read_into(offset, out)
+        if end < len(out):
             raise DataError(
-                f"it unpacks to {offset + len(found)} bytes, not to {self.size}", self.path
+                f"it unpacks to {offset + end} bytes, not to {self.size}", self.path
             )
-        out[:] = found
 
     def check_unchanged(self) -> None:
         """Raise StaleError if the file is not the one that was listed."""

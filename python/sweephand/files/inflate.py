@@ -78,20 +78,32 @@ class InflatedFile:
     def __reduce__(self) -> tuple[type[InflatedFile], tuple[object, ...]]:
         return type(self), self._arguments
 
+    @property
+    def entries(self) -> list[int] | None:
+        """Where in the content it can be entered; None: near any place, once it was passed."""
+        if self._compression != "zstd":
+            return None
+        return [0, *(unpacked for unpacked, _ in self._arguments[3] if unpacked)]
+
     def read(self, offset: int, size: int) -> NDArray[np.uint8]:
         """Return `size` bytes from `offset` on; fewer where the content ends."""
         return self.read_padded(offset, size, 0)
 
     def read_padded(self, offset: int, size: int, padding: int) -> NDArray[np.uint8]:
         """Do so with some zeros behind them."""
-        stream = self.open(offset)
         found = _core.read.empty_bytes(size + padding)
-        end = 0
-        while end < size and (part := stream.take(min(size - end, _READ_BYTES))):
-            found[end : end + len(part)] = np.frombuffer(part, np.uint8)
-            end += len(part)
+        end = self.read_into(offset, found[:size])
         found[end:] = 0
         return found[: end + padding]
+
+    def read_into(self, offset: int, out: NDArray[np.uint8]) -> int:
+        """Fill an array from `offset` on; return how many bytes there are, if fewer."""
+        stream = self.open(offset)
+        end = 0
+        while end < len(out) and (part := stream.take(min(len(out) - end, _READ_BYTES))):
+            out[end : end + len(part)] = np.frombuffer(part, np.uint8)
+            end += len(part)
+        return end
 
     def open(
         self, offset: int = 0, *, packed: io.BufferedReader | None = None
