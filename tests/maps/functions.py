@@ -84,6 +84,16 @@ def die_at_80(sequence: Sequence) -> Sequence:
     return sequence
 
 
+def die(sequence: Sequence) -> Sequence:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return sequence
+
+
+def hang(sequence: Sequence) -> Sequence:
+    time.sleep(3600)
+    return sequence
+
+
 def sleep_at_80(sequence: Sequence) -> Sequence:
     if 80 in sequence["x"]:
         time.sleep(3600)

@@ -159,6 +159,40 @@ def test_what_ends_its_process_is_damage(function: Any, told: str) -> None:
     assert sorted(found) == sorted(plain)
 
 
+@pytest.mark.parametrize("size", ["same", "measured"])
+def test_a_first_sequence_that_ends_its_process_is_an_error(size: Any) -> None:
+    mapped = corpus().map(functions.die, size=size)
+    told = r"map 'die' killed its worker process \(signal 9\)"
+    with pytest.raises(sh.DataError, match=told) as caught:
+        sh.MinibatchSource(mapped, **PROCESSES)
+    assert caught.value.sequence == "array__0"
+    with pytest.raises(sh.DataError, match=told):  # when the budget is spent
+        sh.MinibatchSource(mapped, max_errors=2, **PROCESSES)
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_a_first_sequence_that_hangs_is_given_up(executor: Any) -> None:
+    function = functions.hang if executor == "processes" else Waiting()
+    mapped = sh.ArrayDeserializer({"x": [np.array([80])]}).map(function, name="slow")
+    options: Any = {"num_map_workers": 2, "map_executor": executor, "map_timeout": 0.2}
+    with pytest.raises(sh.DataError, match=r"map 'slow' did not return within 0\.2 s"):
+        sh.MinibatchSource(mapped, **options)
+    if isinstance(function, Waiting):
+        function.let_go.set()
+
+
+def test_a_time_limit_needs_workers() -> None:
+    with pytest.raises(ValueError, match="map_timeout needs num_map_workers of at least 1"):
+        sh.MinibatchSource(corpus(), map_timeout=5, num_map_workers=0)
+
+
+def test_transforms_need_not_go_to_the_worker_that_looks_first() -> None:
+    twice = sh.StreamDefs(x=sh.StreamDef(shape=(), transforms=[lambda minibatch: minibatch]))
+    mapped = sh.ArrayDeserializer({"x": [np.arange(3)]}, twice).map(functions.negate)
+    with sh.MinibatchSource(mapped, max_sweeps=1, **PROCESSES) as source:
+        assert source.next_minibatch(3)["x"].values.tolist() == [0, -1, -2]
+
+
 def test_a_batch_that_ends_its_process_is_tried_one_by_one() -> None:
     mapped = corpus().map(batch_that_dies, batched=True)
     with sh.MinibatchSource(

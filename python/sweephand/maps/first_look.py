@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -122,45 +122,87 @@ def _look_at(
     """Return what a sequence shows, or the reason if it is wrong; None if it makes nothing."""
     ids = stored.corpus.ids.names(numbers)
     context = KeyContext(opening.seed, wanted.name, wanted.version)
-    form = SampleForm(StreamDefs(), "sequence", str(wanted))
-    task = MapTask(
+    known = {info.name: _definition(stored, info.name) for info in stored.corpus.streams}
+    task = LookingTask(
         wanted,
-        form,
+        SampleForm(StreamDefs(), "sequence", str(wanted)),
         stored.sequences_of(batch),
         ids,
         [1] * len(ids),
         context=context if wanted.random else None,
         sweeps=[0] * len(ids),
+        # Functions of the user need not go to another process.
+        known={name: replace(one, transforms=()) for name, one in known.items()},
     )
-    found = next(iter(task.outputs(opening.workers.turn, [])))
-    if isinstance(found, list):
-        if wanted.size != "measured":
-            return task.error(0, "returned a list; one that makes several says size='measured'")
+    seen: Any = opening.workers.run_first(task)
+    if seen.wrong:
+        wrong: DataError = seen.wrong[0]
+        return wrong
+    look: FirstLook | None = seen.look
+    if look is None or wanted.streams is not None:
+        return look
+    definitions = {name: known.get(name, StreamDef()) for name in look.definitions}
+    return replace(look, definitions=StreamDefs(definitions))
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What a first sequence shows, if it is not wrong and something is made of it."""
+
+    look: FirstLook | None = None
+    wrong: Mapping[int, DataError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LookingTask(MapTask):
+    """A sequence that tells what a map makes.
+
+    Attributes
+    ----------
+    known : dict of StreamDef
+        The streams that it is given.
+    """
+
+    known: Mapping[str, StreamDef] = field(default_factory=dict)
+
+    def finish(  # type: ignore[override]
+        self, outputs: Iterable[Any], seconds: Sequence[float] = ()
+    ) -> Looked:
+        """Look at what was made."""
+        look = self._look(next(iter(outputs)))
+        return Looked(wrong={0: look}) if isinstance(look, DataError) else Looked(look)
+
+    def _look(self, found: Any) -> FirstLook | DataError | None:
+        if isinstance(found, list):
+            if self.map.size != "measured":
+                told = "returned a list; one that makes several says size='measured'"
+                return self.error(0, told)
+            if not found:
+                return None
+            found = found[0]
+        if isinstance(found, DataError):
+            return found
+        if not isinstance(found, Mapping):
+            return self.error(0, no_dict(found))
         if not found:
-            return None
-        found = found[0]
-    if isinstance(found, DataError):
-        return found
-    if not isinstance(found, Mapping):
-        return task.error(0, no_dict(found))
-    if not found:
-        return task.error(0, "returned no stream")
-    definitions = wanted.streams
-    if definitions is None:
-        definitions = StreamDefs({str(name): _definition(stored, name) for name in found})
-    try:
-        return FirstLook.of(found, definitions, str(wanted))
-    except WrongSamples as error:
-        if wanted.size == "measured" and error.stream is None:
-            return None
-        return task.error(0, str(error), error.stream)
+            return self.error(0, "returned no stream")
+        definitions = self.map.streams
+        if definitions is None:
+            names = map(str, found)
+            definitions = StreamDefs(
+                {name: self.known.get(name, StreamDef()) for name in names}
+            )
+        try:
+            return FirstLook.of(found, definitions, str(self.map))
+        except WrongSamples as error:
+            if self.map.size == "measured" and error.stream is None:
+                return None
+            return self.error(0, str(error), error.stream)
 
 
 def _definition(stored: StoredStreams, name: str) -> StreamDef:
-    """Return how a stream is defined that keeps its name, or a new one."""
-    info = next((one for one in stored.corpus.streams if one.name == name), None)
-    if info is None:
-        return StreamDef()
+    """Return how a stream is defined that keeps its name."""
+    info = next(one for one in stored.corpus.streams if one.name == name)
     return StreamDef(
         defines_mb_size=info.defines_mb_size,
         broadcast=info.broadcast,

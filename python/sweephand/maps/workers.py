@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Kind = Literal["threads", "processes"]
 
 _TASKS_PER_WORKER = 4
+_FIRST_SECONDS = 1.0  # that a first sequence may take; nothing else waits beside it
 # What a task must take to be worth its way to a worker, in seconds.
 _TASK_SECONDS = {"threads": 2e-4, "processes": 1e-3}
 
@@ -96,6 +97,12 @@ class MapWorkers:
         bounds = cut(costs, most)
         parts = [task.part(begin, end) for begin, end in bounds]
         return self._own_team().do(parts, [sum(costs[begin:end]) for begin, end in bounds])
+
+    def run_first(self, task: MapTask) -> Made:
+        """Map the first sequences: by a worker if that can be given up, else here."""
+        if self._has_processes or (self.num_workers and self._limit is not None):
+            return self._own_team().do([task], [_FIRST_SECONDS])[0]
+        return task.do(self.turn)
 
     def close(self) -> None:
         """End the workers: threads when they have done what they are at, processes soon."""

@@ -77,6 +77,11 @@ class Settings:
             and not check_number("map_timeout", self.map_timeout) > 0
         ):
             raise ValueError(f"map_timeout must be above 0 seconds, got {self.map_timeout:g}")
+        if self.map_timeout is not None and self.num_map_workers == 0:
+            raise ValueError(
+                "map_timeout needs num_map_workers of at least 1: with 0 a map runs in the "
+                "thread that prepares the minibatch, which nobody can give up"
+            )
 
     def _check_balance(self) -> None:
         if cost_of(self.balance) is None:

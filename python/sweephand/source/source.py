@@ -183,7 +183,11 @@ class MinibatchSource(Loops):
         self._deserializers, self._settings = deserializers_of(deserializers), settings
         self._ledger = ledger = Ledger(settings.max_errors)
         workers = MapWorkers(settings.map_workers, settings.map_executor, settings.map_timeout)
-        corpus = open_corpus(self._deserializers, settings, ledger, workers)
+        try:
+            corpus = open_corpus(self._deserializers, settings, ledger, workers)
+        except BaseException:
+            workers.close()
+            raise
         self._keys = {info.name: (i, info) for i, info in enumerate(corpus.streams)}
         corpus, self._long = treat_long(settings.chosen_layout, corpus)
         self._window, self._corpus = settings.window.for_corpus(corpus)
