@@ -1,6 +1,7 @@
 // Files, columns, chunks and deserializers.
 #include "bind/bind.hpp"
 #include "bind/chunk_arrays.hpp"
+#include "bind/join_arrays.hpp"
 #include "read/arrow_bytes.hpp"
 #include "read/byte_source.hpp"
 #include "read/column_vector.hpp"
@@ -220,6 +221,7 @@ void bind_chunks(py::module_& room) {
         without_gil([&] { pack(chunk, bytes); });
       },
       "chunk"_a, "out"_a.noconvert());
+  room.def("join_arrays", &join_arrays, "arrays"_a, "like"_a);
   room.def(
       "unpack",
       [](const Array<std::uint8_t>& packed, py::object owner) {

@@ -260,19 +260,17 @@ def _to_column(stream: str, items: list[Any], lengths: list[int] | None = None) 
 
 def _join(stream: str, values: list[Any], like: Any) -> ColumnData | None:
     """Return values as a column, if each is an array just like those of the first sequence."""
-    if type(like) is not np.ndarray or set(map(type, values)) != {np.ndarray}:
+    if type(like) is not np.ndarray:
         return None
-    if set(map(_DTYPE, values)) != {like.dtype}:
+    if (joined := _core.read.join_arrays(values, like)) is not None:
+        data, offsets = joined
+        shape, num_samples = like.shape[1:], int(offsets[-1])
+        samples = data.view(like.dtype).reshape(num_samples, *shape)
+        return ColumnData(samples, like.dtype, shape, num_samples, offsets)
+    if set(map(type, values)) != {np.ndarray} or set(map(_DTYPE, values)) != {like.dtype}:
         return None
     shape = like.shape[1:]
     if values[0].shape == shape and set(map(_SHAPE, values)) == {shape}:
-        return _to_column(stream, [_stack(values)], [1] * len(values))
+        return _to_column(stream, [np.stack(values)], [1] * len(values))
     column = _to_column(stream, values)
     return column if column.shape == shape else None
-
-
-def _stack(values: list[NDArray[Any]]) -> NDArray[Any]:
-    """Return arrays of one shape behind each other, in memory that is used again."""
-    first = values[0]
-    whole = _core.read.empty_bytes(first.nbytes * len(values)).view(first.dtype)
-    return np.stack(values, out=whole.reshape(len(values), *first.shape))

@@ -18,6 +18,7 @@ from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook, look_at_first
 from sweephand.maps.history import MapHistory
 from sweephand.maps.key import KeyContext
+from sweephand.maps.later_ids import LaterIds
 from sweephand.maps.measure import measure
 from sweephand.maps.opening import Opening
 from sweephand.maps.sequence_map import SequenceMap
@@ -157,7 +158,8 @@ class MapRun:
     ) -> MapTask:
         expansion = self._expansion
         origins = numbers if expansion is None else expansion.origins_of(numbers)
-        ids = self._stored.corpus.ids.names(origins)
+        names = self._stored.corpus.ids
+        ids = names.names(origins) if self._map.random else LaterIds(names, origins)
         return MapTask(
             self._map,
             self._look.form,

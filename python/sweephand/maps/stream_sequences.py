@@ -47,6 +47,10 @@ class StreamSequences(Sequence[Any]):
     def to_list(self) -> list[Any]:
         """Return the samples of every sequence."""
         values, offsets = self._values, self._offsets
+        if isinstance(values, np.ndarray) and len(offsets) > 1:
+            begin, end, length = offsets[0], offsets[-1], offsets[1] - offsets[0]
+            if length and offsets == list(range(begin, end + 1, length)):  # the quick way
+                return list(values[begin:end].reshape(-1, length, *values.shape[1:]))
         return [values[begin:end] for begin, end in pairwise(offsets)]
 
     def __reduce__(self) -> tuple[Any, ...]:
