@@ -75,7 +75,7 @@ def pack_ranges(
     lanes = settings.num_lanes if settings.randomize else 1
     cuts = [lane * total // lanes for lane in range(lanes + 1)]
     block_begins = {0}
-    if settings.randomize:
+    if not settings.keeps_order:
         lists = model.base_lists(corpus, settings, sweep)
         sizes = [sum(corpus.sizes[sequence] for sequence in block) for block in lists]
         block_begins = set(itertools.accumulate(sizes, initial=0))
@@ -122,7 +122,7 @@ def lanes_apart(
         ]
         if not pieces:
             continue
-        if settings.randomize:
+        if not settings.keeps_order:
             key = model.derive_key(model.ORDER_VERSION, settings.seed, 3, sweep, begin)
             rows = rows_of_pack(pieces, length, key)
         else:
@@ -184,7 +184,7 @@ def packed_sweep(
     apart: bool = False,
 ) -> list[Row]:
     """One sweep as rows, in order. Sequences longer than a row are split."""
-    if apart or not settings.randomize:
+    if apart or settings.keeps_order:
         return lanes_apart(corpus, settings, length, look_ahead, sweep)
     return lanes_together(corpus, settings, length, sweep)
 
@@ -273,7 +273,7 @@ class Buckets:
         weights = [len(left) // n for left, n in zip(self.left, wanted, strict=True)]
         if not any(weights):
             weights = [int(bool(left)) for left in self.left]
-        if self.settings.randomize:
+        if not self.settings.keeps_order:
             key = model.derive_key(
                 model.ORDER_VERSION, self.settings.seed, 4, self.sweep, self.number
             )

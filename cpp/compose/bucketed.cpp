@@ -47,7 +47,7 @@ void check(const Bucketing& bucketing) {
 BucketedPart::BucketedPart(Part part, const Bucketing& bucketing, const OrderSettings& settings)
     : part_(std::move(part)),
       bucketing_(bucketing),
-      randomize_(settings.randomize),
+      keeps_order_(settings.keeps_order()),
       key_(derive_key({kOrderVersion, settings.seed, kBucketDraw, part_.sweep, part_.number})),
       time_(part_.begin),
       members_(bucketing.boundaries.size()),
@@ -128,7 +128,7 @@ BucketedPart::Draw BucketedPart::draw(std::uint64_t num_samples) {
     for (std::size_t b = 0; b < weights.size(); ++b) weights[b] = left(b).empty() ? 0 : 1;
   }
   const std::size_t bucket =
-      randomize_ ? choose(weights) : first_complete(weights, num_samples);
+      keeps_order_ ? first_complete(weights, num_samples) : choose(weights);
   const std::span members = left(bucket);
   const std::span taken = members.first(
       std::min<std::uint64_t>(members.size(), size_of_minibatch(bucket, num_samples)));
@@ -175,7 +175,7 @@ void BucketedPlanner::go_to_sought(std::uint64_t num_samples) {
 
 Sharing BucketedPlanner::sharing_of(const Request& request) const {
   if (request.balance) return Sharing::kDealCosts;
-  return timeline_->settings().randomize ? Sharing::kEvenCounts : Sharing::kDeal;
+  return timeline_->settings().keeps_order() ? Sharing::kDeal : Sharing::kEvenCounts;
 }
 
 Plan BucketedPlanner::next(const Request& request) {

@@ -53,7 +53,7 @@ class BucketedPart {
 
   Part part_;
   const Bucketing& bucketing_;
-  bool randomize_;
+  bool keeps_order_;
   std::uint64_t key_;
   std::uint64_t time_;
   std::vector<std::vector<std::uint32_t>> members_;  // of each bucket, by place in the part

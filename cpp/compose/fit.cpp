@@ -11,17 +11,17 @@ namespace sweephand {
 namespace {
 
 Sharing sharing_of(const Timeline& timeline, const Request& request) {
-  if (!timeline.settings().randomize) return Sharing::kDeal;
+  if (timeline.settings().keeps_order()) return Sharing::kDeal;
   if (timeline.corpus().sizes->common() == 1) return Sharing::kEvenCounts;
   return request.balance ? Sharing::kEvenCosts : Sharing::kLanes;
 }
 
 void check_lanes(const Request& request, const Timeline& timeline) {
-  if (timeline.settings().randomize && request.num_workers > timeline.settings().num_lanes) {
+  const OrderSettings& settings = timeline.settings();
+  if (!settings.keeps_order() && request.num_workers > settings.num_lanes) {
     throw std::invalid_argument(
         "num_data_partitions must be at most the number of lanes, " +
-        std::to_string(timeline.settings().num_lanes) + ", got " +
-        std::to_string(request.num_workers) +
+        std::to_string(settings.num_lanes) + ", got " + std::to_string(request.num_workers) +
         "; give a larger num_lanes, which is another order, to serve more workers");
   }
 }

@@ -18,7 +18,7 @@ constexpr std::uint64_t kLeastRows = 512;                    // never fewer in a
 PackedSweep::PackedSweep(const SweepTimeline& timeline, const Packing& packing,
                          std::uint64_t number)
     : packing_(packing),
-      randomize_(timeline.settings().randomize),
+      keeps_order_(timeline.settings().keeps_order()),
       seed_(timeline.settings().seed),
       sweep_(timeline.sweep(number)),
       pack_samples_(std::max(kLeastRows, kOpenRows / num_lanes()) * packing.row_length) {}
@@ -26,8 +26,8 @@ PackedSweep::PackedSweep(const SweepTimeline& timeline, const Packing& packing,
 PackRange PackedSweep::range_at(std::uint32_t lane, std::uint64_t sample) {
   std::uint64_t begin = cut(lane);
   std::uint64_t end = cut(lane + 1);
-  // In storage order a row takes from few neighbours only, whatever chunks they are in.
-  if (randomize_) {
+  // In an order that is kept a row takes from few neighbours only, whatever chunks they are in.
+  if (!keeps_order_) {
     const std::uint64_t block = sweep_.block_at(sample);
     begin = std::max(begin, sweep_.block_begin(block));
     end = std::min(end, sweep_.block_begin(block + 1));
@@ -62,7 +62,7 @@ std::unique_ptr<Pack> PackedSweep::plan(PackRange range) {
     }
     ++number;
   }
-  if (!randomize_) return pieces.in_order(start);
+  if (keeps_order_) return pieces.in_order(start);
   return pieces.shuffled(
       derive_key({kOrderVersion, seed_, kRowShuffle, this->number(), range.begin}), start);
 }

@@ -58,7 +58,7 @@ class PackedSweep {
   std::unique_ptr<Pack> plan(PackRange range);
 
   Packing packing_;
-  bool randomize_;
+  bool keeps_order_;
   std::uint64_t seed_;
   Sweep sweep_;
   std::uint64_t pack_samples_;                            // that a pack should have

@@ -13,7 +13,7 @@ namespace {
 // whose rows are the same either way.
 std::shared_ptr<const SweepTimeline> in_lanes(const std::shared_ptr<const Timeline>& timeline,
                                               const Packing& packing) {
-  const bool shuffled = timeline->settings().randomize;
+  const bool shuffled = !timeline->settings().keeps_order();
   if (!packing.lanes_apart && shuffled) return nullptr;
   auto sweeps = std::dynamic_pointer_cast<const SweepTimeline>(timeline);
   if (sweeps == nullptr && shuffled)

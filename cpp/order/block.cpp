@@ -10,12 +10,12 @@
 namespace sweephand {
 
 Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> chunks,
-             std::optional<std::uint64_t> key, std::uint64_t sweep)
+             std::optional<Shuffle> shuffle, std::uint64_t sweep)
     : corpus_(std::move(corpus)),
       chunks_(std::move(chunks)),
       common_size_(corpus_->sizes->common()),
       sweep_(sweep),
-      order_(key ? nullptr : corpus_->order.get()) {
+      order_(shuffle ? nullptr : corpus_->order.get()) {
   std::uint64_t num_samples = 0;
   if (chunks_.empty()) {
     num_sequences_ = corpus_->chunks.num_sequences();
@@ -29,7 +29,7 @@ Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> ch
   }
   if (!chunks_.empty()) first_rank_.push_back(num_sequences_);
   chunk_guess_ = EvenGuess(chunks_.size(), num_sequences_);
-  if (key) permutation_.emplace(num_sequences_, *key);
+  if (shuffle) permutation_ = in_order(*shuffle);
   if (common_size_ == 0) {
     if (num_sequences_ <= Permutation::kTableSize || !corpus_->sizes->in_memory()) {
       remember_sizes();
@@ -37,6 +37,16 @@ Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> ch
     remember_starts();
     check_samples(num_samples);
   }
+}
+
+Permutation Block::in_order(const Shuffle& shuffle) const {
+  Permutation shuffled(num_sequences_, shuffle.key);
+  if (shuffle.scores == nullptr) return shuffled;
+  const ScoreOrder& scores = *shuffle.scores;
+  return scores.in_order(shuffled, shuffle.stretch, [&](std::span<std::uint64_t> base_ranks) {
+    to_sequences(base_ranks);
+    for (std::uint64_t& number : base_ranks) number = scores.rank(number);
+  });
 }
 
 // Sizes are read in storage order, a run per chunk, and dealt into list order: one pass over
@@ -125,10 +135,14 @@ void Block::base_ranks_at(std::uint64_t first, std::span<std::uint64_t> out) con
 
 void Block::sequences_at(std::uint64_t first, std::span<std::uint64_t> out) const {
   base_ranks_at(first, out);
+  to_sequences(out);
+}
+
+void Block::to_sequences(std::span<std::uint64_t> ranks) const {
   if (chunks_.empty()) return;
-  const EvenGuess guess = chunk_guess_;  // which no write to `out` can change
+  const EvenGuess guess = chunk_guess_;  // which no write to `ranks` can change
   const std::span starts = first_rank_;
-  for (std::uint64_t& number : out) number += shifts_[guess.find(starts, number)];
+  for (std::uint64_t& number : ranks) number += shifts_[guess.find(starts, number)];
 }
 
 void Block::sizes_at(std::uint64_t first, std::span<std::uint32_t> out) const {

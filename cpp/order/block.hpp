@@ -4,6 +4,7 @@
 #include "base/search.hpp"
 #include "index/corpus.hpp"
 #include "order/permutation.hpp"
+#include "order/score_order.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -28,17 +29,25 @@ struct BlockPlace {
   std::uint64_t start;
 };
 
+// How the sequences of a block are put in order.
+struct Shuffle {
+  std::uint64_t key;
+  const ScoreOrder* scores = nullptr;  // then they are put in order by these
+  Stretch stretch{};
+};
+
 // Immutable. Up to Permutation::kTableSize sequences, or where sizes are not in memory, it
-// holds 8 bytes for each; else 8 bytes for every kStride of them.
+// holds 8 bytes for each; else 8 bytes for every kStride of them. By score it holds
+// 4 bytes more for each.
 class Block {
  public:
   // `chunks` is ascending; empty, it stands for all chunks of the corpus, as it must where the
-  // corpus gives the order. Without `key` the block keeps the storage order, or the one that
-  // the corpus gives to `sweep`. Linear in the number of sequences; with a common size it is
-  // constant, but for the table of a shuffle. Throws DataError when sizes are 0 or do not sum
-  // to what the chunk table says.
+  // corpus gives the order. Without `shuffle` the block keeps the storage order, or the one
+  // that the corpus gives to `sweep`. Linear in the number of sequences; with a common size it
+  // is constant, but for the table of a shuffle or of scores. Throws DataError when sizes are 0
+  // or do not sum to what the chunk table says.
   Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> chunks,
-        std::optional<std::uint64_t> key, std::uint64_t sweep);
+        std::optional<Shuffle> shuffle, std::uint64_t sweep);
 
   const std::shared_ptr<const Corpus>& corpus() const noexcept { return corpus_; }
   std::uint64_t num_sequences() const noexcept { return num_sequences_; }
@@ -62,12 +71,14 @@ class Block {
  private:
   static constexpr std::uint64_t kStride = 64;  // places between two remembered starts
 
+  Permutation in_order(const Shuffle& shuffle) const;
   void remember_sizes();
   void remember_starts();
   void check_samples(std::uint64_t num_samples) const;
   void check_rank(std::uint64_t rank) const;
   std::string chunk_names() const;
   void sequences_at(std::uint64_t first, std::span<std::uint64_t> out) const;
+  void to_sequences(std::span<std::uint64_t> ranks) const;
   std::uint64_t to_base_rank(std::uint64_t sequence) const;
   // Both serve at most kStride places at once.
   void base_ranks_at(std::uint64_t first, std::span<std::uint64_t> out) const;

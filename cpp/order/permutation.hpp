@@ -1,4 +1,4 @@
-// A keyed bijection of [0, size): docs/order.md, section 2.
+// A bijection of [0, size), by a key or as given: docs/order.md, section 2.
 #pragma once
 
 #include "order/feistel.hpp"
@@ -6,18 +6,23 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace sweephand {
 
-// Up to kTableSize places it is Fisher-Yates in a table of 4 bytes per place; beyond, a Feistel
-// network.
+// By a key, up to kTableSize places it is Fisher-Yates in a table of 4 bytes per place; beyond,
+// a Feistel network.
 class Permutation {
  public:
   static constexpr std::uint64_t kTableSize = std::uint64_t{1} << 20;
 
   // REQUIRES: size <= 2^62
   Permutation(std::uint64_t size, std::uint64_t key);
+
+  // The items by place, as something else has put them.
+  explicit Permutation(std::vector<std::uint32_t> items)
+      : size_(items.size()), table_(std::move(items)) {}
 
   std::uint64_t size() const noexcept { return size_; }
 

@@ -1,6 +1,7 @@
 #include "order/sweep.hpp"
 
 #include "base/mix.hpp"
+#include "order/score_order.hpp"
 #include "order/search.hpp"
 
 #include <algorithm>
@@ -10,8 +11,10 @@
 namespace sweephand {
 namespace {
 
-constexpr std::uint64_t kChunkOrder = 1;  // the purposes of a key: docs/order.md, section 3
+constexpr std::uint64_t kChunkOrder = 1;  // the purposes of a key: docs/order.md, section 11
 constexpr std::uint64_t kBlockShuffle = 2;
+constexpr std::uint64_t kBlockDraws = 8;
+constexpr std::uint64_t kChunkDraws = 9;
 
 }  // namespace
 
@@ -47,13 +50,25 @@ Sweep::Sweep(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings
   const std::uint64_t num_chunks = corpus_->chunks.num_chunks();
   last_place_ = num_chunks - 1;
   if (num_blocks_ == 1 || !settings.randomize) return;
-  chunk_order_ = std::make_shared<const Permutation>(
-      num_chunks, derive_key({kOrderVersion, settings.seed, kChunkOrder, number}));
+  Permutation shuffled(num_chunks, key_of(kChunkOrder));
+  if (settings.scores && settings.scores->orders_chunks(number)) {
+    shuffled =
+        settings.scores->in_order(shuffled, {.sweep = number, .key = key_of(kChunkDraws)});
+  }
+  chunk_order_ = std::make_shared<const Permutation>(std::move(shuffled));
   if (corpus_->chunks.common_samples() == 0) {
     starts_.emplace(corpus_->chunks, *chunk_order_);
   } else {
     last_place_ = chunk_order_->place(num_chunks - 1);
   }
+}
+
+std::uint64_t Sweep::key_of(std::uint64_t purpose) const noexcept {
+  return derive_key({kOrderVersion, settings_.seed, purpose, number_});
+}
+
+std::uint64_t Sweep::key_of(std::uint64_t purpose, std::uint64_t block) const noexcept {
+  return derive_key({kOrderVersion, settings_.seed, purpose, number_, block});
 }
 
 Sweep Sweep::sweep(std::uint64_t number) const {
@@ -101,12 +116,23 @@ std::shared_ptr<const Block> Sweep::block(std::uint64_t block) {
   return held_.back();
 }
 
+Shuffle Sweep::shuffle_of(std::uint64_t block) const {
+  Shuffle shuffle{.key = key_of(kBlockShuffle, block)};
+  const ScoreOrder* const scores = settings_.scores.get();
+  if (scores == nullptr || !scores->orders(number_)) return shuffle;
+  const std::uint64_t num_chunks = corpus_->chunks.num_chunks();
+  const std::uint64_t begin = block * block_chunks_;
+  const std::uint64_t end = std::min(begin + block_chunks_, num_chunks);
+  shuffle.scores = scores;
+  shuffle.stretch =
+      scores->stretch_of(number_, key_of(kBlockDraws, block), begin, end, num_chunks);
+  return shuffle;
+}
+
 std::shared_ptr<const Block> Sweep::make_block(std::uint64_t block) {
-  std::optional<std::uint64_t> key;
-  if (settings_.randomize) {
-    key = derive_key({kOrderVersion, settings_.seed, kBlockShuffle, number_, block});
-  }
-  auto made = std::make_shared<const Block>(corpus_, chunks_of(block), key, number_);
+  std::optional<Shuffle> shuffle;
+  if (settings_.randomize) shuffle = shuffle_of(block);
+  auto made = std::make_shared<const Block>(corpus_, chunks_of(block), shuffle, number_);
   blocks_[block] = made;
   if (blocks_.size() > 4 * std::size_t{num_lanes_}) {
     std::erase_if(blocks_, [](const auto& entry) { return entry.second.expired(); });

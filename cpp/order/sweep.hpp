@@ -87,6 +87,9 @@ class Sweep {
     std::uint64_t end = 0;
   };
 
+  std::uint64_t key_of(std::uint64_t purpose) const noexcept;
+  std::uint64_t key_of(std::uint64_t purpose, std::uint64_t block) const noexcept;
+  Shuffle shuffle_of(std::uint64_t block) const;
   std::shared_ptr<const Block> make_block(std::uint64_t block);
   std::uint64_t start_at_or_after(std::uint64_t sample, Near& near);
 

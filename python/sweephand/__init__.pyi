@@ -41,6 +41,7 @@ from .minibatch.minibatch import Minibatch
 from .minibatch.minibatch_data import MinibatchData
 from .mixtures.mixture import Mixture
 from .open_path import open
+from .source.by_score import ByScore
 from .source.from_data import MinibatchSourceFromData
 from .source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from .source.schedules.minibatch_sizes import minibatch_size_schedule
@@ -97,6 +98,7 @@ __all__ = [
     "BatchSizeBranch",
     "BatchSizeBranches",
     "Bucketed",
+    "ByScore",
     "CBFDeserializer",
     "CSVDeserializer",
     "CSVProgressWriter",

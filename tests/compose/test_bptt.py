@@ -11,7 +11,7 @@ from tests import model_layouts as layouts
 from tests.core import core_request, core_timeline
 from tests.model import ModelCorpus, ModelSettings
 from tests.model_layouts import Piece
-from tests.strategies import timelines
+from tests.strategies import any_timelines
 
 from sweephand import _core
 
@@ -66,7 +66,7 @@ sizes = st.integers(1, 80)
 
 @given(st.data())
 def test_rows_are_those_of_the_model(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines())
+    corpus, settings = data.draw(any_timelines())
     length = data.draw(lengths)
     requests = data.draw(st.lists(sizes, min_size=1, max_size=30))
     limit = data.draw(st.one_of(st.none(), st.integers(1, 3 * corpus.num_samples)))
@@ -75,7 +75,7 @@ def test_rows_are_those_of_the_model(data: st.DataObject) -> None:
     assert list(core_minibatches(core, requests)) == expected
 
 
-@given(timelines(), lengths, sizes)
+@given(any_timelines(), lengths, sizes)
 def test_every_sample_is_delivered_once_per_sweep_and_in_its_order(
     timeline: tuple[ModelCorpus, ModelSettings], length: int, size: int
 ) -> None:
@@ -95,7 +95,7 @@ def test_every_sample_is_delivered_once_per_sweep_and_in_its_order(
         assert core.time == (sweep + 1) * corpus.num_samples
 
 
-@given(timelines(), lengths, sizes, st.data())
+@given(any_timelines(), lengths, sizes, st.data())
 def test_a_sequence_is_continued_in_its_row(
     timeline: tuple[ModelCorpus, ModelSettings], length: int, size: int, data: st.DataObject
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_sequence_is_continued_in_its_row(
                 unfinished[number] = row[-1]
 
 
-@given(timelines(), lengths, st.data())
+@given(any_timelines(), lengths, st.data())
 def test_a_plan_resumes_in_the_middle_of_sequences_whatever_is_asked_for_then(
     timeline: tuple[ModelCorpus, ModelSettings], length: int, data: st.DataObject
 ) -> None:
@@ -127,7 +127,7 @@ def test_a_plan_resumes_in_the_middle_of_sequences_whatever_is_asked_for_then(
     assert list(core_minibatches(again, rest)) == list(core_minibatches(core, rest))
 
 
-@given(timelines(), lengths, sizes, st.data())
+@given(any_timelines(), lengths, sizes, st.data())
 def test_with_one_size_nominal_time_alone_is_a_place(
     timeline: tuple[ModelCorpus, ModelSettings], length: int, size: int, data: st.DataObject
 ) -> None:
@@ -140,7 +140,7 @@ def test_with_one_size_nominal_time_alone_is_a_place(
     assert list(core_minibatches(core, [size] * len(rest))) == rest
 
 
-@given(timelines(), lengths, sizes, st.data())
+@given(any_timelines(), lengths, sizes, st.data())
 def test_rows_are_dealt_to_workers_and_stay_there(
     timeline: tuple[ModelCorpus, ModelSettings], length: int, size: int, data: st.DataObject
 ) -> None:
@@ -154,7 +154,7 @@ def test_rows_are_dealt_to_workers_and_stay_there(
             assert rows_of(plan) == rows[rank::workers]
 
 
-@given(timelines(), lengths, sizes, st.data())
+@given(any_timelines(), lengths, sizes, st.data())
 def test_the_time_of_a_sequence_counts_row_after_row(
     timeline: tuple[ModelCorpus, ModelSettings], length: int, size: int, data: st.DataObject
 ) -> None:

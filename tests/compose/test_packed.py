@@ -11,7 +11,7 @@ from tests import model_layouts as layouts
 from tests.core import core_request, core_timeline
 from tests.model import ModelCorpus, ModelSettings
 from tests.model_layouts import Piece, Row
-from tests.strategies import timelines
+from tests.strategies import any_timelines
 
 from sweephand import _core
 
@@ -63,7 +63,7 @@ def model_rows(
 lengths = st.integers(1, 40)
 
 
-@given(timelines(), lengths, st.integers(1, 9), st.sampled_from([0, 1, FAR]), st.booleans())
+@given(any_timelines(), lengths, st.integers(1, 9), st.sampled_from([0, 1, FAR]), st.booleans())
 def test_the_rows_of_a_sweep_are_those_of_the_model(
     timeline: tuple[ModelCorpus, ModelSettings],
     length: int,
@@ -81,7 +81,7 @@ def test_the_rows_of_a_sweep_are_those_of_the_model(
     assert core.time == (sweep + 1) * corpus.num_samples
 
 
-@given(timelines(), lengths, st.booleans())
+@given(any_timelines(), lengths, st.booleans())
 def test_every_sample_is_in_one_row_and_no_row_overflows(
     timeline: tuple[ModelCorpus, ModelSettings], length: int, apart: bool
 ) -> None:
@@ -100,7 +100,7 @@ def test_every_sample_is_in_one_row_and_no_row_overflows(
     ]
 
 
-@given(timelines(), lengths)
+@given(any_timelines(), lengths)
 def test_the_sequences_of_a_row_are_of_one_lane_where_lanes_are_apart(
     timeline: tuple[ModelCorpus, ModelSettings], length: int
 ) -> None:
@@ -118,7 +118,7 @@ def test_the_sequences_of_a_row_are_of_one_lane_where_lanes_are_apart(
 
 @given(st.data())
 def test_minibatches_of_any_sizes_and_workers_hold_the_same_rows(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines())
+    corpus, settings = data.draw(any_timelines())
     length, apart = data.draw(lengths), data.draw(st.booleans())
     expected = model_rows(corpus, settings, length, apart=apart)
     core = planner(corpus, settings, length, apart=apart)
@@ -146,7 +146,7 @@ def test_minibatches_of_any_sizes_and_workers_hold_the_same_rows(data: st.DataOb
 
 @given(st.data())
 def test_a_place_is_found_from_nominal_time_alone(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines())
+    corpus, settings = data.draw(any_timelines())
     length, apart = data.draw(lengths), data.draw(st.booleans())
     rows = model_rows(corpus, settings, length, apart=apart)
     time = data.draw(st.integers(0, 2 * corpus.num_samples - 1))
@@ -162,7 +162,7 @@ def test_a_place_is_found_from_nominal_time_alone(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_resuming_at_any_row_gives_the_same_rows(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines())
+    corpus, settings = data.draw(any_timelines())
     length, apart = data.draw(lengths), data.draw(st.booleans())
     first = planner(corpus, settings, length, apart=apart)
     plans = [first.next(core_request(1)) for _ in range(30)]
@@ -177,7 +177,7 @@ def test_resuming_at_any_row_gives_the_same_rows(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_the_time_of_a_sequence_is_its_rows_time_and_column(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines())
+    corpus, settings = data.draw(any_timelines())
     length, apart = data.draw(lengths), data.draw(st.booleans())
     sweep = data.draw(st.sampled_from([0, 1, FAR]))
     sequence = data.draw(st.integers(0, corpus.num_sequences - 1))
@@ -195,7 +195,7 @@ def test_the_time_of_a_sequence_is_its_rows_time_and_column(data: st.DataObject)
 
 @given(st.data())
 def test_what_begins_between_two_times_is_listed_in_order(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines())
+    corpus, settings = data.draw(any_timelines())
     length, apart = data.draw(lengths), data.draw(st.booleans())
     start = data.draw(st.integers(0, corpus.num_samples))
     stop = start + data.draw(st.integers(0, corpus.num_samples))
@@ -211,7 +211,7 @@ def test_what_begins_between_two_times_is_listed_in_order(data: st.DataObject) -
 
 @given(st.data())
 def test_rows_at_or_after_the_limit_are_left_out(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines())
+    corpus, settings = data.draw(any_timelines())
     length, apart = data.draw(lengths), data.draw(st.booleans())
     limit = data.draw(st.integers(1, 2 * corpus.num_samples))
     expected = [

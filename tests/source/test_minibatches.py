@@ -13,7 +13,7 @@ from tests.sources import (
     request_of,
     serving,
 )
-from tests.strategies import limits, requests, timelines, times, workers
+from tests.strategies import any_timelines, limits, requests, times, workers
 
 import sweephand as sh
 
@@ -25,9 +25,9 @@ balances = st.sampled_from([None, "samples", "attention", 30])
 def test_any_walk_along_the_timeline_is_the_one_of_the_model(
     kind: str, data: st.DataObject
 ) -> None:
-    corpus, settings = as_served(kind, *data.draw(timelines()))
+    corpus, settings = as_served(kind, *data.draw(any_timelines()))
     limit = data.draw(limits(corpus))
-    balance = data.draw(balances) if settings.randomize else None
+    balance = data.draw(balances) if not settings.keeps_order else None
     time = model.round_up(corpus, settings, data.draw(times(corpus)))
     options = data.draw(engines()) | {"max_samples": limit_of(limit)}
     options["balance"] = sh.Attention(balance) if isinstance(balance, int) else balance

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.read_through import UNKNOWN_CHUNK
+from sweephand.source.scores import ScoredOrder
 from sweephand.source.settings import Settings
 from sweephand.source.timeline import Timeline
 from sweephand.source.window import Window
@@ -27,13 +28,19 @@ class ChunkUses:
     """
 
     def __init__(
-        self, corpus: Corpus, timeline: Timeline, settings: Settings, window: Window
+        self,
+        corpus: Corpus,
+        timeline: Timeline,
+        settings: Settings,
+        window: Window,
+        scores: ScoredOrder | None,
     ) -> None:
         self.sweep = corpus.core.num_samples
         counts = corpus.chunk_sequences
         self.corpus = _digest(repr(list(corpus.names)).encode(), counts.tobytes())
         order = settings.randomization_seed, settings.randomize, settings.lanes, str(window)
-        self.timeline = _digest(repr((self.corpus, order)).encode())
+        by_score = scores.described if scores else ""
+        self.timeline = _digest(repr((self.corpus, order)).encode(), by_score.encode())
         # Where all chunks are open all the time, or come in an order of the corpus, nobody can
         # say more than that a sweep lies between.
         self._tells = corpus.order is None and timeline.block_chunks < len(counts)

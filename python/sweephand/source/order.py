@@ -7,6 +7,7 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.id_words import digests_of_names
 from sweephand.corpus.mixing import Mixing
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME
+from sweephand.source.scores import ScoredOrder
 from sweephand.source.settings import Settings
 from sweephand.source.window import Window
 
@@ -15,7 +16,7 @@ _ENDLESS = 2**62  # nominal time of a mixture
 
 
 def make_order(
-    corpus: Corpus, settings: Settings, window: Window
+    corpus: Corpus, settings: Settings, window: Window, scores: ScoredOrder | None = None
 ) -> tuple[_core.order.Timeline, int]:
     """Return the order of a corpus, and its end in samples or INFINITELY_REPEAT.
 
@@ -26,9 +27,10 @@ def make_order(
     """
     if corpus.mixing is not None:
         return _mixed(corpus, corpus.mixing, settings, window)
-    order = _core.order.Timeline(
-        corpus.core, _settings_of(settings, window, settings.randomization_seed)
-    )
+    told = _settings_of(settings, window, settings.randomization_seed)
+    if scores is not None:
+        told.scores = scores.core
+    order = _core.order.Timeline(corpus.core, told)
     return order, settings.limits.in_samples(corpus.core.num_samples)
 
 

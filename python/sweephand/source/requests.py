@@ -91,7 +91,7 @@ class Requests:
         check_int("num_data_partitions", workers, 1, 2**31)
         check_int("partition_index", rank, 0, workers)
         lanes = self._settings.lanes
-        by_lanes = self._settings.randomize and self._layout.shares_by_lanes
+        by_lanes = self._layout.shares_by_lanes and not self._settings.keeps_order
         if by_lanes and workers > lanes:
             even = ", ".join(map(str, even_workers(lanes)))
             raise ValueError(

@@ -11,6 +11,7 @@ from sweephand.corpus.node_cache import NodeCache
 from sweephand.layouts import Frames, Layout, Ragged
 from sweephand.printable import shown
 from sweephand.source.balance import Balance, cost_of
+from sweephand.source.by_score import ByScore
 from sweephand.source.limits import Limits
 from sweephand.source.window import Window
 
@@ -30,6 +31,7 @@ class Settings:
     max_samples: int
     max_sweeps: int
     randomize: bool
+    order: ByScore | None
     randomization_window_in_chunks: int
     randomization_window_in_samples: int
     randomization_seed: int
@@ -54,6 +56,7 @@ class Settings:
         check_int("randomization_seed", self.randomization_seed, 0, 2**64)
         check_int("max_errors", self.max_errors, 0, 2**63)
         check_int("prefetch", self.prefetch, 0, 2**16)
+        self._check_order()
         self._check_balance()
         if self.missing not in ("error", "drop"):
             raise ValueError(f"missing must be 'error' or 'drop', got {shown(self.missing)}")
@@ -94,6 +97,21 @@ class Settings:
             raise ValueError(
                 "balance needs randomize=True: unshuffled sequences are dealt in turn"
             )
+        if layout.shares_by_lanes and self.keeps_order:
+            raise ValueError("sequences in an order by score are dealt in turn: no balance")
+
+    def _check_order(self) -> None:
+        if self.order is None:
+            return
+        if not isinstance(self.order, ByScore):
+            raise TypeError(f"order must be an sh.ByScore(scores), got {shown(self.order)}")
+        if not self.randomize:
+            raise ValueError("an order by score is one of shuffled sweeps: no randomize=False")
+        if self.num_lanes not in (None, 1):
+            raise ValueError(
+                f"an order by score has one lane, got num_lanes={shown(self.num_lanes)}; "
+                "any number of workers can share it"
+            )
 
     @property
     def limits(self) -> Limits:
@@ -115,8 +133,15 @@ class Settings:
         return isinstance(self.chosen_layout, Frames), self.window.explicit, self.missing
 
     @property
+    def keeps_order(self) -> bool:
+        """Whether sweeps have one lane, whose order shares, rows and buckets keep."""
+        return not self.randomize or self.order is not None
+
+    @property
     def lanes(self) -> int:
         """Lanes that a shuffled sweep is read in."""
+        if self.order is not None:
+            return 1
         return DEFAULT_NUM_LANES if self.num_lanes is None else self.num_lanes
 
     @property

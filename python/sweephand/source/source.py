@@ -22,6 +22,7 @@ from sweephand.minibatch.contents import Contents, Keys
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.at_exit import close_at_exit
 from sweephand.source.balance import Balance
+from sweephand.source.by_score import ByScore
 from sweephand.source.chunk_uses import ChunkUses
 from sweephand.source.delivery import Delivery, make_engine
 from sweephand.source.foreign_names import NEXT, SOURCE, names_ours
@@ -32,6 +33,7 @@ from sweephand.source.memory import MemoryNeed
 from sweephand.source.old_names import OldOptions, threads_of_old_name
 from sweephand.source.open_corpus import open_corpus, treat_long
 from sweephand.source.requests import Requests
+from sweephand.source.scores import scores_of
 from sweephand.source.settings import Settings
 from sweephand.source.state import State
 from sweephand.source.timeline import Timeline
@@ -53,6 +55,8 @@ class MinibatchSource(Loops):
         End of the timeline, in sweeps. At most one of both limits is given.
     randomize : bool
         Shuffle every sweep; False delivers the order of the corpus.
+    order : ByScore, optional
+        Put what is shuffled in an order by score: easy to hard, short to long.
     randomization_window_in_chunks : int
         Chunks that are open at a time over all workers. Given explicitly it holds for every
         deserializer; by default data that are resident or randomly accessible are shuffled as a
@@ -133,6 +137,7 @@ class MinibatchSource(Loops):
         max_samples: int = INFINITELY_REPEAT,
         max_sweeps: int = INFINITELY_REPEAT,
         randomize: bool = True,
+        order: ByScore | None = None,
         randomization_window_in_chunks: int = DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
         randomization_window_in_samples: int = 0,
         randomization_seed: int = 0,
@@ -157,6 +162,7 @@ class MinibatchSource(Loops):
             max_samples=limit_of_old_name(epoch_size, max_samples),
             max_sweeps=max_sweeps,
             randomize=randomize,
+            order=order,
             randomization_window_in_chunks=randomization_window_in_chunks,
             randomization_window_in_samples=randomization_window_in_samples,
             randomization_seed=randomization_seed,
@@ -189,10 +195,15 @@ class MinibatchSource(Loops):
             workers.close()
             raise
         self._keys = {info.name: (i, info) for i, info in enumerate(corpus.streams)}
-        corpus, self._long = treat_long(settings.chosen_layout, corpus)
-        self._window, self._corpus = settings.window.for_corpus(corpus)
+        whole = corpus
+        corpus, self._long = treat_long(settings.chosen_layout, whole)
+        as_whole = settings.order is not None
+        self._window, self._corpus = settings.window.for_corpus(corpus, as_whole=as_whole)
+        self._scores = scores_of(settings, whole, self._corpus)
         self._layout = settings.chosen_layout.settle(self._corpus.core)
-        self._timeline = Timeline(self._corpus, self._layout, settings, self._window)
+        self._timeline = Timeline(
+            self._corpus, self._layout, settings, self._window, self._scores
+        )
         self._contents = self._contents_of(self._keys)
         self._memory = MemoryNeed(
             corpus=self._corpus,
@@ -210,7 +221,9 @@ class MinibatchSource(Loops):
         if settings.node_cache is not None:
             if served.mixing is not None:
                 raise ValueError("node_cache is for one corpus; a mixture has none yet")
-            future = partial(ChunkUses, served, self._timeline, settings, self._window)
+            future = partial(
+                ChunkUses, served, self._timeline, settings, self._window, self._scores
+            )
             made_of = self._deserializers, *settings.of_chunks
             served, self._cache_use = read_through(served, settings.node_cache, future, made_of)
         # Not a method: a source is gone as soon as nobody has it, with all its memory.
@@ -301,7 +314,9 @@ class MinibatchSource(Loops):
     @cached_property
     def _state(self) -> State:
         """That of the start; it takes a look at all lengths, so it waits until it is wanted."""
-        return State.at_start(self._corpus, self._layout, self._settings, self._window)
+        return State.at_start(
+            self._corpus, self._layout, self._settings, self._window, self._scores
+        )
 
     def _state_at(self, position: _core.compose.Position) -> dict[str, Any]:
         return replace(

@@ -20,6 +20,7 @@ from sweephand.source.described import (
     room_beside,
     words_of,
 )
+from sweephand.source.scores import ScoredOrder
 from sweephand.source.settings import Settings
 from sweephand.source.window import Window
 
@@ -46,6 +47,8 @@ class State:
     chunks : str
         How many chunks there are, with a digest of their table; empty if the order does not
         depend on it.
+    order : str
+        An order by score, with a digest of it; empty, and not in the dict, if there is none.
     """
 
     position: int
@@ -61,10 +64,16 @@ class State:
     num_lanes: int
     layout: str
     version: int = STATE_VERSION
+    order: str = ""
 
     @classmethod
     def at_start(
-        cls, corpus: Corpus, layout: Layout, settings: Settings, window: Window
+        cls,
+        corpus: Corpus,
+        layout: Layout,
+        settings: Settings,
+        window: Window,
+        scores: ScoredOrder | None,
     ) -> Self:
         """Return the state of a source that has delivered nothing."""
         one_block = window.chunks == 0 and window.samples == 0
@@ -84,13 +93,15 @@ class State:
             window=_describe_window(window),
             num_lanes=settings.lanes,
             layout=_describe_layout(
-                layout if settings.randomize else layout.in_storage_order, room
+                layout.in_storage_order if settings.keeps_order else layout, room
             ),
+            order=scores.described if scores else "",
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON types."""
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        told = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        return {name: value for name, value in told.items() if name != "order" or value}
 
     @classmethod
     def from_dict(cls, state: object) -> Self:
@@ -111,6 +122,8 @@ class State:
             )
         wanted = {field.name: _TYPES[str(field.type)] for field in fields(cls)}
         for name, kind in wanted.items():
+            if name == "order" and name not in state:
+                continue
             if name not in state:
                 raise StateError(f"the state has no key {name!r}")
             if type(state[name]) is not kind:

@@ -13,6 +13,7 @@ from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.source.limits import END_OF_TIME, MAX_TIME
 from sweephand.source.order import make_order
 from sweephand.source.requests import Requests, SizeSchedule, size_at
+from sweephand.source.scores import ScoredOrder
 from sweephand.source.settings import Settings
 from sweephand.source.window import Window
 
@@ -27,12 +28,17 @@ class Timeline:
     """
 
     def __init__(
-        self, corpus: Corpus, layout: Layout, settings: Settings, window: Window
+        self,
+        corpus: Corpus,
+        layout: Layout,
+        settings: Settings,
+        window: Window,
+        scores: ScoredOrder | None = None,
     ) -> None:
         self._corpus = corpus
         self._layout = layout
         self._settings = settings
-        self._order, self.limit = make_order(corpus, settings, window)
+        self._order, self.limit = make_order(corpus, settings, window, scores)
         self._mixed: tuple[Mixing, _core.order.MixedTimeline] | None = None
         if isinstance(self._order, _core.order.MixedTimeline):
             assert corpus.mixing is not None
@@ -105,12 +111,12 @@ class Timeline:
 
     def make_chunk_uses(self) -> _core.order.ChunkUses:
         """Return what says when chunks are read."""
-        by_lanes = self._settings.randomize and self._layout.shares_by_lanes
+        by_lanes = self._layout.shares_by_lanes and not self._settings.keeps_order
         return _core.order.ChunkUses(self._order, min(self.limit, END_OF_TIME), by_lanes)
 
     def make_look_ahead(self) -> _core.engine.LookAhead:
         """Return what says which chunks will be wanted soon."""
-        by_lanes = self._settings.randomize and self._layout.shares_by_lanes
+        by_lanes = self._layout.shares_by_lanes and not self._settings.keeps_order
         with_open = self._corpus.readers[0].asks_a_store
         end = min(self.limit, END_OF_TIME)
         return _core.engine.LookAhead(self._order, end, by_lanes, with_open)

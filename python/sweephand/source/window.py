@@ -53,18 +53,18 @@ class Window:
         chunks = chunks or DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
         return cls(0 if samples else int(chunks), samples, explicit or samples != 0)
 
-    def for_corpus(self, corpus: Corpus) -> tuple[Self, Corpus]:
+    def for_corpus(self, corpus: Corpus, *, as_whole: bool = False) -> tuple[Self, Corpus]:
         """Return the window that holds, and the corpus in the chunks that it counts.
 
         Without an explicit one resident data are one block; but many sequences of unequal
         lengths, whose places only a pass over all of them could tell, have a window of their
-        own, of smaller chunks than those that are read at once.
+        own, of smaller chunks than those that are read at once, if not `as_whole`.
         """
         if corpus.mixing is not None:
             return self, corpus.mixing.each(lambda one: self.for_corpus(one)[1])
         if self.explicit or not self.chunks or not corpus.resident:
             return self, corpus
-        if corpus.num_sequences < MANY_SEQUENCES or corpus.core.common_size:
+        if as_whole or corpus.num_sequences < MANY_SEQUENCES or corpus.core.common_size:
             return type(self)(0, 0, False), corpus
         window = type(self)(_OPEN_CHUNKS, 0, False)
         return window, corpus.in_chunks_of(_CHUNK_SEQUENCES)
