@@ -285,6 +285,12 @@ def test_what_contradicts_itself_is_refused(make: Callable[[], object], reason: 
         make()
 
 
+def test_a_mixture_has_no_order_by_score() -> None:
+    mixture = sh.Mixture({"a": corpus_of(), "b": corpus_of()}, weights={"a": 1, "b": 1})
+    with pytest.raises(ValueError, match="for one corpus"):
+        sh.MinibatchSource(mixture, order=sh.ByScore("length"))
+
+
 def test_what_is_no_order_is_refused() -> None:
     with pytest.raises(
         TypeError, match=r"order must be an sh.ByScore\(scores\), got list of 6"

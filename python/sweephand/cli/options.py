@@ -10,6 +10,7 @@ from sweephand.deserializers.deserializer import Deserializer
 from sweephand.files.index_places import Keep
 from sweephand.layouts import Layout
 from sweephand.source.balance import Balance
+from sweephand.source.by_score import ByScore
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.source import MinibatchSource
 from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
@@ -104,6 +105,11 @@ def add_order(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--no-shuffle", action="store_true", help="the order of the corpus, in every sweep"
     )
+    group.add_argument(
+        "--scores",
+        metavar="FILE",
+        help="lowest score first: a .npy file of one number for each sequence, or 'length'",
+    )
     windows = group.add_mutually_exclusive_group()
     windows.add_argument(
         "--window-chunks",
@@ -167,6 +173,7 @@ def make_source(
         corpus,
         max_sweeps=max_sweeps,
         randomize=not arguments.no_shuffle,
+        order=ByScore(arguments.scores) if arguments.scores else None,
         randomization_seed=arguments.seed,
         randomization_window_in_chunks=window,
         randomization_window_in_samples=arguments.window_samples or 0,

@@ -99,8 +99,8 @@ class Questions:
 
     @property
     def is_randomized(self) -> bool:
-        """Whether sweeps are shuffled."""
-        return self._settings.randomize
+        """Whether sweeps are shuffled, and not put in order by score."""
+        return not self._settings.keeps_order
 
     @property
     def num_lanes(self) -> int:
