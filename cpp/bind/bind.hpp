@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -65,6 +66,12 @@ using Array = py::array_t<T, py::array::c_style>;
 template <class T>
 std::span<const T> view(const Array<T>& array) {
   return {array.data(), static_cast<std::size_t>(array.size())};
+}
+
+// The same of one that may be None.
+template <class T>
+std::optional<std::span<const T>> view(const std::optional<Array<T>>& array) {
+  return array ? std::optional(view(*array)) : std::nullopt;
 }
 
 template <class T>

@@ -213,6 +213,9 @@ void bind_examples(py::module_& room) {
       .value("bytes", FeatureKind::kBytes)
       .value("float", FeatureKind::kFloat)
       .value("int64", FeatureKind::kInt64);
+  py::class_<FoundKind>(room, "FoundKind")
+      .def_readonly("kind", &FoundKind::kind)
+      .def_readonly("step_values", &FoundKind::step_values);
   py::class_<ExampleStream>(room, "ExampleStream")
       .def(py::init<std::string, FeatureKind, std::uint64_t, bool, bool, bool>(), "key"_a,
            "kind"_a, "sample_elements"_a, "is_sequence"_a, "is_required"_a, "may_narrow"_a);
@@ -221,24 +224,26 @@ void bind_examples(py::module_& room) {
       "decode_records",
       [](const std::vector<ExampleStream>& streams, const Array<std::uint8_t>& bytes,
          const Path& file, std::uint64_t offset, std::uint64_t first, bool verify_checksums,
-         Ledger& ledger) {
+         Ledger& ledger, const std::optional<Array<std::int64_t>>& offsets) {
         const RecordRun run{
             .bytes = without_padding(bytes, kExamplePadding),
-            .place = {.file = file.string(), .offset = offset, .sequence = first}};
+            .place = {.file = file.string(), .offset = offset, .sequence = first},
+            .offsets = view(offsets)};
         return to_arrays(without_gil(
             [&] { return decode_records(streams, run, verify_checksums, ledger); }));
       },
-      "streams"_a, "bytes"_a, "file"_a, "offset"_a, "first"_a, "verify_checksums"_a,
-      "ledger"_a);
+      "streams"_a, "bytes"_a, "file"_a, "offset"_a, "first"_a, "verify_checksums"_a, "ledger"_a,
+      "offsets"_a);
   room.def(
       "find_kinds",
       [](const std::vector<std::string>& keys, const Array<std::uint8_t>& bytes,
-         bool verify_checksums) {
-        return without_gil([&] {
-          return find_kinds(keys, without_padding(bytes, kExamplePadding), verify_checksums);
-        });
+         bool verify_checksums, const std::optional<Array<std::int64_t>>& offsets) {
+        const RecordRun run{.bytes = without_padding(bytes, kExamplePadding),
+                            .place = {},
+                            .offsets = view(offsets)};
+        return without_gil([&] { return find_kinds(keys, run, verify_checksums); });
       },
-      "keys"_a, "bytes"_a, "verify_checksums"_a);
+      "keys"_a, "bytes"_a, "verify_checksums"_a, "offsets"_a);
 }
 
 void bind_json(py::module_& room) {

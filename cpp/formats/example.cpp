@@ -1,12 +1,11 @@
 #include "formats/example.hpp"
 
 #include "base/error.hpp"
-#include "base/little_endian.hpp"
+#include "formats/message_fields.hpp"
 #include "formats/narrow_integers.hpp"
+#include "formats/value_lists.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -15,107 +14,13 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr std::uint64_t kVarintField = 0;
-constexpr std::uint64_t kFixed64Field = 1;
-constexpr std::uint64_t kBytesField = 2;
-constexpr std::uint64_t kFixed32Field = 5;
+using Field = MessageField;
 
-struct Field {
-  std::uint64_t number = 0;
-  std::uint64_t type = 0;
-  Bytes bytes;  // the content of a bytes field, the encoded value of another
-};
+constexpr std::string_view kContext = "context/";
+constexpr std::string_view kFeatureLists = "feature_lists/";
 
 std::string_view to_text(Bytes bytes) noexcept {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-Varint take_varint(Bytes bytes) {
-  // Most tags and lengths are one byte.
-  if (!bytes.empty() && bytes[0] < std::byte{0x80})
-    return {.value = std::to_integer<std::uint64_t>(bytes[0]), .size = 1};
-  const Varint varint = read_varint(bytes);
-  if (varint.size == 0) throw DataError("a varint of the message is cut off or too long");
-  return varint;
-}
-
-// Takes the first field from `rest`.
-Field take_field(Bytes& rest) {
-  const Varint tag = take_varint(rest);
-  rest = rest.subspan(tag.size);
-  Field field{.number = tag.value >> 3, .type = tag.value & 7};
-  if (field.number == 0 || tag.value > 0xffffffff)
-    throw DataError("the message has a field number that cannot be");
-  std::uint64_t size = 0;
-  switch (field.type) {
-    case kVarintField:
-      size = take_varint(rest).size;
-      break;
-    case kFixed64Field:
-      size = 8;
-      break;
-    case kFixed32Field:
-      size = 4;
-      break;
-    case kBytesField: {
-      const Varint length = take_varint(rest);
-      rest = rest.subspan(length.size);
-      size = length.value;
-      break;
-    }
-    default:
-      throw DataError("the message has a field of wire type " + std::to_string(field.type) +
-                      ", which no tf.train.Example has");
-  }
-  if (size > rest.size())
-    throw DataError("a field of the message has " + std::to_string(size) + " bytes, but " +
-                    std::to_string(rest.size()) + " are left");
-  field.bytes = rest.first(size);
-  rest = rest.subspan(size);
-  return field;
-}
-
-void append_list(Bytes list, ColumnVector<std::int64_t>& values) {
-  while (!list.empty()) {
-    const Field field = take_field(list);
-    if (field.number != 1 || (field.type != kBytesField && field.type != kVarintField))
-      continue;
-    if (!append_varints(field.bytes, values))
-      throw DataError("a varint of the list is cut off or has more than 64 bits");
-  }
-}
-
-void append_list(Bytes list, ColumnVector<float>& values) {
-  while (!list.empty()) {
-    const Field field = take_field(list);
-    if (field.number != 1 || (field.type != kBytesField && field.type != kFixed32Field))
-      continue;
-    const std::size_t count = field.bytes.size() / sizeof(float);
-    if (count * sizeof(float) != field.bytes.size())
-      throw DataError("a list of floats has " + std::to_string(field.bytes.size()) +
-                      " bytes, which is no multiple of 4");
-    values.resize(values.size() + count);
-    if constexpr (std::endian::native == std::endian::little) {
-      if (count > 0)
-        std::memcpy(values.data() + values.size() - count, field.bytes.data(),
-                    field.bytes.size());
-    } else {
-      for (std::size_t i = 0; i < count; ++i)
-        values[values.size() - count + i] =
-            std::bit_cast<float>(load_le32(field.bytes.subspan(i * sizeof(float))));
-    }
-  }
-}
-
-// A value ends where the list of `ends` says.
-void append_list(Bytes list, ColumnVector<char>& values, std::vector<std::int64_t>& ends) {
-  while (!list.empty()) {
-    const Field field = take_field(list);
-    if (field.number != 1 || field.type != kBytesField) continue;
-    const std::string_view text = to_text(field.bytes);
-    values.insert(values.end(), text.begin(), text.end());
-    ends.push_back(static_cast<std::int64_t>(values.size()));
-  }
 }
 
 std::string_view name_of(FeatureKind kind) noexcept {
@@ -163,11 +68,12 @@ ExampleDecoder::ExampleDecoder(std::vector<ExampleStream> streams)
                                   "bytes exactly one, got " +
                                   std::to_string(stream.sample_elements));
     columns_.push_back(make_column(stream));
+    has_places_ = has_places_ || stream.key.starts_with(kContext) ||
+                  stream.key.starts_with(kFeatureLists);
   }
 }
 
 void ExampleDecoder::decode(std::span<const std::byte> message) {
-  for (Found& found : found_) found.features.clear();
   find_features(message);
   try {
     for (std::size_t i = 0; i < streams_.size(); ++i) {
@@ -188,15 +94,31 @@ void ExampleDecoder::append_empty() {
     column.sample_offsets.push_back(column.sample_offsets.back());
 }
 
-std::vector<FeatureKind> ExampleDecoder::kinds_of(std::span<const std::byte> message) {
-  for (Found& found : found_) found.features.clear();
+std::vector<FoundKind> ExampleDecoder::kinds_of(Bytes message) {
   find_features(message);
-  std::vector<FeatureKind> kinds;
+  std::vector<FoundKind> kinds;
   for (Found& found : found_) {
+    if (found.is_steps) {
+      kinds.push_back(kind_of_steps(found));
+      continue;
+    }
     find_list(found);
-    kinds.push_back(is_empty(found) ? FeatureKind::kNone : found.kind);
+    kinds.push_back({.kind = is_empty(found) ? FeatureKind::kNone : found.kind});
   }
   return kinds;
+}
+
+// What the first step holds that has values.
+FoundKind ExampleDecoder::kind_of_steps(const Found& found) {
+  for (Bytes steps : found.features) {
+    while (take_step(steps)) {
+      if (is_empty(step_)) continue;
+      const ExampleStream stream{.kind = step_.kind};
+      ExampleColumn column = make_column(stream);
+      return {.kind = step_.kind, .step_values = append_values(stream, column, step_)};
+    }
+  }
+  return {};
 }
 
 void ExampleDecoder::reserve(double times) {
@@ -212,19 +134,24 @@ void ExampleDecoder::reserve(double times) {
 
 void ExampleDecoder::find_features(Bytes message) {
   has_feature_lists_ = false;
+  for (Found& found : found_) {
+    found.features.clear();
+    found.is_steps = found.is_twice = found.has_its_key = false;
+  }
   while (!message.empty()) {
     const Field features = take_field(message);
-    if (features.number == 2 && features.type == kBytesField) has_feature_lists_ = true;
-    if (features.number != 1 || features.type != kBytesField) continue;
+    if (features.number > 2 || features.type != kBytesField) continue;
+    const bool are_lists = features.number == 2;
+    has_feature_lists_ = has_feature_lists_ || are_lists;
     Bytes rest = features.bytes;
     while (!rest.empty()) {
       const Field entry = take_field(rest);
-      if (entry.number == 1 && entry.type == kBytesField) find_entry(entry.bytes);
+      if (entry.number == 1 && entry.type == kBytesField) find_entry(entry.bytes, are_lists);
     }
   }
 }
 
-void ExampleDecoder::find_entry(Bytes entry) {
+void ExampleDecoder::find_entry(Bytes entry, bool are_steps) {
   Bytes key;
   Bytes feature;
   std::vector<Bytes> more;  // a value given twice is one value in parts
@@ -237,15 +164,30 @@ void ExampleDecoder::find_entry(Bytes entry) {
       feature = field.bytes;
     }
   }
-  const std::string_view text = to_text(key);
+  Found* const found = find_stream(to_text(key), are_steps);
+  if (found == nullptr) return;
+  found->features.assign(more.begin(), more.end());
+  found->features.push_back(feature);
+  found->is_steps = are_steps;
+}
+
+// Where the feature or list of a key belongs; null where it is not wanted.
+ExampleDecoder::Found* ExampleDecoder::find_stream(std::string_view key, bool are_steps) {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const std::size_t stream = next_stream_;
     next_stream_ = stream + 1 == streams_.size() ? 0 : stream + 1;
-    if (streams_[stream].key != text) continue;
-    found_[stream].features.assign(more.begin(), more.end());
-    found_[stream].features.push_back(feature);
-    return;
+    if (streams_[stream].key != key) continue;
+    Found& found = found_[stream];
+    found.is_twice = found.is_twice || (found.has_its_key && found.is_steps != are_steps);
+    found.has_its_key = true;
+    return &found;
   }
+  if (!has_places_) return nullptr;
+  const std::string placed = std::string(are_steps ? kFeatureLists : kContext).append(key);
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (streams_[i].key == placed && !found_[i].has_its_key) return &found_[i];
+  }
+  return nullptr;
 }
 
 void ExampleDecoder::find_list(Found& found) {
@@ -268,26 +210,79 @@ bool ExampleDecoder::is_empty(const Found& found) {
   return std::ranges::all_of(found.lists, [](Bytes list) { return list.empty(); });
 }
 
+// Takes the next step of a feature list; false when there is none.
+bool ExampleDecoder::take_step(Bytes& steps) {
+  while (!steps.empty()) {
+    const Field field = take_field(steps);
+    if (field.number != 1 || field.type != kBytesField) continue;
+    step_.features.assign(1, field.bytes);
+    find_list(step_);
+    return true;
+  }
+  return false;
+}
+
 void ExampleDecoder::append(std::size_t number) {
   const ExampleStream& stream = streams_[number];
   ExampleColumn& column = columns_[number];
   Found& found = found_[number];
+  if (found.is_twice)
+    throw DataError(
+        "the record has the key in its context and in its feature lists: say which, 'context/" +
+        stream.key + "' or 'feature_lists/" + stream.key + "'");
+  const auto num_samples = found.is_steps ? append_steps(stream, column, found)
+                                          : append_feature(stream, column, found);
+  column.sample_offsets.push_back(column.sample_offsets.back() +
+                                  static_cast<std::int64_t>(num_samples));
+}
+
+// Adds the samples of a feature, and returns how many there are.
+std::uint64_t ExampleDecoder::append_feature(const ExampleStream& stream, ExampleColumn& column,
+                                             Found& found) {
   find_list(found);
-  const std::int64_t first = column.sample_offsets.back();
   if (found.kind == FeatureKind::kNone) {
     if (has_feature_lists_ && found.features.empty())
       throw DataError(
-          "the record is a tf.train.SequenceExample without such a feature in its context; its "
-          "feature lists are not read: write them as features of a tf.train.Example, each one "
-          "flat list");
+          "the record is a tf.train.SequenceExample without such a feature or feature list");
     if (stream.is_required) throw DataError("the record lacks the feature");
-    column.sample_offsets.push_back(first);
-    return;
+    return 0;
   }
+  const std::uint64_t count = append_values(stream, column, found);
+  const bool fits = stream.is_sequence ? count % stream.sample_elements == 0
+                                       : count == stream.sample_elements;
+  if (!fits)
+    throw DataError(
+        "the feature has " + std::to_string(count) + " values, but its shape wants " +
+        (stream.is_sequence ? "a multiple of " : "") + std::to_string(stream.sample_elements));
+  return count / stream.sample_elements;
+}
+
+// Adds a sample for every step of a feature list, and returns how many there are.
+std::uint64_t ExampleDecoder::append_steps(const ExampleStream& stream, ExampleColumn& column,
+                                           const Found& found) {
+  std::uint64_t num_steps = 0;
+  for (Bytes steps : found.features) {
+    while (take_step(steps)) {
+      const std::uint64_t count = append_values(stream, column, step_);
+      if (count != stream.sample_elements)
+        throw DataError("step " + std::to_string(num_steps) + " of the feature list has " +
+                        std::to_string(count) + " values, but its shape wants " +
+                        std::to_string(stream.sample_elements));
+      ++num_steps;
+    }
+  }
+  if (!stream.is_sequence && num_steps != 1)
+    throw DataError("the record is a tf.train.SequenceExample whose feature list has " +
+                    std::to_string(num_steps) + " steps, but one is wanted");
+  return num_steps;
+}
+
+// Adds the values of a feature, and returns how many there are.
+std::uint64_t ExampleDecoder::append_values(const ExampleStream& stream, ExampleColumn& column,
+                                            const Found& found) {
   if (found.kind != stream.kind && !is_empty(found))
     throw DataError("the feature holds " + std::string(name_of(found.kind)) + ", but " +
                     std::string(name_of(stream.kind)) + " were declared");
-
   const std::uint64_t before = num_values(column);
   for (const Bytes list : found.lists) {
     if (auto* const bytes = std::get_if<ColumnVector<char>>(&column.values)) {
@@ -302,15 +297,7 @@ void ExampleDecoder::append(std::size_t number) {
       append_narrow(integers_, column.values);
     }
   }
-  const std::uint64_t count = num_values(column) - before;
-  const bool fits = stream.is_sequence ? count % stream.sample_elements == 0
-                                       : count == stream.sample_elements;
-  if (!fits)
-    throw DataError(
-        "the feature has " + std::to_string(count) + " values, but its shape wants " +
-        (stream.is_sequence ? "a multiple of " : "") + std::to_string(stream.sample_elements));
-  column.sample_offsets.push_back(first +
-                                  static_cast<std::int64_t>(count / stream.sample_elements));
+  return num_values(column) - before;
 }
 
 // Forgets what the columns have of a sequence that not all of them have.

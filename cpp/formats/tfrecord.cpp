@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <stdexcept>
 #include <utility>
 #include <variant>
 
@@ -57,6 +59,45 @@ std::shared_ptr<const Chunk> to_chunk(ExampleDecoder& decoder) {
   return chunk;
 }
 
+// Takes the records of a run, one after the other.
+class RunReader {
+ public:
+  explicit RunReader(const RecordRun& run) : bytes_(run.bytes), offsets_(run.offsets) {
+    if (!offsets_) return;
+    const auto size = static_cast<std::int64_t>(bytes_.size());
+    if (offsets_->empty() || offsets_->front() != 0 || offsets_->back() > size ||
+        !std::ranges::is_sorted(*offsets_))
+      throw std::invalid_argument("the offsets must rise from 0 to the end of the records");
+  }
+
+  bool is_done() const {
+    return offsets_ ? number_ + 1 == offsets_->size() : consumed_ == bytes_.size();
+  }
+  std::uint64_t number() const { return number_; }      // of the next record
+  std::uint64_t consumed() const { return consumed_; }  // bytes before it
+
+  Record take() {
+    std::span<const std::byte> rest = bytes_.subspan(consumed_);
+    Record record;
+    if (offsets_) {
+      const auto end = static_cast<std::uint64_t>((*offsets_)[number_ + 1]);
+      record = {.data = rest.first(end - consumed_), .is_whole = true};
+      consumed_ = end;
+    } else {
+      record = take_record(rest);
+      consumed_ = bytes_.size() - rest.size();
+    }
+    ++number_;
+    return record;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+  std::optional<std::span<const std::int64_t>> offsets_;
+  std::uint64_t number_ = 0;
+  std::uint64_t consumed_ = 0;
+};
+
 void decode(const Record& record, bool verify_checksums, ExampleDecoder& decoder) {
   if (verify_checksums && !record.is_whole)
     throw DataError("the checksum of the record's data is wrong");
@@ -69,19 +110,19 @@ std::shared_ptr<const Chunk> decode_records(const std::vector<ExampleStream>& st
                                             const RecordRun& run, bool verify_checksums,
                                             Ledger& ledger) {
   ExampleDecoder decoder(streams);
-  std::span<const std::byte> rest = run.bytes;
-  for (std::uint64_t number = 0; !rest.empty(); ++number) {
+  RunReader records(run);
+  while (!records.is_done()) {
     // The first records tell how much room all will take: growing step by step costs more than
     // decoding.
-    const std::uint64_t consumed = run.bytes.size() - rest.size();
-    if (number == kSampledRecords)
+    const std::uint64_t consumed = records.consumed();
+    if (records.number() == kSampledRecords && consumed > 0)
       decoder.reserve(1.1 * static_cast<double>(run.bytes.size()) /
                       static_cast<double>(consumed));
-    const Place place{.file = run.place.file,
-                      .offset = run.place.offset.value_or(0) + consumed,
-                      .sequence = run.place.sequence.value_or(0) + number};
+    Place place{.file = run.place.file,
+                .sequence = run.place.sequence.value_or(0) + records.number()};
+    if (!run.offsets) place.offset = run.place.offset.value_or(0) + consumed;
     try {
-      const Record found = take_record(rest);
+      const Record found = records.take();
       try {
         decode(found, verify_checksums, decoder);
       } catch (const DataError& error) {
@@ -95,20 +136,22 @@ std::shared_ptr<const Chunk> decode_records(const std::vector<ExampleStream>& st
   return to_chunk(decoder);
 }
 
-std::vector<FeatureKind> find_kinds(const std::vector<std::string>& keys,
-                                    std::span<const std::byte> records, bool verify_checksums) {
+std::vector<FoundKind> find_kinds(const std::vector<std::string>& keys, const RecordRun& run,
+                                  bool verify_checksums) {
   std::vector<ExampleStream> streams;
   streams.reserve(keys.size());
   for (const std::string& key : keys) streams.push_back({.key = key});
   ExampleDecoder decoder(std::move(streams));
-  std::vector<FeatureKind> kinds(keys.size(), FeatureKind::kNone);
-  while (!records.empty() && std::ranges::count(kinds, FeatureKind::kNone) > 0) {
-    const Record record = take_record(records);
+  std::vector<FoundKind> kinds(keys.size());
+  const auto is_open = [](const FoundKind& found) { return found.kind == FeatureKind::kNone; };
+  RunReader records(run);
+  while (!records.is_done() && std::ranges::any_of(kinds, is_open)) {
+    const Record record = records.take();
     if (verify_checksums && !record.is_whole) continue;
     try {
-      const std::vector<FeatureKind> found = decoder.kinds_of(record.data);
+      const std::vector<FoundKind> found = decoder.kinds_of(record.data);
       for (std::size_t i = 0; i < kinds.size(); ++i) {
-        if (kinds[i] == FeatureKind::kNone) kinds[i] = found[i];
+        if (is_open(kinds[i])) kinds[i] = found[i];
       }
     } catch (const DataError&) {
       continue;  // told when it is decoded

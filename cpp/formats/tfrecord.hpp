@@ -1,4 +1,5 @@
-// Decodes records of TFRecord files that hold tf.train.Example messages, one sequence each.
+// Decodes records, of TFRecord files or bare ones, that hold tf.train.Example or
+// SequenceExample messages, one sequence each.
 #pragma once
 
 #include "base/error.hpp"
@@ -7,7 +8,9 @@
 #include "read/column.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,19 +21,21 @@ namespace sweephand {
 struct RecordRun {
   std::span<const std::byte> bytes;
   Place place;  // of the first one: file, offset, and its number as the sequence
+  // Where each begins, and the end, of bare ones; none: they lie in frames.
+  std::optional<std::span<const std::int64_t>> offsets = std::nullopt;
 };
 
 // Decodes as many sequences as there are records. One whose data are damaged, or not what the
 // streams say, has no samples in any stream, and is listed. Throws DataError when a frame is
-// damaged, std::invalid_argument when the streams are contradictory.
+// damaged, std::invalid_argument when the streams are contradictory or the offsets no places.
 // REQUIRES: kExamplePadding more bytes behind the run may be read
 std::shared_ptr<const Chunk> decode_records(const std::vector<ExampleStream>& streams,
                                             const RecordRun& run, bool verify_checksums,
                                             Ledger& ledger);
 
-// What the features `keys` hold in the first records that have values of them; kNone where no
-// record has. Damaged records are passed over.
-std::vector<FeatureKind> find_kinds(const std::vector<std::string>& keys,
-                                    std::span<const std::byte> records, bool verify_checksums);
+// What the features or lists `keys` hold in the first records that have values of them; kNone
+// where no record has. Damaged records are passed over.
+std::vector<FoundKind> find_kinds(const std::vector<std::string>& keys, const RecordRun& run,
+                                  bool verify_checksums);
 
 }  // namespace sweephand

@@ -1,13 +1,14 @@
-"""TFRecord files of ``tf.train.Example`` messages, written without TensorFlow."""
+"""TFRecord files of examples and sequence examples, written without TensorFlow."""
 
 from sweephand.deserializers.tfrecord_writer import (
     Feature,
     encode_example,
     encode_record,
+    encode_sequence_example,
     write,
 )
 
-__all__ = ["Feature", "encode_example", "encode_record", "write"]
+__all__ = ["Feature", "encode_example", "encode_record", "encode_sequence_example", "write"]
 
 
 def __dir__() -> list[str]:

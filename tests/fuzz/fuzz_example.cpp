@@ -1,5 +1,5 @@
-// tf.train.Example: no message makes the decoder do anything but throw, and then the columns
-// are as before; both ways to decode varints agree.
+// tf.train.Example and SequenceExample: no message makes the decoder do anything but throw, and
+// then the columns are as before; both ways to decode varints agree.
 #include "../cpp/check.hpp"
 #include "base/error.hpp"
 #include "driver.hpp"
@@ -55,16 +55,19 @@ void run(Input input) {
   check_varints(message);
 
   const bool is_required = input.size() % 2 == 0;
-  ExampleDecoder decoder({{.key = "tokens", .is_sequence = true, .is_required = false},
-                          {.key = "label", .is_required = is_required},
-                          {.key = "box",
-                           .kind = FeatureKind::kFloat,
-                           .sample_elements = 2,
-                           .is_required = is_required},
-                          {.key = "text",
-                           .kind = FeatureKind::kBytes,
-                           .is_sequence = true,
-                           .is_required = is_required}});
+  ExampleDecoder decoder(
+      {{.key = "tokens", .is_sequence = true, .is_required = false},
+       {.key = "label", .is_required = is_required},
+       {.key = "box",
+        .kind = FeatureKind::kFloat,
+        .sample_elements = 2,
+        .is_required = is_required},
+       {.key = "context/label", .is_required = is_required},
+       {.key = "feature_lists/tokens", .is_sequence = true, .is_required = false},
+       {.key = "text",
+        .kind = FeatureKind::kBytes,
+        .is_sequence = true,
+        .is_required = is_required}});
   std::size_t num_sequences = 0;
   for (int i = 0; i < 2; ++i) {
     try {

@@ -51,7 +51,7 @@ void run(Input input) {
                      {.bytes = bytes}, input.size() % 2 == 0, damaged);
   CHECK(chunk->num_sequences == offsets.size() - 1);
   CHECK(damaged.offsets().size() < offsets.size());
-  CHECK(find_kinds({"tokens"}, bytes, true).size() == 1);
+  CHECK(find_kinds({"tokens"}, {.bytes = bytes}, true).size() == 1);
 }
 
 }  // namespace

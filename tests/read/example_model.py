@@ -1,4 +1,4 @@
-"""tf.train.Example messages parsed in plain Python: what the core must agree with."""
+"""tf.train.Example and SequenceExample in plain Python: what the core must agree with."""
 
 import struct
 from collections.abc import Iterator
@@ -65,10 +65,11 @@ def fields(data: bytes) -> Iterator[Field]:
         data = data[length:]
 
 
-def read_features(message: bytes) -> dict[bytes, bytes]:
-    features = {}
+def read_map(message: bytes, part: int) -> dict[bytes, bytes]:
+    """Return the features (part 1) or feature lists (part 2) by their keys."""
+    found = {}
     for number, wire_type, content in fields(message):
-        if (number, wire_type) != (1, 2):
+        if (number, wire_type) != (part, 2):
             continue
         for entry_number, entry_type, entry in fields(content):
             if (entry_number, entry_type) != (1, 2):
@@ -77,8 +78,8 @@ def read_features(message: bytes) -> dict[bytes, bytes]:
             keys = [part for part_number, _, part in parts if part_number == 1]
             values = [part for part_number, _, part in parts if part_number == 2]
             # Message fields that come twice are merged: their bytes joined.
-            features[keys[-1] if keys else b""] = b"".join(values)
-    return features
+            found[keys[-1] if keys else b""] = b"".join(values)
+    return found
 
 
 def read_list(kind: str, content: bytes) -> list[object]:
@@ -97,29 +98,69 @@ def read_list(kind: str, content: bytes) -> list[object]:
     return values
 
 
+def find(message: bytes, key: str, wanted: set[str]) -> tuple[bytes | None, bool]:
+    """Return the feature or the list of a stream, and whether it is a list."""
+    context, lists = read_map(message, 1), read_map(message, 2)
+    name = key.encode()
+    if name in context and name in lists:
+        raise DamagedError("twice")
+    if name in context or name in lists:
+        return context.get(name, lists.get(name)), name in lists
+    for part, found in (("context/", context), ("feature_lists/", lists)):
+        rest = key.removeprefix(part)
+        if rest != key and rest not in wanted and rest.encode() in found:
+            return found[rest.encode()], part != "context/"
+    return None, False
+
+
+def read_feature(feature: bytes, kind: str) -> list[object] | None:
+    """Return the values; None if there is no list of any kind."""
+    lists = [
+        (KINDS[number], content)
+        for number, wire_type, content in fields(feature)
+        if wire_type == 2 and number in KINDS
+    ]
+    if not lists:
+        return None
+    last = lists[-1][0]
+    first = len(lists)
+    while first > 0 and lists[first - 1][0] == last:
+        first -= 1
+    if last != kind and any(content for _, content in lists[first:]):
+        raise DamagedError("kind")
+    return [value for _, content in lists[first:] for value in read_list(last, content)]
+
+
+def read_steps(feature_list: bytes, stream: Stream) -> list[list[object]]:
+    steps = []
+    for number, wire_type, feature in fields(feature_list):
+        if (number, wire_type) != (1, 2):
+            continue
+        values = read_feature(feature, stream.kind) or []
+        if len(values) != stream.sample_elements:
+            raise DamagedError("step")
+        steps.append(values)
+    if not stream.is_sequence and len(steps) != 1:
+        raise DamagedError("steps")
+    return steps
+
+
 def decode(message: bytes, streams: list[Stream]) -> list[list[list[object]]]:
     """Return the samples of every stream."""
-    features = read_features(message)
+    is_sequence_example = any(one[:2] == (2, 2) for one in fields(message))
+    wanted = {stream.key for stream in streams}
     columns = []
     for stream in streams:
-        feature = features.get(stream.key.encode(), b"")
-        lists = [
-            (KINDS[number], content)
-            for number, wire_type, content in fields(feature)
-            if wire_type == 2 and number in KINDS
-        ]
-        if not lists:
-            if stream.is_required:
+        feature, is_list = find(message, stream.key, wanted)
+        if feature is not None and is_list:
+            columns.append(read_steps(feature, stream))
+            continue
+        values = read_feature(feature or b"", stream.kind)
+        if values is None:
+            if stream.is_required or (is_sequence_example and feature is None):
                 raise DamagedError("lacks")
             columns.append([])
             continue
-        kind = lists[-1][0]
-        first = len(lists)
-        while first > 0 and lists[first - 1][0] == kind:
-            first -= 1
-        if kind != stream.kind and any(content for _, content in lists[first:]):
-            raise DamagedError("kind")
-        values = [value for _, content in lists[first:] for value in read_list(kind, content)]
         size = stream.sample_elements
         if len(values) % size if stream.is_sequence else len(values) != size:
             raise DamagedError("shape")

@@ -202,6 +202,17 @@ def tfrecords_in_zlib(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return _tfrecord(folder, corpus, compression="zlib")
 
 
+def sequence_examples(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    rows = list(zip(corpus.tokens, corpus.labels, corpus.texts, strict=True))
+    for number, part in enumerate(_split(rows, 3)):
+        examples = [
+            sh.tfrecord.encode_sequence_example({"label": label, "text": text}, {"tokens": t})
+            for t, label, text in part
+        ]
+        sh.tfrecord.write(folder / f"part-{number}.tfrecord", examples)
+    return OPEN[sequence_examples](folder)
+
+
 def parquet(folder: Path, corpus: Corpus) -> sh.Deserializer:
     pq = pytest.importorskip("pyarrow.parquet")
     table = to_table(corpus)
@@ -613,6 +624,7 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
     tfrecords: _records_in,
     tfrecords_in_gzip: _records_in,
     tfrecords_in_zlib: _records_in,
+    sequence_examples: _records_in,
     webdataset: lambda folder: sh.WebDatasetDeserializer(str(folder / "*.tar"), TAR_STREAMS),
     mds: lambda folder: sh.MDSDeserializer(folder, ALL),
     mds_in_zstd: lambda folder: sh.MDSDeserializer(folder, ALL),
@@ -642,6 +654,7 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
 EVERY_FORMAT: list[Make] = [
     *(megatron, raw_tokens, jsonl, parquet, arrow_files, arrow_table, dataset),
     *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib, npy),
+    sequence_examples,
     *(ctf, ctf_in_store, webdataset, jsonl_in_gzip, jsonl_in_zstd, datatrove),
     *(mds, mds_in_zstd, ctf_in_gzip, ctf_in_zstd, text_lines, text_in_gzip, csv_rows),
     *(htk, htk_archives, htk_compressed, mlf, cbf),

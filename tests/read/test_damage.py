@@ -38,6 +38,7 @@ VERIFIED = (
     "tfrecords",
     "tfrecords_in_gzip",
     "tfrecords_in_zlib",
+    "sequence_examples",
     "jsonl_in_gzip",
     "jsonl_in_zstd",
 )

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.read.example_model import DamagedError, Stream, decode, fields
-from tests.read.tfrecord_core import decode_records, find_offsets, read_records, to_samples
+from tests.read.tfrecord_core import (
+    declare,
+    decode_records,
+    find_offsets,
+    read_records,
+    to_samples,
+)
 
 from sweephand import DataError, StaleError, _core, tfrecord
 
@@ -230,8 +236,41 @@ def test_records_that_end_too_early_are_stale(path: Path) -> None:
 def test_what_a_feature_holds_is_told_by_its_first_values(path: Path) -> None:
     tfrecord.write(path, [{"a": []}, {"b": [1.5]}, {"a": [7], "b": 2}, {"a": "x"}])
     records = np.frombuffer(path.read_bytes() + bytes(_core.formats.EXAMPLE_PADDING), np.uint8)
-    kinds = _core.formats.find_kinds(["a", "b", "c"], records, True)
-    assert [kind.name for kind in kinds] == ["int64", "float", "none"]
+    kinds = _core.formats.find_kinds(["a", "b", "c"], records, True, None)
+    assert [found.kind.name for found in kinds] == ["int64", "float", "none"]
+    assert [found.step_values for found in kinds] == [0, 0, 0]
+
+
+def test_what_a_feature_list_holds_is_told_by_its_first_step_with_values(path: Path) -> None:
+    lists = {"a": [[], [1.5, 2.5]], "b": [b"x"], "c": []}
+    tfrecord.write(path, [tfrecord.encode_sequence_example({}, lists)])
+    records = np.frombuffer(path.read_bytes() + bytes(_core.formats.EXAMPLE_PADDING), np.uint8)
+    kinds = _core.formats.find_kinds(["a", "b", "c"], records, True, None)
+    told = [(found.kind.name, found.step_values) for found in kinds]
+    assert told == [("float", 2), ("bytes", 1), ("none", 0)]
+
+
+def test_bare_records_are_those_in_frames(path: Path) -> None:
+    tfrecord.write(path, EXAMPLES)
+    messages = [tfrecord.encode_example(one) for one in EXAMPLES]
+    padded = b"".join(messages) + bytes(_core.formats.EXAMPLE_PADDING)
+    offsets = np.cumsum([0, *map(len, messages)])
+    ledger = _core.formats.Ledger(0)
+
+    def decode_bare(offsets: np.ndarray) -> list:
+        records = np.frombuffer(padded, np.uint8)
+        return _core.formats.decode_records(
+            declare(STREAMS[:2]), records, "x", 0, 0, True, ledger, offsets
+        )
+
+    for bare, framed in zip(
+        decode_bare(offsets), decode_records(path, STREAMS[:2], ledger), strict=True
+    ):
+        for one, other in zip(bare, framed, strict=True):
+            np.testing.assert_array_equal(one, other)
+    for wrong in ([], [1, 2], [0, 5, 4], [0, len(padded)]):
+        with pytest.raises(ValueError, match="the offsets must rise"):
+            decode_bare(np.array(wrong, np.int64))
 
 
 # -- messages --
@@ -364,6 +403,84 @@ def test_a_message_with_any_bit_flipped_is_as_the_model_says(path: Path) -> None
             message = bytearray(MESSAGE)
             message[place] ^= 1 << bit
             assert_as_the_model(path, bytes(message), STREAMS)
+
+
+SEQUENCE_MESSAGE = tfrecord.encode_sequence_example(
+    {"label": 7, "tokens": 3},
+    {"tokens": [1, -1, 300], "box": [[0.5, -2.0], [1.0, 3.0]], "text": [b"ab", b""]},
+)
+SEQUENCE_STREAMS = [
+    Stream("feature_lists/tokens", "int64", is_sequence=True, is_required=False),
+    Stream("context/tokens", "int64"),
+    LABEL,
+    Stream("box", "float", sample_elements=2, is_sequence=True),
+    TEXT,
+]
+
+
+def test_steps_of_feature_lists_are_samples(path: Path) -> None:
+    found = read_message(path, SEQUENCE_MESSAGE, SEQUENCE_STREAMS)
+    assert found == [
+        [[1], [-1], [300]],
+        [[3]],
+        [[7]],
+        [[0.5, -2.0], [1.0, 3.0]],
+        [[b"ab"], [b""]],
+    ]
+    assert_as_the_model(path, SEQUENCE_MESSAGE, SEQUENCE_STREAMS)
+
+
+@pytest.mark.parametrize(
+    ("lists", "stream", "reason"),
+    [
+        ({"tokens": [1, [2, 3]]}, TOKENS, "step 1 of the feature list has 2 values"),
+        ({"tokens": [1, []]}, TOKENS, "step 1 of the feature list has 0 values"),
+        ({"tokens": [1, 2.5]}, TOKENS, "holds floats, but integers were declared"),
+        ({"other": [1]}, TOKENS, "SequenceExample without such a feature or feature list"),
+        (
+            {"label": [1]},
+            LABEL,
+            r"context and in its feature lists: say which, 'context/label'",
+        ),
+        ({"box": [[1.0, 2.0]] * 2}, BOX, "feature list has 2 steps, but one is wanted"),
+    ],
+)
+def test_a_feature_list_that_does_not_fit_is_named(
+    path: Path, lists: dict, stream: Stream, reason: str
+) -> None:
+    message = tfrecord.encode_sequence_example({"label": 1}, lists)
+    with pytest.raises(DataError, match=reason) as caught:
+        read_message(path, message, [stream])
+    assert (caught.value.stream, caught.value.sequence) == (stream.key, 0)
+    assert_as_the_model(path, message, [stream])
+
+
+def test_a_sequence_example_with_any_bit_flipped_is_as_the_model_says(path: Path) -> None:
+    for place in range(len(SEQUENCE_MESSAGE)):
+        assert_as_the_model(path, SEQUENCE_MESSAGE[:place], SEQUENCE_STREAMS)
+        for bit in range(8):
+            message = bytearray(SEQUENCE_MESSAGE)
+            message[place] ^= 1 << bit
+            assert_as_the_model(path, bytes(message), SEQUENCE_STREAMS)
+
+
+@settings(max_examples=300)
+@given(
+    edits=st.lists(
+        st.tuples(
+            st.integers(0, len(SEQUENCE_MESSAGE)), st.integers(0, 6), st.binary(max_size=6)
+        ),
+        max_size=4,
+    )
+)
+def test_an_edited_sequence_example_is_as_the_model_says(
+    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[int, int, bytes]]
+) -> None:
+    message = bytearray(SEQUENCE_MESSAGE)
+    for place, size, piece in edits:
+        message[place : place + size] = piece
+    path = tmp_path_factory.getbasetemp() / "edited-sequence.tfrecord"
+    assert_as_the_model(path, bytes(message), SEQUENCE_STREAMS)
 
 
 @settings(max_examples=300)

@@ -286,40 +286,75 @@ def test_integers_of_any_width_are_delivered_as_they_are(
         source.next_minibatch(1)
 
 
-def sequence_example(context: dict[str, Any], **feature_lists: list[Any]) -> bytes:
-    """A tf.train.SequenceExample: a context, and lists of features."""
+def test_a_feature_list_has_a_sample_for_each_step(path: Path) -> None:
+    random = np.random.default_rng(0)
+    lengths = [3, 1, 0, 5]
+    frames = [random.normal(size=(n, 4)).astype(np.float32) for n in lengths]
+    records = [
+        sh.tfrecord.encode_sequence_example(
+            {"label": n, "name": f"{n}"},
+            {"frames": one, "phone": np.arange(len(one)), "word": ["é"] * len(one)},
+        )
+        for n, one in enumerate(frames)
+    ]
+    sh.tfrecord.write(path, records)
+    corpus = sh.TFRecordDeserializer(path)
+    assert list(corpus.definitions) == ["frames", "label", "name", "phone", "word"]
+    with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1) as source:
+        minibatch = source.next_minibatch(100)
+    assert minibatch["frames"].values.tolist() == np.concatenate(frames).tolist()
+    assert minibatch["frames"].lengths.tolist() == lengths
+    assert minibatch["phone"].lengths.tolist() == lengths
+    assert minibatch["word"].values.tolist() == ["é".encode()] * 9
+    assert minibatch["label"].values.tolist() == [0, 1, 2, 3]
+    # A matrix for each step, if that is declared.
+    declared = sh.StreamDefs(frames=sh.StreamDef(shape=(2, 2), defines_mb_size=True))
+    with pytest.raises(sh.DataError, match="no sample in stream 'frames'"):
+        open_all(path, declared)
+    source = open_all(path, declared, max_errors=1)
+    assert source.next_minibatch(100)["frames"].values.shape == (9, 2, 2)
 
-    def field(number: int, content: bytes) -> bytes:
-        assert len(content) < 128
-        return bytes([number << 3 | 2, len(content)]) + content
 
-    lists = b""
-    for key, values in feature_lists.items():
-        features = b"".join(field(1, field(3, field(1, bytes([value])))) for value in values)
-        lists += field(1, field(1, key.encode()) + field(2, features))
-    return sh.tfrecord.encode_example(context) + field(2, lists)
-
-
-def test_a_sequence_example_is_called_one(path: Path) -> None:
-    record = sequence_example({"label": 3}, tokens=[1, 2])
-    sh.tfrecord.write(path, [record, record])
-    with pytest.raises(sh.DataError, match=r"tf.train.SequenceExample.*flat list") as caught:
-        open_all(path)
-    assert (caught.value.stream, caught.value.sequence) == ("tokens", 0)
-    context = open_all(path, sh.StreamDefs(label=sh.StreamDef()))
-    assert sequences(context, "label") == [[3], [3]]
+def test_a_key_in_context_and_lists_is_told_apart(path: Path) -> None:
+    record = sh.tfrecord.encode_sequence_example({"x": 3}, {"x": [1, 2], "y": [1.5, 2.5]})
+    sh.tfrecord.write(path, [record])
+    corpus = sh.TFRecordDeserializer(path)
+    assert list(corpus.definitions) == ["context/x", "feature_lists/x", "y"]
+    source = sh.MinibatchSource(corpus, randomize=False)
+    minibatch = source.next_minibatch(2)
+    assert minibatch["context/x"].values.tolist() == [3]
+    assert minibatch["feature_lists/x"].values.tolist() == [1, 2]
+    with pytest.raises(sh.DataError, match=r"say which, 'context/x' or 'feature_lists/x'"):
+        open_all(path, sh.StreamDefs(x=sh.StreamDef()))
 
 
-def test_a_sequence_example_among_others_is_skipped_in_the_budget(path: Path) -> None:
-    odd = sequence_example({"label": 3}, tokens=[1, 2])
+def test_an_example_may_have_keys_that_look_like_places(path: Path) -> None:
+    sh.tfrecord.write(path, [{"context/x": 1, "x": 2}, {"x": 3, "context/x": 4}])
+    source = open_all(path, sh.StreamDefs(**{"context/x": sh.StreamDef()}))
+    assert sequences(source, "context/x") == [[1], [4]]
+
+
+def test_a_record_that_lacks_a_feature_list_is_one_damaged_item(path: Path) -> None:
+    good = sh.tfrecord.encode_sequence_example({"label": 3}, {"tokens": [1, 2]})
+    for lists in ({"other": [1]}, {"tokens": [[1, 2]]}, {"tokens": [1.5]}, {"tokens": [[]]}):
+        bad = sh.tfrecord.encode_sequence_example({"label": 4}, lists)
+        sh.tfrecord.write(path, [good, bad, good])
+        with pytest.raises(sh.DataError, match="feature") as caught:
+            open_all(path, index=None)
+        assert (caught.value.file, caught.value.sequence) == (str(path), 1)
+        source = open_all(path, max_errors=1, index=None)
+        assert sequences(source) == [[1, 2], [1, 2]]
+        assert source.errors[0].stream == "tokens"
+
+
+def test_a_sequence_example_among_examples_is_read(path: Path) -> None:
+    odd = sh.tfrecord.encode_sequence_example({"label": 3}, {"tokens": [7, 8]})
     sh.tfrecord.write(path, [EXAMPLES[0], odd, EXAMPLES[1]])
-    source = open_all(path, max_errors=1)
-    assert [0] in sequences(source)
-    assert "SequenceExample" in source.errors[0].reason
+    assert sequences(open_all(path)) == [[0], [7, 8], [1, 1]]
 
 
-def test_a_sequence_example_in_a_tfds_folder_is_called_one_too(tmp_path: Path) -> None:
-    record = sequence_example({"label": 3}, x=[1, 2])
+def test_a_sequence_example_in_a_tfds_folder_is_called_one(tmp_path: Path) -> None:
+    record = sh.tfrecord.encode_sequence_example({"label": 3}, {"x": [1, 2]})
     write_folder(tmp_path, {"s": [[record]]}, tree(x=tensor("int64")))
     source = sh.MinibatchSource(sh.tfds.load(tmp_path, "s"), randomize=False)
     with pytest.raises(sh.DataError, match=r"tf.train.SequenceExample"):

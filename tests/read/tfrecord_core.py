@@ -61,7 +61,9 @@ def decode_records(
     """Return the columns of a file."""
     records = np.frombuffer(path.read_bytes() + bytes(_core.formats.EXAMPLE_PADDING), np.uint8)
     declared = declare(streams, may_narrow=may_narrow)
-    return _core.formats.decode_records(declared, records, str(path), 0, 0, verify, ledger)
+    return _core.formats.decode_records(
+        declared, records, str(path), 0, 0, verify, ledger, None
+    )
 
 
 def read_records(

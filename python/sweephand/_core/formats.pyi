@@ -9,7 +9,7 @@ import sweephand._core.index
 import sweephand._core.read
 import typing
 import typing_extensions
-__all__: list[str] = ['CbfStream', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FrameFinder', 'HTK_HEADER_BYTES', 'HtkHeader', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'TarSamples', 'crc32c', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'parse_htk_header', 'parse_mlf', 'parse_scp', 'read_cbf_chunk', 'read_htk_frames', 'read_json_lines', 'split_lines']
+__all__: list[str] = ['CbfStream', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'HTK_HEADER_BYTES', 'HtkHeader', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'TarSamples', 'crc32c', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'parse_htk_header', 'parse_mlf', 'parse_scp', 'read_cbf_chunk', 'read_htk_frames', 'read_json_lines', 'split_lines']
 class Item:
     @property
     def caused_by(self) -> int | None:
@@ -202,6 +202,13 @@ class FeatureKind:
     @property
     def value(self) -> int:
         ...
+class FoundKind:
+    @property
+    def kind(self) -> FeatureKind:
+        ...
+    @property
+    def step_values(self) -> int:
+        ...
 class ExampleStream:
     def __init__(self, key: str, kind: FeatureKind, sample_elements: typing.SupportsInt | typing.SupportsIndex, is_sequence: bool, is_required: bool, may_narrow: bool) -> None:
         ...
@@ -272,9 +279,9 @@ def ctf_part(file: sweephand._core.read.ByteSource, format: CtfFormat, start: Ct
     ...
 def ctf_start(file: sweephand._core.read.ByteSource, format: CtfFormat) -> CtfStart:
     ...
-def decode_records(streams: collections.abc.Sequence[ExampleStream], bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], file: os.PathLike | str | bytes, offset: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex, verify_checksums: bool, ledger: Ledger) -> list:
+def decode_records(streams: collections.abc.Sequence[ExampleStream], bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], file: os.PathLike | str | bytes, offset: typing.SupportsInt | typing.SupportsIndex, first: typing.SupportsInt | typing.SupportsIndex, verify_checksums: bool, ledger: Ledger, offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None) -> list:
     ...
-def find_kinds(keys: collections.abc.Sequence[str], bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], verify_checksums: bool) -> list[FeatureKind]:
+def find_kinds(keys: collections.abc.Sequence[str], bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], verify_checksums: bool, offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64] | None) -> list[FoundKind]:
     ...
 def is_tar_header(head: typing_extensions.Buffer) -> bool:
     ...

@@ -1,4 +1,4 @@
-"""TFRecord files of ``tf.train.Example`` messages, plain or compressed, without TensorFlow."""
+"""TFRecord files of examples, plain or compressed, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ from sweephand.deserializers.units.kept_scans import (
 )
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.tf_examples import (
-    KINDS,
     PADDING,
     ExampleField,
     decode_examples,
+    find_kinds,
     keys_of_records,
+    messages_in_frames,
+    sample_type,
 )
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
@@ -48,17 +50,21 @@ _MOST_RECORD_BYTES = 1 << 30  # a whole record is in memory at a time
 class TFRecordDeserializer(IndexedDeserializer):
     """Serve the records of TFRecord files, each a sequence.
 
-    A feature of a record is a sequence of samples, one per value, or per `shape` values; a
-    record that lacks the feature has an empty sequence. What a feature holds, integers, floats
-    or bytes, is told by the first record that has values of it. All records are decoded once
-    for the index, and again when a chunk of about 8 MiB of them is loaded.
+    A feature of a ``tf.train.Example``, or of a SequenceExample's context, is a sequence of
+    samples, one per value, or per `shape` values; a record that lacks the feature has an empty
+    sequence. A feature list of a SequenceExample has one sample per step, of as many values as
+    the first step has, or as `shape` says; a record of that kind lacks neither. What a feature
+    holds, integers, floats or bytes, is told by the first record that has values of it. All
+    records are decoded once for the index, and again when a chunk of about 8 MiB of them is
+    loaded.
 
     Parameters
     ----------
     files : str, path, or sequence of them
         Paths, globs or URLs.
     streams : StreamDefs, dict of StreamDef or list of str, optional
-        By default all features of the first records. ``field`` is the key of the feature.
+        By default all features and feature lists of the first records. ``field`` is the key;
+        ``context/KEY`` or ``feature_lists/KEY`` where a SequenceExample has the key in both.
         Values are int64, float32 or ``bytes`` unless ``dtype`` says another type.
     compression : {"auto", "gzip", "zlib", None}
         How the files are compressed; "auto" tells by the first bytes of each. Compressed files
@@ -140,7 +146,8 @@ class TFRecordDeserializer(IndexedDeserializer):
         _core.formats.FrameFinder(file.path).feed(0, np.frombuffer(head, np.uint8))
         length = int.from_bytes(head[:8], "little")
         size = max(_UNIT_BYTES, min(length + 16, _MOST_RECORD_BYTES))
-        keys = keys_of_records(self._contents.head(file, compression, size))
+        head = self._contents.head(file, compression, size)
+        keys = keys_of_records(messages_in_frames(head))
         if not keys:
             raise DataError(
                 "the first records are no tf.train.Example with features", file.path
@@ -239,12 +246,12 @@ class TFRecordDeserializer(IndexedDeserializer):
         finder.finish(at)
 
     def _add_unit(self, scan: UnitScan, file: SourceFile, run: _Run) -> None:
-        if lacking := [name for name in self.definitions if name not in scan.kinds]:
-            keys = [self.fields[name] for name in lacking]
-            found = _core.formats.find_kinds(keys, run.records, self._verify)
-            for name, kind in zip(lacking, found, strict=True):
-                if kind in KINDS:
-                    scan.kinds[name] = self._kind(name, KINDS[kind])
+        if lacking := {
+            name: one for name, one in self.definitions.items() if name not in scan.kinds
+        }:
+            scan.kinds |= find_kinds(
+                lacking, self.fields, run.records, verify_checksums=self._verify
+            )
         columns, wrong = self._decode(file, scan.kinds, run)
         for name, column in zip(self.definitions, columns, strict=True):
             scan.lengths.setdefault(name, []).append(column.lengths)
@@ -253,10 +260,6 @@ class TFRecordDeserializer(IndexedDeserializer):
             scan.damaged_rows.append(run.first + row)
         scan.rows.append(columns[0].num_sequences)
         scan.num_bytes.append(sum(column.num_bytes for column in columns))
-
-    def _kind(self, name: str, dtype: str) -> SampleType:
-        shape = self.definitions[name].sample_shape or ()
-        return SampleType(dtype, () if dtype == "bytes" else shape, is_ragged=True)
 
     def _decode(
         self,
@@ -267,8 +270,8 @@ class TFRecordDeserializer(IndexedDeserializer):
         may_narrow: bool = False,
     ) -> tuple[list[ColumnData], dict[int, DataError]]:
         fields = []
-        for name in self.definitions:
-            kind = kinds.get(name) or self._kind(name, "int64")  # without a value so far
+        for name, one in self.definitions.items():
+            kind = kinds.get(name) or sample_type(one, "int64")  # without a value so far
             fields.append(ExampleField(name, self.fields[name], kind.dtype, kind.shape))
         return decode_examples(
             fields,

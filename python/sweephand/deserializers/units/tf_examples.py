@@ -1,16 +1,19 @@
-"""Records of ``tf.train.Example`` messages as columns."""
+"""Records of ``tf.train.Example`` and ``SequenceExample`` messages as columns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData, spread
+from sweephand.corpus.streams import StreamDef
+from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.errors import DataError
 
 PADDING = _core.formats.EXAMPLE_PADDING
@@ -29,14 +32,14 @@ _RECORD_HEAD, _RECORD_TAIL = 12, 4  # bytes before and behind a message
 
 @dataclass(frozen=True)
 class ExampleField:
-    """One feature of every example as a stream.
+    """One feature, or feature list, of every example as a stream.
 
     Attributes
     ----------
     name : str
         The stream.
     key : str
-        The feature.
+        The feature; ``context/KEY`` or ``feature_lists/KEY`` where both have the key.
     dtype : {"int64", "float32", "bytes"}
         What the feature holds.
     shape : tuple of int
@@ -72,6 +75,7 @@ def decode_examples(
     first: int = 0,
     verify_checksums: bool = True,
     may_narrow: bool = False,
+    offsets: NDArray[np.int64] | None = None,
 ) -> tuple[list[ColumnData], dict[int, DataError]]:
     """Decode records that lie one behind the other.
 
@@ -86,6 +90,8 @@ def decode_examples(
     may_narrow : bool
         Whether integers may come in the narrowest type that holds them all; `ColumnData.dtype`
         says int64 nevertheless.
+    offsets : ndarray of int64, shape (records + 1,), optional
+        Where each begins, and the end, of bare records; by default they lie in frames.
 
     Returns
     -------
@@ -108,6 +114,7 @@ def decode_examples(
         first,
         verify_checksums,
         ledger,
+        offsets,
     )
     names = {field.key: field.name for field in fields}
     wrong = {}
@@ -147,34 +154,76 @@ def _to_column(
     return spread(column, good, num_records)
 
 
-def keys_of_records(content: bytes) -> list[str]:
-    """Return the names of the features of the first whole records of some bytes."""
-    keys: set[str] = set()
+def find_kinds(
+    streams: Mapping[str, StreamDef],
+    fields: Mapping[str, str],
+    records: NDArray[np.uint8],
+    *,
+    verify_checksums: bool = True,
+    offsets: NDArray[np.int64] | None = None,
+) -> dict[str, SampleType]:
+    """Return what streams are by the first records that have values of them.
+
+    Parameters
+    ----------
+    streams : mapping of StreamDef
+        What is known of them.
+    fields : mapping of str
+        The key of each.
+    records, verify_checksums, offsets
+        See `decode_examples`.
+    """
+    found = _core.formats.find_kinds(
+        [fields[name] for name in streams], records, verify_checksums, offsets
+    )
+    return {
+        name: sample_type(one, KINDS[told.kind], told.step_values)
+        for (name, one), told in zip(streams.items(), found, strict=True)
+        if told.kind in KINDS
+    }
+
+
+def sample_type(stream: StreamDef, dtype: str, step_values: int = 0) -> SampleType:
+    """Return what a stream's samples are, of which a step of a list may have several values."""
+    shape = stream.sample_shape
+    if shape is None:
+        shape = (step_values,) if step_values > 1 else ()
+    return SampleType(dtype, () if dtype == "bytes" else shape, is_ragged=True)
+
+
+def messages_in_frames(content: bytes) -> Iterator[bytes]:
+    """Yield the first whole records of some bytes."""
     at = 0
-    for _ in range(_MOST_LOOKED_AT):
-        if at + _RECORD_HEAD > len(content):
-            break
+    while at + _RECORD_HEAD <= len(content):
         begin = at + _RECORD_HEAD
         end = begin + int.from_bytes(content[at : at + 8], "little")
         if end > len(content):
-            break
-        with suppress(ValueError, IndexError):  # a damaged one is told when all are read
-            keys.update(feature_keys(content[begin:end]))
+            return
+        yield content[begin:end]
         at = end + _RECORD_TAIL
-    return sorted(keys)
 
 
-def feature_keys(record: bytes) -> list[str]:
-    """Return the names of the features of an example, without their values.
+def keys_of_records(records: Iterable[bytes]) -> list[str]:
+    """Return the names of the features and feature lists of the first of some messages.
 
-    Raises
-    ------
-    ValueError, IndexError
-        If the bytes are no such message.
+    A name that both have is told as ``context/NAME`` and ``feature_lists/NAME``.
     """
-    entries = [
-        entry for features in _fields(record).get(1, []) for entry in _fields(features)[1]
-    ]
+    context: set[str] = set()
+    lists: set[str] = set()
+    for record in islice(records, _MOST_LOOKED_AT):
+        with suppress(ValueError, IndexError):  # a damaged one is told when all are read
+            message = _fields(record)
+            found = _keys(message.get(1, [])), _keys(message.get(2, []))
+            context.update(found[0])
+            lists.update(found[1])
+    both = context & lists
+    placed = [f"{part}/{key}" for key in both for part in ("context", "feature_lists")]
+    return sorted([*(context ^ lists), *placed])
+
+
+def _keys(parts: list[bytes]) -> list[str]:
+    """Return the keys of a map of features or lists, without their values."""
+    entries = [entry for part in parts for entry in _fields(part).get(1, [])]
     return [_fields(entry)[1][-1].decode() for entry in entries]
 
 
