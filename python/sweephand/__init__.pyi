@@ -5,6 +5,7 @@ from . import torch as torch
 from .corpus.node_cache import NodeCache
 from .corpus.streams import StreamDef, StreamDefs, StreamInfo, Streams
 from .deserializers.array import ArrayDeserializer
+from .deserializers.array_record import ArrayRecordDeserializer
 from .deserializers.arrow import ArrowDeserializer
 from .deserializers.cbf import CBFDeserializer
 from .deserializers.csv_files import CSVDeserializer
@@ -93,6 +94,7 @@ __all__ = [
     "INFINITELY_REPEAT",
     "PREEMPTED_EXIT_CODE",
     "ArrayDeserializer",
+    "ArrayRecordDeserializer",
     "ArrowDeserializer",
     "Attention",
     "BatchSizeBranch",

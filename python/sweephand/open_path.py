@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers import (
+    array_record,
     arrow,
     cbf,
     csv_files,
@@ -260,6 +261,7 @@ FILE_FORMATS = (
     hdf5.FORMAT,
     zarr_stores.FORMAT,
     arrow.FORMAT,
+    array_record.FORMAT,
     megatron.FORMAT,
     tfrecord_files.FORMAT,
     webdataset.FORMAT,

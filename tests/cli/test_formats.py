@@ -70,6 +70,7 @@ WRITERS = {
     "HDF5": from_corpus(format_corpora.hdf5),
     "HDF5 in place": from_corpus(format_corpora.hdf5_in_place),
     "MDS": from_corpus(format_corpora.mds),
+    "ArrayRecord": from_corpus(format_corpora.array_records),
     "Megatron": from_corpus(format_corpora.megatron),
     "JSON lines": from_corpus(format_corpora.jsonl),
     "JSON lines in gzip": from_corpus(format_corpora.jsonl_in_gzip),
@@ -83,7 +84,7 @@ WRITERS = {
     "Hugging Face folder": from_corpus(format_corpora.saved_dataset, "saved"),
 }
 NEED_NO_INDEX = ("Zarr", ".npy", "bare numbers", "bare numbers in documents", "Megatron")
-LOCAL_ONLY = ("Hugging Face folder", "Zarr")  # where a folder of folders is not one of files
+LOCAL_ONLY = ("Hugging Face folder", "Zarr", "ArrayRecord")  # where a folder of folders is not one of files
 
 
 @pytest.fixture(params=WRITERS)

@@ -213,6 +213,38 @@ def sequence_examples(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return OPEN[sequence_examples](folder)
 
 
+def write_array_record(
+    path: Path, records: Sequence[bytes], options: str = "group_size:1"
+) -> None:
+    module = pytest.importorskip("array_record.python.array_record_module")
+    writer = module.ArrayRecordWriter(str(path), options)
+    for record in records:
+        writer.write(record)
+    writer.close()
+
+
+def array_records(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    rows = list(zip(corpus.tokens, corpus.labels, corpus.texts, strict=True))
+    for number, part in enumerate(_split(rows, 3)):
+        records = [
+            sh.tfrecord.encode_example({"tokens": t, "label": label, "text": text})
+            for t, label, text in part
+        ]
+        write_array_record(folder / f"part-{number}.array_record", records, "group_size:2")
+    return OPEN[array_records](folder)
+
+
+def array_records_of_json(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    rows = list(zip(corpus.tokens, corpus.labels, corpus.texts, strict=True))
+    for number, part in enumerate(_split(rows, 3)):
+        records = [
+            json.dumps({"tokens": t.tolist(), "label": label, "text": text}, indent=1).encode()
+            for t, label, text in part
+        ]
+        write_array_record(folder / f"part-{number}.array_record", records)
+    return OPEN[array_records_of_json](folder)
+
+
 def parquet(folder: Path, corpus: Corpus) -> sh.Deserializer:
     pq = pytest.importorskip("pyarrow.parquet")
     table = to_table(corpus)
@@ -625,6 +657,12 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
     tfrecords_in_gzip: _records_in,
     tfrecords_in_zlib: _records_in,
     sequence_examples: _records_in,
+    array_records: lambda folder: sh.ArrayRecordDeserializer(
+        str(folder / "*.array_record"), ALL
+    ),
+    array_records_of_json: lambda folder: sh.ArrayRecordDeserializer(
+        str(folder / "*.array_record"), ALL
+    ),
     webdataset: lambda folder: sh.WebDatasetDeserializer(str(folder / "*.tar"), TAR_STREAMS),
     mds: lambda folder: sh.MDSDeserializer(folder, ALL),
     mds_in_zstd: lambda folder: sh.MDSDeserializer(folder, ALL),
@@ -654,7 +692,7 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
 EVERY_FORMAT: list[Make] = [
     *(megatron, raw_tokens, jsonl, parquet, arrow_files, arrow_table, dataset),
     *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib, npy),
-    sequence_examples,
+    *(sequence_examples, array_records, array_records_of_json),
     *(ctf, ctf_in_store, webdataset, jsonl_in_gzip, jsonl_in_zstd, datatrove),
     *(mds, mds_in_zstd, ctf_in_gzip, ctf_in_zstd, text_lines, text_in_gzip, csv_rows),
     *(htk, htk_archives, htk_compressed, mlf, cbf),

@@ -82,6 +82,7 @@ def read_formats(folder: Path) -> list[sh.Deserializer]:
         sh.MDSDeserializer(folder, {"tokens": sh.StreamDef(dtype="int64")}),
         sh.HDF5Deserializer(folder / "train.h5", ["x"], offsets={"x": "x/bounds"}),
         sh.ZarrDeserializer([folder / "train.zarr"], offsets="bounds", ids="name"),
+        sh.ArrayRecordDeserializer(folder / "train.array_record", payload="json"),
         sh.TextDeserializer(folder / "train.txt", sample_by="document"),
         sh.CSVDeserializer(folder / "train.csv", delimiter=";"),
         sh.RawTokensDeserializer(folder / "train.ds", offsets=".index"),

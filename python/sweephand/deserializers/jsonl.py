@@ -94,7 +94,7 @@ class JSONLDeserializer(LineUnits):
 
     def converter(self) -> LineConverter:
         """Return what parses lines."""
-        return _JsonLines(self.definitions, self.fields, self.kinds)
+        return JsonLines(self.definitions, self.fields, self.kinds)
 
     def read_together(self, pieces: Sequence[Piece]) -> list[ColumnData] | None:
         """Parse the lines of small files as one text, if all are ordinary."""
@@ -113,10 +113,10 @@ class JSONLDeserializer(LineUnits):
         padded[num_bytes:] = 0
         listed = [file.listed() for file in local]
         _core.read.read_each(listed, offsets, sizes, ord("\n"), padded[:num_bytes])
-        return _JsonLines(self.definitions, self.fields, self.kinds).read_ordinary(padded)
+        return JsonLines(self.definitions, self.fields, self.kinds).read_ordinary(padded)
 
 
-class _JsonLines:
+class JsonLines:
     """Parses lines, with the dtypes that a scan of all files found, or those so far."""
 
     padding = PADDING

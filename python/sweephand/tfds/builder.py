@@ -29,6 +29,7 @@ SplitTree = SplitLike | Sequence["SplitTree"] | Mapping[str, "SplitTree"]
 DatasetTree = Dataset | list["DatasetTree"] | dict[str, "DatasetTree"]
 
 _ID_STREAM = "tfds_id"
+_FILE_FORMATS = ("tfrecord", "array_record")
 
 
 class Builder:
@@ -49,9 +50,10 @@ class Builder:
     """
 
     def __init__(self, info: BuilderInfo) -> None:
-        if info.file_format != "tfrecord":
+        if info.file_format not in _FILE_FORMATS:
             raise ValueError(
-                f"{info.data_dirs[0]} holds {info.file_format} files; only tfrecord is read"
+                f"{info.data_dirs[0]} holds {info.file_format} files; what is read are "
+                f"{' and '.join(_FILE_FORMATS)}"
             )
         self.info = info
         self.features: dict[str, Feature] = {}
@@ -192,7 +194,8 @@ def builder_from_directory(data_dir: DataDir) -> Builder:
     DataError
         If a JSON file is damaged, with its name.
     ValueError
-        If the folders hold different data sets, or files of another format than TFRecord.
+        If the folders hold different data sets, or files of another format than TFRecord and
+        ArrayRecord.
 
     Examples
     --------

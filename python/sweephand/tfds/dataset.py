@@ -21,6 +21,7 @@ from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.files.access import access_to
 from sweephand.files.index_places import Keep
 from sweephand.files.paths import read_file
+from sweephand.tfds.array_records import ArrayRecordFiles
 from sweephand.tfds.builder_info import BuilderInfo
 from sweephand.tfds.example_reader import ExampleReader
 from sweephand.tfds.features import Feature
@@ -142,7 +143,11 @@ class Dataset(Deserializer):
                 "parts can be listed, but not served"
             )
         splits = [self.info.stored_splits[name] for name in self._split_names]
-        files = RecordFiles(splits, self._keep)
+        files = (
+            RecordFiles(splits, self._keep)
+            if self.info.file_format == "tfrecord"
+            else ArrayRecordFiles(splits)
+        )
         examples = ExampleReader(
             self._features, files, self._order.rows, self._add_id and self._ids, ledger
         )

@@ -21,6 +21,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.units.tf_examples import ExampleField, decode_examples
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
+from sweephand.tfds.array_records import ArrayRecordFiles
 from sweephand.tfds.decoders import Decoder
 from sweephand.tfds.features import Feature
 from sweephand.tfds.file_instructions import FileInstruction
@@ -37,7 +38,7 @@ class ExampleReader:
     ----------
     features : dict of Feature
         By stream.
-    files : RecordFiles
+    files : RecordFiles or ArrayRecordFiles
     rows : sequence of FileInstruction
         The selected examples are those of the rows, one row after the other.
     ids : ExampleIds, or False
@@ -49,7 +50,7 @@ class ExampleReader:
     def __init__(
         self,
         features: Mapping[str, Feature],
-        files: RecordFiles,
+        files: RecordFiles | ArrayRecordFiles,
         rows: Sequence[FileInstruction],
         ids: ExampleIds | Literal[False],
         ledger: Ledger,
@@ -79,22 +80,23 @@ class ExampleReader:
         in_row = numbers - self._starts[rows]
         places = in_row + self._skips[rows]
         files = self._row_files[rows]
-        records, offsets = self._files.read(files, places)
+        records = self._files.read(files, places)
 
         def locate(error: DataError) -> DataError:
             """Tell where in its file an example is that was gathered with others."""
             at = int(error.sequence or 0)
-            path, offset, place = (
-                self._files.paths[files[at]],
-                int(offsets[at]),
-                int(places[at]),
-            )
+            path, place = self._files.paths[files[at]], int(places[at])
+            offset = None if records.places is None else int(records.places[at])
             return type(error)(error.reason, path, offset, None, error.stream, place)
 
         try:
-            columns, wrong = decode_examples(self._fields, records, file="")
+            columns, wrong = decode_examples(
+                self._fields, records.content, file="", offsets=records.offsets
+            )
         except DataError as error:
             raise locate(error) from None
+        for at, lost in records.lost.items():
+            wrong[at] = DataError(lost.reason, sequence=at)
         columns = [
             _unpack(field.name, feature, column, wrong)
             for field, feature, column in zip(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +32,27 @@ from sweephand.tfds.builder_info import StoredSplit
 _LOCAL_WINDOW = 64 << 10  # bytes that are read at a time where only heads of records matter
 _REMOTE_WINDOW = 8 << 20
 _FRAME_BYTES = 16  # of a record without data
+
+
+class Records(NamedTuple):
+    """Records that were read.
+
+    Attributes
+    ----------
+    content : ndarray of uint8
+        One behind the other, and `PADDING` more bytes.
+    places : ndarray of uint64 or None
+        Where each lies in its file, if that is known.
+    offsets : ndarray of int64 or None
+        Where each begins in the content, and the end; None: they lie in frames.
+    lost : dict of DataError
+        Why which of them could not be read; they are empty.
+    """
+
+    content: NDArray[np.uint8]
+    places: NDArray[np.uint64] | None
+    offsets: NDArray[np.int64] | None = None
+    lost: Mapping[int, DataError] = MappingProxyType({})
 
 
 class RecordFiles:
@@ -80,27 +103,17 @@ class RecordFiles:
         num_records = len(self._ends) - len(self.files)
         return sum(file.size for file in self.files) / max(1, num_records)
 
-    def read(
-        self, files: NDArray[np.int64], numbers: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        """Read records, given by their file and their number in it.
-
-        Returns
-        -------
-        records : ndarray of uint8
-            One behind the other, and `PADDING` more bytes.
-        offsets : ndarray of uint64
-            Where each lies in its file.
-        """
+    def read(self, files: NDArray[np.int64], numbers: NDArray[np.int64]) -> Records:
+        """Read records, given by their file and their number in it."""
         places = self._starts[files] + numbers
         begins = self._ends[places]
         sizes = self._ends[places + 1] - begins
         if self._extents is None:
-            return self._fetch(files, begins, sizes), begins
+            return Records(self._fetch(files, begins, sizes), begins)
         records = _core.read.empty_bytes(int(sizes.sum()) + PADDING)
         content = records[: records.size - PADDING]
         self._extents.gather(self._file_begins[files] + begins, sizes, content)
-        return records, begins
+        return Records(records, begins)
 
     def _fetch(
         self, files: NDArray[np.int64], begins: NDArray[np.uint64], sizes: NDArray[np.uint64]

@@ -1,0 +1,26 @@
+"""Read ArrayRecord files, whose records hold examples: pip install sweephand[arrayrecord]."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from array_record.python.array_record_module import ArrayRecordWriter
+
+import sweephand as sh
+
+
+def main() -> None:
+    """Serve records of ``tf.train.Example``; JSON and bytes are told by the first one too."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "train.array_record"
+        writer = ArrayRecordWriter(str(path), "group_size:1")
+        for label, tokens in enumerate(([1, 2, 3], [4, 5])):
+            writer.write(sh.tfrecord.encode_example({"tokens": tokens, "label": label}))
+        writer.close()
+        corpus = sh.ArrayRecordDeserializer(path)
+        with sh.MinibatchSource(corpus, max_sweeps=2, randomization_seed=1) as source:
+            for minibatch in source.minibatches(5):
+                print(minibatch.ids, minibatch["tokens"].values, minibatch["label"].values)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""ArrayRecord files: records by their numbers, of any bytes.
+
+The container is Google's, in front of Riegeli (https://github.com/google/array_record,
+https://github.com/google/riegeli): groups of records with a hash each, and a table behind them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.deserializers.array_record_reader import (
+    array_record,
+    count_records,
+    read_range,
+    records_per_group,
+)
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.units.indexed import IndexedDeserializer
+from sweephand.deserializers.units.kept_scans import (
+    all_follow,
+    check_ends,
+    check_runs,
+    require,
+)
+from sweephand.deserializers.units.payloads import guess_payload, guess_streams, make_payload
+from sweephand.deserializers.units.row_ids import RowIds
+from sweephand.deserializers.units.unit_scan import UnitScan
+from sweephand.errors import DataError
+from sweephand.files.index_file import Advance, Index
+from sweephand.files.index_places import Keep
+from sweephand.files.paths import AnyPath, begins_with
+from sweephand.files.source_file import Files, SourceFile
+
+_UNIT_BYTES = 1 << 20
+_LOOKED_AT = 100  # records, to know their streams
+_PAYLOADS = ("auto", "example", "json", "bytes")
+_RIEGELI = bytes.fromhex("83af70d10d884a3f")
+_NAMED = re.compile(r"\.array_?record(-\d+-of-\d+)?$")
+
+
+class ArrayRecordDeserializer(IndexedDeserializer):
+    """Serve the records of ArrayRecord files, each a sequence.
+
+    They are read by the package ``array_record``. All records are read once for the index, and
+    again when a chunk of about 8 MiB of them is loaded; records that were compressed together
+    are read together.
+
+    Parameters
+    ----------
+    files : str, path, or sequence of them
+        Paths or globs.
+    streams : StreamDefs, dict of StreamDef or list of str, optional
+        By default all that the first records hold: features and feature lists as in
+        `TFRecordDeserializer`, fields as in `JSONLDeserializer`; bytes are the stream "record".
+        Bytes may have another name; with a ``dtype`` they are a sequence of numbers in little
+        endian, with a ``shape`` of samples of that shape.
+    payload : {"auto", "example", "json", "bytes"}
+        What a record holds: a ``tf.train.Example`` or SequenceExample, an object of JSON, or
+        bytes that nobody looks into (a map may: `corpus.map`). "auto" tells by the first one.
+    index : {"auto", "cache", None}
+        Where the index is kept: beside the files, or in a cache folder where they cannot be
+        written; only there; nowhere, so that it is built again each time.
+    ids : str, or sequence of str or int, optional
+        Ids of the sequences, by which they are joined: a field with one integer or text in
+        every record, which is read whenever the corpus is opened, or one id for each sequence.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is absent.
+    ImportError
+        If the package is not installed.
+    DataError
+        When it is opened, beyond ``max_errors``: if a file is cut, its hashes are wrong, or a
+        record is not what it is elsewhere; with file and number of the record.
+
+    References
+    ----------
+    https://github.com/google/array_record
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> corpus = sh.ArrayRecordDeserializer("train.array_record")  # doctest: +SKIP
+    """
+
+    format = "arrayrecord 1"
+    decoder = array_record
+
+    def __init__(
+        self,
+        files: Files,
+        streams: StreamsLike | None = None,
+        *,
+        payload: Literal["auto", "example", "json", "bytes"] = "auto",
+        index: Keep = "auto",
+        ids: RowIds | None = None,
+    ) -> None:
+        if payload not in _PAYLOADS:
+            raise ValueError(f"payload must be one of {_PAYLOADS}, got {payload!r}")
+        self._payload: str = payload
+        super().__init__(files, streams, index=index, ids=ids)
+        if self._payload == "auto":
+            self._payload = guess_payload(self._first_records(1))
+        self.options = {"payload": self._payload}
+        make_payload(self._payload, self.definitions, self.fields, {})  # refuses what it cannot
+
+    def guess_streams(self) -> StreamDefs:
+        """Return what the first records hold."""
+        records = self._first_records(_LOOKED_AT)
+        if self._payload == "auto":
+            self._payload = guess_payload(records)
+        streams, self.left_out = guess_streams(self._payload, records, self.first_file.path)
+        return streams
+
+    def scan_units(self, file: SourceFile, advance: Advance) -> UnitScan:
+        """Read every record once."""
+        scan = UnitScan()
+        units: list[tuple[int, int]] = []  # records
+        scan.facts = {"units": units}
+        try:
+            num_records, group = count_records(file), records_per_group(file)
+        except DataError as error:  # what it holds cannot be found
+            scan.add_error(error)
+            return scan
+        payload = make_payload(self._payload, self.definitions, self.fields, {})
+        mean = _UNIT_BYTES  # bytes of a record; the first tell
+        begin = 0
+        while begin < num_records:
+            count = max(1, _UNIT_BYTES // mean // group) * group
+            try:
+                records = read_range(file, begin, min(begin + count, num_records))
+                mean = max(1, sum(map(len, records)) // len(records))
+            except DataError as error:
+                if count > group:  # only those are lost that lie in damaged bytes
+                    mean = _UNIT_BYTES
+                    continue
+                count = min(count, num_records - begin)
+                where = f"records {begin} to {begin + count - 1}: " if count > 1 else ""
+                scan.add_error(DataError(where + error.reason, file.path, sequence=begin))
+                scan.damaged_rows += range(begin, begin + count)
+                records = [b""] * count
+                columns, _ = payload.convert(records, file, begin)
+            else:
+                columns, wrong = payload.convert(records, file, begin)
+                for row, problem in wrong.items():
+                    scan.add_error(problem)
+                    scan.damaged_rows.append(begin + row)
+            for name, column in zip(self.definitions, columns, strict=True):
+                scan.lengths.setdefault(name, []).append(column.lengths)
+            scan.rows.append(len(records))
+            scan.num_bytes.append(sum(column.num_bytes for column in columns))
+            units.append((begin, begin + len(records)))
+            begin += len(records)
+            advance(file.size * len(records) // num_records)
+        scan.kinds = payload.kinds()
+        for name, kind in scan.kinds.items():
+            if not kind.is_ragged:
+                scan.lengths.pop(name, None)
+        return scan
+
+    def read_units(
+        self, file: SourceFile, facts: Mapping[str, Any], begin: int, end: int
+    ) -> tuple[list[ColumnData], dict[int, DataError]]:
+        """Read the records of some units."""
+        file.check_unchanged()  # the package opens it by its name
+        first, stop = facts["units"][begin][0], facts["units"][end - 1][1]
+        payload = make_payload(self._payload, self.definitions, self.fields, self.kinds)
+        return payload.convert(read_range(file, first, stop), file, first)
+
+    def check_facts(self, index: Index) -> None:
+        """Refuse units that are not runs of records one behind the other."""
+        units, starts = check_runs([facts["format"]["units"] for facts in index.facts], 2)
+        require(np.array_equal(starts, index.starts["rows"]), "units")
+        begins, ends = units.T
+        _, first_begins, _ = check_ends(begins, ends, starts)
+        is_all = all_follow(begins[1:] == ends[:-1], starts) and bool((ends > begins).all())
+        require(is_all and not first_begins.any(), "units")
+        require(np.array_equal(ends - begins, index.arrays["rows"]), "units")
+
+    def _first_records(self, count: int) -> list[bytes]:
+        """Return the first records, without damaged ones if there are others."""
+        file = self.first_file
+        num_records, group = count_records(file), records_per_group(file)
+        records: list[bytes] = []
+        wrong: DataError | None = None
+        for begin in range(0, min(count, num_records), group):
+            try:
+                records += read_range(file, begin, min(begin + group, num_records))
+            except DataError as error:
+                wrong = wrong or error
+        if wrong is not None and not records:
+            raise wrong
+        return records[:count]
+
+
+def _is_array_record(path: AnyPath) -> bool:
+    is_named = bool(_NAMED.search(path.name)) and path.is_file()
+    return is_named or begins_with(path, _RIEGELI)
+
+
+def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    return wanted.open_files(ArrayRecordDeserializer, files)
+
+
+FORMAT = Format("ArrayRecord", _is_array_record, _open)

@@ -1,0 +1,193 @@
+"""What the records of a container hold that only knows bytes: examples, JSON, or bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.deserializers.jsonl import JsonLines
+from sweephand.deserializers.jsonl_guess import guess_fields
+from sweephand.deserializers.units.line_scan import LinePlace
+from sweephand.deserializers.units.tf_examples import (
+    PADDING,
+    ExampleField,
+    decode_examples,
+    find_kinds,
+    keys_of_records,
+    sample_type,
+)
+from sweephand.deserializers.units.unit_scan import SampleType
+from sweephand.errors import DataError
+from sweephand.files.source_file import SourceFile
+
+RECORD = "record"
+"""The stream of a record that is served as its bytes."""
+
+Columns = tuple[list[ColumnData], dict[int, DataError]]
+"""Columns of some records, and what is wrong with which of them."""
+
+
+class Payload(Protocol):
+    """Makes columns of records, and learns from one to the next what they hold."""
+
+    def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
+        """Return the streams of some records, of which the first has a number."""
+
+    def kinds(self) -> dict[str, SampleType]:
+        """Return what the streams are of which something is known."""
+
+
+def guess_payload(records: Sequence[bytes]) -> str:
+    """Return what records hold by the first: "example", "json" or "bytes"."""
+    if not records:
+        return "bytes"
+    try:
+        if records[0].lstrip().startswith(b"{") and isinstance(json.loads(records[0]), dict):
+            return "json"
+    except ValueError:
+        pass
+    return "example" if keys_of_records(records[:1]) else "bytes"
+
+
+def guess_streams(
+    payload: str, records: Sequence[bytes], path: str
+) -> tuple[StreamDefs, dict[str, str]]:
+    """Return the streams that the first records tell, and why others cannot be served."""
+    if payload == "json":
+        text = _as_lines(records)
+        return guess_fields(lambda size: text[:size], path)
+    names = keys_of_records(records) if payload == "example" else [RECORD]
+    if not names:
+        raise DataError("the first records are no tf.train.Example with features", path)
+    return StreamDefs({name: StreamDef() for name in names}), {}
+
+
+def make_payload(
+    payload: str,
+    definitions: StreamDefs,
+    fields: Mapping[str, str],
+    kinds: Mapping[str, SampleType],
+) -> Payload:
+    """Return what converts records; `kinds` is what is known of the streams."""
+    if payload == "example":
+        return ExamplePayload(definitions, fields, kinds)
+    if payload == "json":
+        return JsonPayload(definitions, fields, kinds)
+    return BytesPayload(definitions)
+
+
+class ExamplePayload:
+    """Messages of ``tf.train.Example`` or ``SequenceExample``."""
+
+    def __init__(
+        self,
+        definitions: StreamDefs,
+        fields: Mapping[str, str],
+        kinds: Mapping[str, SampleType],
+    ) -> None:
+        self._definitions = definitions
+        self._fields = fields
+        self._kinds = dict(kinds)
+
+    def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
+        """Return the streams of some records."""
+        offsets = offsets_of([len(one) for one in records])
+        content = np.frombuffer(b"".join(records) + bytes(PADDING), np.uint8)
+        lacking = {n: one for n, one in self._definitions.items() if n not in self._kinds}
+        if lacking:
+            self._kinds |= find_kinds(lacking, self._fields, content, offsets=offsets)
+        fields = []
+        for name, one in self._definitions.items():
+            kind = self._kinds.get(name) or sample_type(one, "int64")  # no value so far
+            fields.append(ExampleField(name, self._fields[name], kind.dtype, kind.shape))
+        return decode_examples(fields, content, file=file.path, first=first, offsets=offsets)
+
+    def kinds(self) -> dict[str, SampleType]:
+        """Return what the streams are that have had values."""
+        return self._kinds
+
+
+class JsonPayload:
+    """Texts of JSON, each an object; see `JSONLDeserializer`."""
+
+    def __init__(
+        self,
+        definitions: StreamDefs,
+        fields: Mapping[str, str],
+        kinds: Mapping[str, SampleType],
+    ) -> None:
+        self._lines = JsonLines(definitions, fields, kinds)
+
+    def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
+        """Return the streams of some records."""
+        text = _as_lines(records)
+        padded = np.frombuffer(text + bytes(self._lines.padding), np.uint8)
+        columns, wrong = self._lines.convert(padded, file, LinePlace(0, len(text), 0, first))
+        # Offsets and lines are those of the text that was made here.
+        return columns, {
+            row: DataError(error.reason, file.path, stream=error.stream, sequence=first + row)
+            for row, error in wrong.items()
+        }
+
+    def kinds(self) -> dict[str, SampleType]:
+        """Return what the streams are that have had values."""
+        return self._lines.kinds()
+
+
+class BytesPayload:
+    """Bytes as they are: one sample, or with a dtype a sequence of the numbers they are."""
+
+    def __init__(self, definitions: StreamDefs) -> None:
+        if len(definitions) > 1:
+            raise ValueError(
+                f"records of bytes are one stream, not {len(definitions)}: "
+                f"{', '.join(definitions)}; payload= says what else they hold"
+            )
+        ((self._name, definition),) = definitions.items()
+        self._shape = definition.sample_shape or ()
+        self._dtype: np.dtype[Any] | None = None
+        if definition.dtype is not None and np.dtype(definition.dtype).kind in "biuf":
+            self._dtype = np.dtype(definition.dtype).newbyteorder("<")
+
+    def convert(self, records: Sequence[bytes], file: SourceFile, first: int) -> Columns:
+        """Return the stream of some records."""
+        if self._dtype is None:
+            content = np.frombuffer(b"".join(records), np.uint8)
+            return [bytes_column(content, offsets_of([len(one) for one in records]))], {}
+        wrong = {}
+        blank: NDArray[Any] = np.empty((0, *self._shape), self._dtype)
+        rows = [blank]
+        sample = int(np.prod(self._shape, dtype=np.int64)) * self._dtype.itemsize
+        for row, record in enumerate(records):
+            if len(record) % sample:
+                reason = f"its {len(record)} bytes are no whole number of {sample}"
+                wrong[row] = DataError(
+                    reason, file.path, stream=self._name, sequence=first + row
+                )
+                record = b""
+            rows.append(np.frombuffer(record, self._dtype).reshape(-1, *self._shape))
+        values = np.concatenate(rows).astype(self._dtype.newbyteorder("="), copy=False)
+        offsets = offsets_of([len(one) for one in rows[1:]])
+        column = ColumnData(values, values.dtype, self._shape, len(values), offsets)
+        return [column], wrong
+
+    def kinds(self) -> dict[str, SampleType]:
+        """Return what the stream is, which its definition tells."""
+        if self._dtype is None:
+            return {self._name: SampleType("bytes")}
+        return {self._name: SampleType(self._dtype.name, self._shape, is_ragged=True)}
+
+
+def _as_lines(records: Sequence[bytes]) -> bytes:
+    """Return JSON texts as lines: one each, whatever white space is in them.
+
+    A line break within a string, which JSON does not allow, stays something that it does not.
+    """
+    lines = [one.replace(b"\r", b"\t").replace(b"\n", b"\t") for one in records]
+    return b"".join((b"null" if not one.strip() else one) + b"\n" for one in lines)
