@@ -16,6 +16,7 @@ from .deserializers.hdf5 import HDF5Deserializer
 from .deserializers.htk import HTKFeatureDeserializer
 from .deserializers.image_folder import ImageFolder
 from .deserializers.jsonl import JSONLDeserializer
+from .deserializers.lance import LanceDeserializer
 from .deserializers.map import MapDeserializer
 from .deserializers.mds import MDSDeserializer
 from .deserializers.megatron import MegatronDeserializer
@@ -120,6 +121,7 @@ __all__ = [
     "JSONLDeserializer",
     "JSONLProgressWriter",
     "Key",
+    "LanceDeserializer",
     "Layout",
     "LearningRateControl",
     "LossLedger",

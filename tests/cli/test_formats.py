@@ -71,6 +71,7 @@ WRITERS = {
     "HDF5 in place": from_corpus(format_corpora.hdf5_in_place),
     "MDS": from_corpus(format_corpora.mds),
     "ArrayRecord": from_corpus(format_corpora.array_records),
+    "Lance": from_corpus(format_corpora.lance_dataset, "train.lance"),
     "Megatron": from_corpus(format_corpora.megatron),
     "JSON lines": from_corpus(format_corpora.jsonl),
     "JSON lines in gzip": from_corpus(format_corpora.jsonl_in_gzip),
@@ -84,7 +85,9 @@ WRITERS = {
     "Hugging Face folder": from_corpus(format_corpora.saved_dataset, "saved"),
 }
 NEED_NO_INDEX = ("Zarr", ".npy", "bare numbers", "bare numbers in documents", "Megatron")
-LOCAL_ONLY = ("Hugging Face folder", "Zarr", "ArrayRecord")  # where a folder of folders is not one of files
+
+# Where a folder of folders is not one of files.
+LOCAL_ONLY = ("Hugging Face folder", "Zarr", "ArrayRecord", "Lance")
 
 
 @pytest.fixture(params=WRITERS)

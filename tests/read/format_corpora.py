@@ -254,6 +254,17 @@ def parquet(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return OPEN[parquet](folder)
 
 
+def lance_dataset(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    """Three fragments, the last of which comes by a version of its own."""
+    lance = pytest.importorskip("lance")
+    table = to_table(corpus)
+    middle = len(corpus.tokens) // 2
+    path = str(folder / "train.lance")
+    lance.write_dataset(table.slice(0, middle), path, max_rows_per_file=-(-middle // 2))
+    lance.write_dataset(table.slice(middle), path, mode="append")
+    return sh.LanceDeserializer(path, ALL)
+
+
 def arrow_files(folder: Path, corpus: Corpus) -> sh.Deserializer:
     ipc = pytest.importorskip("pyarrow.ipc")
     table = to_table(corpus)
@@ -692,7 +703,7 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
 EVERY_FORMAT: list[Make] = [
     *(megatron, raw_tokens, jsonl, parquet, arrow_files, arrow_table, dataset),
     *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib, npy),
-    *(sequence_examples, array_records, array_records_of_json),
+    *(sequence_examples, array_records, array_records_of_json, lance_dataset),
     *(ctf, ctf_in_store, webdataset, jsonl_in_gzip, jsonl_in_zstd, datatrove),
     *(mds, mds_in_zstd, ctf_in_gzip, ctf_in_zstd, text_lines, text_in_gzip, csv_rows),
     *(htk, htk_archives, htk_compressed, mlf, cbf),

@@ -83,6 +83,7 @@ def read_formats(folder: Path) -> list[sh.Deserializer]:
         sh.HDF5Deserializer(folder / "train.h5", ["x"], offsets={"x": "x/bounds"}),
         sh.ZarrDeserializer([folder / "train.zarr"], offsets="bounds", ids="name"),
         sh.ArrayRecordDeserializer(folder / "train.array_record", payload="json"),
+        sh.LanceDeserializer(folder / "train.lance", ["tokens"], version=3),
         sh.TextDeserializer(folder / "train.txt", sample_by="document"),
         sh.CSVDeserializer(folder / "train.csv", delimiter=";"),
         sh.RawTokensDeserializer(folder / "train.ds", offsets=".index"),

@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.streams import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
@@ -24,12 +22,7 @@ from sweephand.deserializers.array_record_reader import (
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.indexed import IndexedDeserializer
-from sweephand.deserializers.units.kept_scans import (
-    all_follow,
-    check_ends,
-    check_runs,
-    require,
-)
+from sweephand.deserializers.units.kept_scans import check_row_runs
 from sweephand.deserializers.units.payloads import guess_payload, guess_streams, make_payload
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.unit_scan import UnitScan
@@ -178,13 +171,7 @@ class ArrayRecordDeserializer(IndexedDeserializer):
 
     def check_facts(self, index: Index) -> None:
         """Refuse units that are not runs of records one behind the other."""
-        units, starts = check_runs([facts["format"]["units"] for facts in index.facts], 2)
-        require(np.array_equal(starts, index.starts["rows"]), "units")
-        begins, ends = units.T
-        _, first_begins, _ = check_ends(begins, ends, starts)
-        is_all = all_follow(begins[1:] == ends[:-1], starts) and bool((ends > begins).all())
-        require(is_all and not first_begins.any(), "units")
-        require(np.array_equal(ends - begins, index.arrays["rows"]), "units")
+        check_row_runs(index)
 
     def _first_records(self, count: int) -> list[bytes]:
         """Return the first records, without damaged ones if there are others."""

@@ -38,6 +38,7 @@ _KNOWN = {
     ),
     "tensorflow.DatasetV2": "its files are read by sh.tfds.load(folder) or sh.open(files)",
     "polars.LazyFrame": "write sh.ArrowDeserializer(frame.collect())",
+    "lance.LanceDataset": "write sh.LanceDeserializer(dataset)",
     "pyarrow.Dataset": "write sh.ArrowDeserializer(dataset.to_table())",
     "pyarrow.ParquetFile": "write sh.open(path)",
 }

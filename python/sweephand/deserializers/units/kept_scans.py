@@ -122,6 +122,17 @@ def check_runs(runs: Sequence[Any], width: int) -> tuple[NDArray[np.int64], NDAr
     return found, offsets_of([len(one) for one in runs])
 
 
+def check_row_runs(index: Index) -> None:
+    """Refuse units that are not runs of a file's rows, one behind the other."""
+    units, starts = check_runs([facts["format"]["units"] for facts in index.facts], 2)
+    require(np.array_equal(starts, index.starts["rows"]), "units")
+    begins, ends = units.T
+    _, first_begins, _ = check_ends(begins, ends, starts)
+    is_all = all_follow(begins[1:] == ends[:-1], starts) and bool((ends > begins).all())
+    require(is_all and not first_begins.any(), "units")
+    require(np.array_equal(ends - begins, index.arrays["rows"]), "units")
+
+
 def spread(values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
     """Return one value per file as one for each entry of that file."""
     return np.repeat(values, np.diff(starts))
