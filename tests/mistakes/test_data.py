@@ -144,13 +144,21 @@ MISTAKES = [
         "a data set that streams",
         with_packages(lambda p: serve(dataset(p).to_iterable_dataset())),
         TypeError,
-        ("IterableDataset", "without streaming=True"),
+        ("IterableDataset", "without streaming=True", "dataset.to_parquet('data.parquet')"),
     ),
     Mistake(
         "all splits",
-        with_packages(lambda p: serve(p.hf.DatasetDict(train=dataset(p)))),
+        with_packages(lambda p: serve(p.hf.DatasetDict(train=dataset(p), test=dataset(p)))),
         TypeError,
-        ("DatasetDict", "data['train']"),
+        ("DatasetDict", "it has the splits train, test: give one, such as data['train']"),
+    ),
+    Mistake(
+        "all splits of data that stream",
+        with_packages(
+            lambda p: serve(p.hf.IterableDatasetDict(train=dataset(p).to_iterable_dataset()))
+        ),
+        TypeError,
+        ("IterableDatasetDict", "without streaming=True"),
     ),
     Mistake(
         "items that are lists",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,15 @@ def test_data_sets_without_rows_by_number_are_refused_by_name(dataset: Any) -> N
         sh.ArrowDeserializer(dataset.to_iterable_dataset(), STREAMS)
     with pytest.raises(TypeError, match="got DatasetDict"):
         sh.ArrowDeserializer(datasets.DatasetDict(train=dataset), STREAMS)
+
+
+def test_a_data_set_that_streams_is_served_once_it_is_written(
+    dataset: Any, tmp_path: Path
+) -> None:
+    streaming = dataset.to_iterable_dataset()
+    streaming.to_parquet(str(tmp_path / "data.parquet"))  # as the message says
+    written = delivered(sh.open(tmp_path / "data.parquet", ["a"]))
+    assert written == delivered(sh.ArrowDeserializer(dataset, ["a"]))
 
 
 def pictures(shape: tuple[int | None, int], heights: list[int]) -> tuple[Any, list[Any]]:

@@ -19,9 +19,12 @@ _PYARROW_COLUMNS = {"pyarrow.Array", "pyarrow.ChunkedArray"}
 _DATASET = "datasets.Dataset"
 
 _STREAMING = (
-    "load it without streaming=True, or open its Parquet files by sh.open: what streams has no "
-    "rows by number"
+    "what streams has no rows by number: load it without streaming=True, or write it once, "
+    "dataset.to_parquet('data.parquet'), or open its Parquet files where they lie, "
+    "sh.open('hf://datasets/NAME/data/*.parquet')"
 )
+_SPLITS = ("datasets.DatasetDict", "datasets.IterableDatasetDict")
+_MOST_SPLITS = 6  # that are named
 
 # By the type's package and name: what it is, and what to write for it.
 _KNOWN = {
@@ -100,7 +103,8 @@ def check_dict(wanted: str, data: object) -> None:
     ValueError
         If it is empty.
     """
-    if not isinstance(data, Mapping) or is_saved_split(data):
+    is_splits = not _names(data).isdisjoint(_SPLITS)
+    if not isinstance(data, Mapping) or is_splits:
         raise wrong_data(wanted, data)
     if not data:
         raise ValueError("give at least one stream")
@@ -124,8 +128,7 @@ def advice_for(data: object) -> str:
     if isinstance(data, type):
         return f"make one: {data.__name__}(...)"
     if is_saved_split(data):
-        split = next(iter(data), "train")  # type: ignore[call-overload]
-        return f"give one of its splits, such as data[{str(split)!r:.40}]"
+        return _advice_for_splits(list(data))  # type: ignore[call-overload]
     for name, advice in _KNOWN.items():
         if name in names:
             return advice
@@ -146,6 +149,14 @@ def advice_for(data: object) -> str:
     if isinstance(data, Mapping):
         return "write sh.ArrayDeserializer(data), a dict from stream to array"
     return _advice_for_items(data)
+
+
+def _advice_for_splits(splits: list[object]) -> str:
+    if not splits:
+        return "it has no split"
+    names = ", ".join(f"{one!s:.40}" for one in splits[:_MOST_SPLITS])
+    more = ", ..." if len(splits) > _MOST_SPLITS else ""
+    return f"it has the splits {names}{more}: give one, such as data[{str(splits[0])!r:.40}]"
 
 
 def _advice_for_items(data: Any) -> str:
