@@ -17,6 +17,8 @@ from tests.read.format_corpora import npy_bytes, write_tar
 
 import sweephand as sh
 from sweephand import _core
+from sweephand.corpus import chunks
+from sweephand.deserializers import webdataset
 
 
 def rows(corpus: sh.Deserializer, max_errors: int = 0, **options: Any) -> list[dict[str, Any]]:
@@ -216,12 +218,139 @@ def test_archives_that_cannot_be_read_in_place_say_what_to_do(tmp_path: Path) ->
     assert "without --sparse" in told(path, "txt").reason
 
 
-def test_sidecars_of_other_readers_are_passed_over(tmp_path: Path) -> None:
-    for name in ("a.tar", "b.tar"):
-        write_tar(tmp_path / name, [(f"{name}1.txt", b"a")])
-    (tmp_path / "a.idx").write_text("v1.2 1\ntxt 512 1 a.tar1.txt\n")
-    (tmp_path / "b.tar.idx").write_bytes(bytes(16))
-    assert len(rows(sh.open(tmp_path))) == 2
+def write_idx(archive: Path, path: Path | None = None) -> str:
+    """Write what DALI's wds2idx writes."""
+    samples: list[list[str]] = []
+    last = None
+    with tarfile.open(archive) as opened:
+        for member in opened:
+            if member.type != tarfile.REGTYPE:
+                continue
+            dot = member.name.find(".", member.name.rfind("/") + 1)
+            key, extension = member.name[:dot], member.name[dot + 1 :]
+            if not key or key.endswith("/"):
+                continue
+            if key != last:
+                samples.append([])
+                last = key
+            samples[-1].append(f"{extension} {member.offset_data} {member.size} {member.name}")
+    text = f"v1.2 {len(samples)}\n" + "".join(" ".join(one) + "\n" for one in samples)
+    (path or archive.with_suffix(".idx")).write_text(text)
+    return text
+
+
+def members_of(count: int, start: int = 0) -> list[tuple[str, bytes]]:
+    return [
+        one
+        for n in range(start, start + count)
+        for one in [
+            (f"d/{n:03}.JPG", bytes(100 * n)),
+            (f"d/{n:03}.cls", b"%d" % n),
+            (f"d/{n:03}.a.npy", npy_bytes(np.arange(n))),
+        ]
+    ]
+
+
+def scan_of(path: Path, **options: Any) -> tuple[Any, Any]:
+    """Return all that the index of an archive keeps."""
+    corpus = sh.WebDatasetDeserializer(path, index=None, **options)
+    index = corpus.load_index()
+    return {name: one.tolist() for name, one in index.arrays.items()}, index.facts
+
+
+def refuse_to_walk(*_: Any) -> None:
+    raise AssertionError("the headers are walked")
+
+
+def test_an_index_of_wds2idx_tells_what_the_headers_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.tar"
+    streams = {
+        **{name: sh.StreamDef() for name in ("jpg", "cls", "a.npy", "__key__")},
+        "none": sh.StreamDef(),
+    }
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as archive:
+        folder = tarfile.TarInfo("d")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)  # as 'tar -c d' writes one
+        for name, content in members_of(50):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 5000)
+    walked = scan_of(path, streams=streams)
+    write_idx(path)
+    monkeypatch.setattr(webdataset, "_walk_over", refuse_to_walk)
+    assert scan_of(path, streams=streams) == walked
+
+
+def test_an_index_of_another_archive_is_passed_over_with_a_hint(tmp_path: Path) -> None:
+    path, idx = tmp_path / "a.tar", tmp_path / "a.idx"
+    for stale, reason in (
+        (members_of(5), "there are members behind"),
+        (members_of(7), "ends (at|beyond)"),
+        (members_of(6, start=1), "ends (at|beyond)|has not the"),
+        ([(name.replace("5.JPG", "5.png"), c) for name, c in members_of(6)], "has not the"),
+    ):
+        write_tar(path, stale)
+        write_idx(path)
+        write_tar(path, members_of(6))
+        with pytest.warns(sh.SweephandHint, match=f"a.idx: .*passed over.*({reason})"):
+            found = scan_of(path)
+        idx.unlink()
+        assert found == scan_of(path)
+    for wrong in (
+        "v1.2 2\njpg 512 5 a.jpg\n",
+        "v1.2 1\njpg 512 0 a.jpg\n",
+        "v1.2 x\n",
+        f"v1.2 1\njpg 512 {2**62} a.jpg\n",
+    ):
+        idx.write_text(wrong)
+        with pytest.warns(sh.SweephandHint, match="passed over"):
+            assert scan_of(path) == found
+
+
+def test_an_index_that_tells_less_than_the_headers_is_passed_over(tmp_path: Path) -> None:
+    path, idx = tmp_path / "a.tar", tmp_path / "a.idx"
+    long = "d/" + "x" * 200
+    for members in (
+        [("1.txt", b"a"), ("README", b"no sample"), ("2.txt", b"b")],
+        [("1.txt", b"a"), (f"{long}.txt", b"b")],
+        [("1.txt", b"a"), ("a b.txt", b"b")],
+        [("1.txt", b"a"), ("2.txt", b"b"), ("1.cls", b"1")],
+        [("1.txt", b"a"), ("1.TXT", b"b")],
+    ):
+        write_tar(path, members, format=tarfile.GNU_FORMAT)
+        walked = scan_of(path, streams=["txt"])
+        write_idx(path)
+        assert scan_of(path, streams=["txt"]) == walked
+    for other in (
+        b"",
+        bytes(16),
+        b"v1.1 1\ntxt 512 1\n",
+        b"v1.2 1\ntxt 512 1 \xff.txt\n",
+        b"v1.2 0\n",
+    ):
+        idx.write_bytes(other)
+        assert scan_of(path, streams=["txt"]) == walked
+
+
+def test_an_index_spares_the_requests_for_an_archive_in_a_store(tmp_path: Path) -> None:
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    path = tmp_path / "a.tar"
+    write_tar(path, [(f"{n}.txt", bytes([n])) for n in range(9)], format=tarfile.USTAR_FORMAT)
+    write_idx(path)
+    for file in (path, path.with_suffix(".idx")):
+        store.pipe(f"/sidecar/{file.name}", file.read_bytes())
+    url = "memory://sidecar/a.tar"
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(webdataset, "_walk_over", refuse_to_walk)
+            corpus = sh.WebDatasetDeserializer(url, ["txt"], index=None)
+            assert [row["txt"] for row in rows(corpus)] == [[bytes([n])] for n in range(9)]
+    finally:
+        store.rm("/sidecar", recursive=True)
 
 
 def test_pickles_are_left_out(tmp_path: Path) -> None:

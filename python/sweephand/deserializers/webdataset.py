@@ -30,6 +30,7 @@ from sweephand.deserializers.units.placed import (
     samples_of,
 )
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
+from sweephand.deserializers.wds_sidecar import read_sidecar
 from sweephand.errors import DataError, StaleError
 from sweephand.files.index_file import Advance
 from sweephand.files.local import LocalFile
@@ -59,7 +60,8 @@ class WebDatasetDeserializer(PlacedDeserializer):
     Files of an archive that lie side by side and have the same path up to the first dot of
     their name are one sample; what follows that dot, in lower case, is the field. A field is
     one sample of ``bytes``; one that a sample lacks is an empty sequence there. The index is
-    built in one pass over the headers. Local archives are then mapped into memory and members
+    built in one pass over the headers, or of the one that DALI's ``wds2idx`` wrote beside an
+    archive, if it is of that one. Local archives are then mapped into memory and members
     read where they lie, in any order; or, where the source is given a window, in chunks.
 
     Parameters
@@ -145,17 +147,12 @@ class WebDatasetDeserializer(PlacedDeserializer):
             member, decoding = _decoding_of(field)[:2]
             heads[member] = max(heads.get(member, 0), _HEAD_BYTES.get(decoding, 0))
         scan = UnitScan()
-        with _walk(file, {name: size for name, size in heads.items() if size}) as samples:
-            told = 0
-            try:
-                while samples.walk(samples.at + _STEP_BYTES):
-                    advance(samples.at - told)
-                    told = samples.at
-            except StaleError:
-                raise
-            except DataError as error:
-                scan.add_error(error)  # what follows cannot be found
-            advance(file.size - told)
+        wanted = {name: size for name, size in heads.items() if size}
+        samples: Any = read_sidecar(file, wanted)
+        if samples is None:
+            samples = _walk_over(file, wanted, scan, advance)
+        else:
+            advance(file.size)
         begins = samples.begins.astype(np.int64)
         add_units(scan, np.diff(begins, append=samples.at))
         faults: dict[int, DataError] = {}
@@ -266,6 +263,24 @@ class _Members:
             stream=name,
             sequence=row,
         )
+
+
+def _walk_over(
+    file: SourceFile, heads: dict[str, int], scan: UnitScan, advance: Advance
+) -> Any:
+    """Return what the headers of a whole archive tell."""
+    with _walk(file, heads) as samples:
+        told = 0
+        try:
+            while samples.walk(samples.at + _STEP_BYTES):
+                advance(samples.at - told)
+                told = samples.at
+        except StaleError:
+            raise
+        except DataError as error:
+            scan.add_error(error)  # what follows cannot be found
+        advance(file.size - told)
+    return samples
 
 
 @contextmanager
