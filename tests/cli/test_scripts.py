@@ -29,6 +29,10 @@ wrong = whole.map(noise, random=True).map(impure).map(double)
 def made():
     return pure
 
+others = {"x": np.arange(40)}
+mixture = sh.Mixture({"a": pure, "b": others}, {"a": 1, "b": 2})
+wrong_mixture = sh.Mixture({"a": whole, "b": others}, {"a": 1, "b": 2}).map(impure)
+
 number = 3
 if __name__ == "__main__":
     raise SystemExit("it is no program here")
@@ -53,7 +57,10 @@ def test_a_script_stands_in_place_of_a_path(script: Path, call: Call) -> None:
 def test_a_name_that_is_no_corpus_is_told(script: Path, call: Call) -> None:
     absent = call("plan", f"{script}:other", "--size", 50)
     assert absent.code != 0
-    assert "has no 'other'; its corpora are: whole, pure, wrong" in absent.err
+    assert (
+        "has no 'other'; its corpora are: whole, pure, wrong, mixture, wrong_mixture"
+        in absent.err
+    )
     number = call("plan", f"{script}:number", "--size", 50)
     assert number.code != 0
     assert "is int, and neither a corpus nor returns one" in number.err
@@ -74,3 +81,18 @@ def test_verify_names_the_first_map_that_is_no_function_of_its_key(
     assert broken[0]["promise"].startswith("map 'impure' depends on the sequence")
     assert "array__" in broken[0]["broken"][0]
     assert not any("'double'" in check["promise"] for check in answer.facts["checks"])
+
+
+def test_a_mixture_is_asked_as_one_corpus(script: Path, call: Call) -> None:
+    facts = call("info", f"{script}:mixture", "--json").facts
+    assert facts["num_sequences"] == 130
+    plan = call("plan", f"{script}:mixture", "--size", 50, "--json")
+    assert plan.code == 0
+    assert plan.facts["num_samples"] == facts["num_samples"]
+    traced = call("trace", f"{script}:mixture", "--step", 3, "--size", 50, "--json").facts
+    assert sum(traced["corpus_positions"].values()) == traced["nominal_time"]
+    assert call("find", f"{script}:mixture", "b/array__7", "--json").code == 0
+    kept = call("verify", f"{script}:mixture", "--json")
+    assert kept.code == 0, kept.out
+    assert [check["promise"].split()[0] for check in kept.facts["checks"]][:2] == ["map"] * 2
+    assert call("verify", f"{script}:wrong_mixture", "--json").code == 1

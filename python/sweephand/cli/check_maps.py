@@ -8,6 +8,7 @@ from itertools import islice
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.mapped import MappedDeserializer
 from sweephand.minibatch.content_digest import digests_by_id
+from sweephand.mixtures.mixture import Mixture
 from sweephand.source.source import MinibatchSource
 
 _WORKERS = 4
@@ -19,6 +20,8 @@ MakeSource = Callable[[Deserializer, int], MinibatchSource]
 
 def maps_of(corpus: Deserializer) -> list[MappedDeserializer]:
     """Return the mapped corpora that a corpus is made of, in the order of their maps."""
+    if isinstance(corpus, Mixture):
+        return [mapped for one in corpus.deserializers for mapped in maps_of(one)]
     found: list[MappedDeserializer] = []
     one: object = corpus
     while isinstance(one, Deserializer):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.cli.options import add_corpus, open_corpus
+from sweephand.cli.options import add_corpus, delivered_once, limits_of, open_corpus
 from sweephand.cli.picture import keep_picture
 from sweephand.cli.script_corpus import names_script
 from sweephand.corpus.streams import definitions_of
@@ -44,8 +44,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
-    corpus = open_corpus(arguments)
-    with MinibatchSource(corpus, randomize=False, max_sweeps=1, num_threads=0) as source:
+    corpus = delivered_once(open_corpus(arguments))
+    limits = limits_of(corpus, 1)
+    with MinibatchSource(corpus, randomize=False, num_threads=0, **limits) as source:
         lengths = _lengths_of(source, screen)
         facts: dict[str, Any] = {
             "ok": True,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from typing import TypedDict
 
 from sweephand import open_path
 from sweephand.cli.script_corpus import corpus_of_script
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.files.index_places import Keep
 from sweephand.layouts import Layout
+from sweephand.mixtures.mixture import Mixture
 from sweephand.source.balance import Balance
 from sweephand.source.by_score import ByScore
-from sweephand.source.limits import FULL_DATA_SWEEP
+from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.source import MinibatchSource
 from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
@@ -171,7 +173,7 @@ def make_source(
     window = arguments.window_chunks or DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
     return MinibatchSource(
         corpus,
-        max_sweeps=max_sweeps,
+        **limits_of(corpus, max_sweeps),
         randomize=not arguments.no_shuffle,
         order=ByScore(arguments.scores) if arguments.scores else None,
         randomization_seed=arguments.seed,
@@ -184,6 +186,31 @@ def make_source(
         prefetch=prefetch,
         num_map_workers=num_map_workers,
     )
+
+
+def delivered_once(corpus: Deserializer) -> Deserializer:
+    """Return what delivers every sequence once in a source of one sweep."""
+    return corpus.once() if isinstance(corpus, Mixture) else corpus
+
+
+class End(TypedDict, total=False):
+    """Where a source ends, as arguments of it."""
+
+    max_samples: int
+    max_sweeps: int
+
+
+def limits_of(corpus: Deserializer, max_sweeps: int) -> End:
+    """Return where a source ends, as arguments of it.
+
+    A mixture that goes round has no sweeps: it ends after as many samples as its corpora have.
+    """
+    if not isinstance(corpus, Mixture) or corpus.at_end == "stop":
+        return {"max_sweeps": max_sweeps}
+    if corpus.at_end == "drop" or max_sweeps == INFINITELY_REPEAT:
+        return {}
+    with MinibatchSource(corpus, num_threads=0) as source:
+        return {"max_samples": max_sweeps * source.num_samples_per_sweep}
 
 
 def minibatch_size(arguments: argparse.Namespace, source: MinibatchSource) -> int:

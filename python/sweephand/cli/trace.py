@@ -67,6 +67,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             "nominal_time": minibatch.nominal_time,
             "next_time": source.current_position,
             "sweep": minibatch.nominal_time // source.num_samples_per_sweep,
+            "corpus_positions": source.corpus_positions(minibatch.nominal_time),
             "end_of_sweep": minibatch.end_of_sweep,
             "num_sequences": minibatch.num_sequences,
             "num_samples": minibatch.num_samples,
@@ -79,11 +80,20 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     return facts
 
 
+def _told_sweep(facts: dict[str, Any]) -> str:
+    """Say in which sweep the minibatch begins; a mixture has several."""
+    return "" if facts["corpus_positions"] else f", in sweep {facts['sweep']}"
+
+
 def _show(facts: dict[str, Any], num_rows: int | None, screen: Screen) -> None:
     begin, end = facts["nominal_time"], facts["next_time"]
     shown = {} if facts["step"] is None else {"step": in_count(facts["step"])}
     shown |= {
-        "nominal time": f"{in_count(begin)} to {in_count(end)}, in sweep {facts['sweep']}",
+        "nominal time": f"{in_count(begin)} to {in_count(end)}{_told_sweep(facts)}",
+        **{
+            f"begins in {name} at": in_count(place)
+            for name, place in facts["corpus_positions"].items()
+        },
         "sequences": in_count(facts["num_sequences"]),
         "samples": in_count(facts["num_samples"]),
         "digest": facts["digest"],

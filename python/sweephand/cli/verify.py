@@ -28,6 +28,7 @@ from sweephand.cli.options import (
     add_order,
     add_size,
     count,
+    delivered_once,
     make_source,
     minibatch_size,
     open_corpus,
@@ -103,7 +104,7 @@ class _Again:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
     """Run the command and return its facts."""
-    corpus = open_corpus(arguments)
+    corpus = delivered_once(open_corpus(arguments))
     with make_source(corpus, arguments) as source:
         size = minibatch_size(arguments, source)
         mapped = _check_maps(corpus, arguments, size)

@@ -80,12 +80,26 @@ class Mixture(Deserializer):
         """Names of the corpora."""
         return list(self._corpora)
 
+    @property
+    def deserializers(self) -> list[Deserializer]:
+        """The deserializers of all corpora, in their order."""
+        return [one for joined in self._corpora.values() for one in joined]
+
+    @property
+    def at_end(self) -> AtEnd:
+        """What happens when a corpus has ended."""
+        return self._at_end
+
     def weights_at(self, time: int) -> dict[str, float]:
         """Return the share of every corpus at a nominal time; they sum to 1.
 
         Where a corpus drops out, those of the time before.
         """
         return dict(zip(self._corpora, share_at(self._legs, time), strict=True))
+
+    def once(self) -> Mixture:
+        """Return the mixture in which every sequence comes once: ``at_end="drop"``."""
+        return Mixture(self._corpora, self._weights, at_end="drop")
 
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
