@@ -69,7 +69,8 @@ Part PartReader::read(std::uint64_t number) {
       samples += ahead[count++].size;
     cursor_->add_blocks(ahead.first(count), taker_, part.blocks);
     for (std::size_t i = 0; i < count; ++i) part.block_of.push_back(cursor_->place_of_block(i));
-    part.sequences.insert(part.sequences.end(), ahead.begin(), ahead.begin() + count);
+    const std::span<const PlannedSequence> taken = ahead.first(count);
+    part.sequences.insert(part.sequences.end(), taken.begin(), taken.end());
     cursor_->pop(count, samples);
   }
   part.end = cursor_->time();

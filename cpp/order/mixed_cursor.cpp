@@ -135,8 +135,7 @@ std::vector<std::uint64_t> MixedCursor::own_times() const {
   std::vector<std::uint64_t> times;
   times.reserve(own_.size());
   // What is merged is not handed over yet.
-  for (std::size_t number = 0; number < own_.size(); ++number)
-    times.push_back(own_[number].time);
+  for (const Own& own : own_) times.push_back(own.time);
   for (std::size_t i = front_; i < ahead_.size(); ++i) times[number_of_[i]] -= ahead_[i].size;
   return times;
 }

@@ -47,7 +47,7 @@ Rate::Rate(std::vector<RateSegment> segments) : segments_(std::move(segments)) {
 // m in D samples, rounded down.
 uint128 Rate::due_in(std::size_t segment, std::uint64_t elapsed) const noexcept {
   const auto& [begin, first, last, span] = segments_[segment];
-  if (first == last) return uint128{2 * first} * elapsed;
+  if (first == last) return uint128{2} * first * elapsed;
   const int128 slope = static_cast<int128>(last) - static_cast<int128>(first);
   const auto height = static_cast<uint128>(int128{2} * first * span + slope * elapsed);
   return height * elapsed / span;
@@ -65,7 +65,7 @@ std::uint64_t Rate::elapsed_at(std::size_t segment, uint128 due) const noexcept 
   const auto& [begin, first, last, span] = segments_[segment];
   if (due == 0) return 0;
   if (first == last) {
-    const uint128 elapsed = (due + 2 * first - 1) / (2 * first);
+    const uint128 elapsed = (due + uint128{2} * first - 1) / (uint128{2} * first);
     return elapsed > kMaxTime ? kNever : static_cast<std::uint64_t>(elapsed);
   }
   // An estimate from the root of the equation, and then a search that doubles its steps.

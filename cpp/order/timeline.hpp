@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace sweephand {
@@ -51,8 +52,8 @@ class Timeline {
   virtual std::uint64_t num_parts(std::uint64_t wanted) const { return wanted; }
 
  protected:
-  Timeline(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings)
-      : corpus_(std::move(corpus)), settings_(settings) {}
+  Timeline(std::shared_ptr<const Corpus> corpus, OrderSettings settings)
+      : corpus_(std::move(corpus)), settings_(std::move(settings)) {}
 
   std::shared_ptr<const Corpus> corpus_;
   OrderSettings settings_;
