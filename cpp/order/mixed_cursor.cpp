@@ -109,10 +109,13 @@ void MixedCursor::enter_next_sweep() {
 
 void MixedCursor::pop(std::size_t count, std::uint64_t samples) {
   time_ += samples;
-  for (const std::size_t end = front_ + count; front_ < end; ++front_) {
-    Own& own = own_[number_of_[front_]];
-    own.cursor->pop(1, ahead_[front_].size);
-    --own.merged;
+  for (const std::size_t end = front_ + count; front_ < end;) {
+    const std::uint16_t number = number_of_[front_];
+    const std::size_t begin = front_;
+    std::uint64_t own_samples = 0;
+    while (front_ < end && number_of_[front_] == number) own_samples += ahead_[front_++].size;
+    own_[number].cursor->pop(front_ - begin, own_samples);
+    own_[number].merged -= front_ - begin;
   }
   if (front_ == ahead_.size()) merge();
 }

@@ -43,14 +43,18 @@ Rate::Rate(std::vector<RateSegment> segments) : segments_(std::move(segments)) {
   }
 }
 
-// Since the beginning of a segment: (2 n D x + (m - n) x^2) / D for a share that goes from n to
-// m in D samples, rounded down.
+// What is due since the beginning of a segment is (2 n D x + (m - n) x^2) / D for a share that
+// goes from n to m in D samples, rounded down: this, times x, over D.
+uint128 Rate::height_at(std::size_t segment, std::uint64_t elapsed) const noexcept {
+  const auto& [begin, first, last, span] = segments_[segment];
+  const int128 slope = static_cast<int128>(last) - static_cast<int128>(first);
+  return static_cast<uint128>(int128{2} * first * span + slope * elapsed);
+}
+
 uint128 Rate::due_in(std::size_t segment, std::uint64_t elapsed) const noexcept {
   const auto& [begin, first, last, span] = segments_[segment];
   if (first == last) return uint128{2} * first * elapsed;
-  const int128 slope = static_cast<int128>(last) - static_cast<int128>(first);
-  const auto height = static_cast<uint128>(int128{2} * first * span + slope * elapsed);
-  return height * elapsed / span;
+  return height_at(segment, elapsed) * elapsed / span;
 }
 
 std::uint64_t Rate::due(std::uint64_t time) const noexcept {
@@ -60,40 +64,42 @@ std::uint64_t Rate::due(std::uint64_t time) const noexcept {
   return static_cast<std::uint64_t>(units >> kUnitBits);
 }
 
-// The least with due_in(segment, elapsed) >= due. REQUIRES: the whole segment has as much
-std::uint64_t Rate::elapsed_at(std::size_t segment, uint128 due) const noexcept {
+// due_in(segment, elapsed) >= due, without a division.
+bool Rate::is_due(std::size_t segment, std::uint64_t elapsed, uint128 due) const noexcept {
   const auto& [begin, first, last, span] = segments_[segment];
+  return first == last ? uint128{2} * first * elapsed >= due
+                       : height_at(segment, elapsed) * elapsed >= due * span;
+}
+
+// The least elapsed time at which so much is due. REQUIRES: the segment has as much
+std::uint64_t Rate::elapsed_at(std::size_t segment, uint128 due) const noexcept {
   if (due == 0) return 0;
-  if (first == last) {
-    const uint128 elapsed = (due + uint128{2} * first - 1) / (uint128{2} * first);
-    return elapsed > kMaxTime ? kNever : static_cast<std::uint64_t>(elapsed);
-  }
   // An estimate from the root of the equation, and then a search that doubles its steps.
-  const std::uint64_t whole = segments_[segment + 1].begin - begin;
-  const double slope =
-      (static_cast<double>(last) - static_cast<double>(first)) / static_cast<double>(span);
-  const double height = 2.0 * static_cast<double>(first);
-  const double root =
-      std::sqrt(std::max(0.0, height * height + 4.0 * slope * static_cast<double>(due)));
-  const double near = 2.0 * static_cast<double>(due) / (height + root);
+  const auto& [begin, first, last, span] = segments_[segment];
+  const bool is_last = segment + 1 == segments_.size();
+  const std::uint64_t whole = is_last ? kMaxTime : segments_[segment + 1].begin - begin;
+  if (is_last && !is_due(segment, whole, due)) return kNever;
+  const auto wanted = static_cast<double>(due);
+  const double start = 2.0 * static_cast<double>(first);
+  double root = start;
+  if (first != last) {
+    const double slope =
+        (static_cast<double>(last) - static_cast<double>(first)) / static_cast<double>(span);
+    root = std::sqrt(std::max(0.0, start * start + 4.0 * slope * wanted));
+  }
+  const double near = 2.0 * wanted / (start + root);
   std::uint64_t high =
       near < static_cast<double>(whole) ? static_cast<std::uint64_t>(near) : whole;
-  std::uint64_t step = 1;
-  while (due_in(segment, high) < due) {
+  for (std::uint64_t step = 1; !is_due(segment, high, due); step *= 2)
     high = std::min(whole, high + step);
-    step *= 2;
-  }
   std::uint64_t low = high;
-  step = 1;
-  while (low > 0 && due_in(segment, low - 1) >= due) {
+  for (std::uint64_t step = 1; low > 0 && is_due(segment, low - 1, due); step *= 2) {
     high = low - 1;
     low -= std::min(low, step);
-    step *= 2;
   }
-  // due_in(high) >= due, and below `low` it is not.
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
-    if (due_in(segment, middle) >= due) {
+    if (is_due(segment, middle, due)) {
       high = middle;
     } else {
       low = middle + 1;

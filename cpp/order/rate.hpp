@@ -44,7 +44,9 @@ class Rate {
   std::uint64_t total() const noexcept;
 
  private:
+  uint128 height_at(std::size_t segment, std::uint64_t elapsed) const noexcept;
   uint128 due_in(std::size_t segment, std::uint64_t elapsed) const noexcept;
+  bool is_due(std::size_t segment, std::uint64_t elapsed, uint128 due) const noexcept;
   std::uint64_t elapsed_at(std::size_t segment, uint128 due) const noexcept;
 
   std::vector<RateSegment> segments_;
