@@ -1,7 +1,9 @@
 """Loops over a source: every sweep once, whatever was read ahead and wherever a loop ends."""
 
 import json
+from collections.abc import Iterator
 from itertools import islice
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -202,7 +204,7 @@ def test_a_loop_behind_a_break_is_the_next_sweep_where_nobody_counts(persistent:
     dataset = sh.torch.IterableDataset(source, 16, to_item=values_of)
     loader = DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=persistent)
     torch.manual_seed(3)
-    list(islice(loader, 2))  # both processes have begun; one that has not is not known of
+    next(iter(loader))
     for _ in range(2):
         torch.manual_seed(3)  # the seed of the processes, the same for each loop
         whole = [value for item in loader for value in item]
@@ -220,7 +222,7 @@ def test_where_a_source_stands_that_nobody_counted_is_not_told(
     source = make_source()
     dataset = sh.torch.IterableDataset(source, 16, to_item=values_of)
     loader = kind(dataset, batch_size=None, num_workers=2, persistent_workers=persistent)
-    assert list(islice(loader, 2)) == sweeps_of(make_source())[:2]  # of both processes
+    assert next(iter(loader)) == sweeps_of(make_source())[0]
     for refused in (
         source.state_dict,
         source.get_checkpoint_state,
@@ -234,6 +236,61 @@ def test_where_a_source_stands_that_nobody_counted_is_not_told(
     assert "delivered by the processes of a loader" in repr(source)
     source.current_position = SWEEP
     assert sorted(value for item in loader for value in item) == list(range(SWEEP))
+
+
+class HeldBack(sh.torch.IterableDataset):
+    """Does not let its second process begin iteration `turn` until it is let go."""
+
+    def __init__(self, turn: int, start: str) -> None:
+        super().__init__(make_source(), 16, to_item=values_of)
+        self._turn = turn
+        self._turns = 0
+        self.let_go = get_context(start).Event()
+
+    def __iter__(self) -> Iterator[Any]:
+        process = torch.utils.data.get_worker_info()
+        self._turns += 1
+        if process is not None and process.id == 1 and self._turns == self._turn:
+            assert self.let_go.wait(60)
+        yield from super().__iter__()
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_a_process_that_begins_late_joins_the_others_of_its_loop(start: str) -> None:
+    dataset = HeldBack(1, start)
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=start)
+    torch.manual_seed(3)
+    left = iter(loader)
+    seen = [next(left)]  # of the first process; the second one has not begun
+    torch.manual_seed(3)  # the seed of the processes, the same for both loops
+    dataset._turn = 0
+    second = list(loader)
+    dataset.let_go.set()
+    seen += left
+    assert seen + second == sweeps_of(make_source())[: len(seen + second)]
+    assert len(seen + second) > 2 * SWEEP // 16
+
+
+@pytest.mark.parametrize("turn", [1, 2])
+def test_a_process_that_begins_late_follows_no_place_of_afterwards(turn: int) -> None:
+    dataset = HeldBack(turn, "fork")
+    loader = DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)
+    for _ in range(1, turn):
+        assert len(list(loader)) > 2
+    items = iter(loader)
+    seen = [next(items)]  # of the first process; the second one has not begun
+    dataset.source.current_position = 2 * SWEEP
+    dataset.let_go.set()
+    seen += items
+    sweeps = [list(make_loader(standing_at(sweep * SWEEP))) for sweep in range(4)]
+    assert seen == sweeps[turn - 1]
+    assert [list(loader), list(loader)] == sweeps[2:]
+
+
+def standing_at(time: int) -> sh.MinibatchSource:
+    source = make_source()
+    source.current_position = time
+    return source
 
 
 def test_so_many_samples_that_nobody_counted_are_refused() -> None:
@@ -341,3 +398,19 @@ def test_a_minibatch_goes_through_a_loader_with_its_ids(num_workers: int, kind: 
         assert found.ids == wanted.ids
         assert found.nominal_time == wanted.nominal_time
         assert torch.equal(found["x"].torch(), wanted["x"].torch())
+
+
+@pytest.mark.parametrize("make", [sh.torch.DataLoader, DataLoader])
+def test_processes_that_do_not_know_an_event_are_refused(make: Any) -> None:
+    source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(40)}), max_sweeps=4)
+    dataset = sh.torch.IterableDataset(source, 10)
+    own = {} if make is sh.torch.DataLoader else {"batch_size": None}
+    options: Any = {**own, "num_workers": 1, "persistent_workers": True}
+    loader = make(dataset, **options)
+    assert len(list(loader)) == 4
+    source.current_position = 40
+    source.events.ban(["array__3"])
+    with pytest.raises(RuntimeError, match="events were added to the source"):
+        list(loader)
+    source.current_position = 40
+    assert sum(len(one["x"]) for one in make(dataset, **options)) == 39

@@ -10,7 +10,6 @@ import torch
 import torch.utils.data
 from torch.utils.data._utils.worker import WorkerInfo
 
-from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.minibatch import Minibatch
@@ -19,7 +18,7 @@ from sweephand.source.foreign_names import DATASET, names_ours
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.distributed.coordinate import coordinate, has_group, num_processes
-from sweephand.torch.loaders.place import UNKNOWN, Iteration, Place
+from sweephand.torch.loaders.place import UNKNOWN, Place
 from sweephand.torch.minibatch.tensors import leave_whole, tensors_of
 
 _NEVER = 2**63
@@ -129,7 +128,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._restored: dict[str, Any] | None = None  # of the next iteration
         self._end: int | None = None  # of the iteration under way
         self._at_own = False  # this process stands at a minibatch of its own
-        self._begun: Iteration | None = None  # before it is iterated over
+        self._has_begun = False  # before it is iterated over
         self._counted = False  # by the loader that started this process
         self._share_of_rank: tuple[int, int] | None = None
         self._place = (
@@ -145,16 +144,15 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         stride = 1 if process is None else process.num_workers
         number = 0 if process is None else process.id
         workers, rank = self._share()
-        iteration = None if process is None else self._begin_in(process)
-        self._begun = None
+        if process is not None:
+            self._begin_in(process)
+        self._has_begun = False
         restored, self._restored = self._restored, None
         if restored is None:
             self._check_not_ended()
         end = restored["end"] if restored else None
         end = self._end_of(self.source.current_position) if end is None else end
         self._end = end
-        if iteration is not None:
-            self._place.enter(iteration, min(end, _NEVER - 1))
         request = self.source._requests.check(
             self.size, workers, rank, stride - 1, self._samples != "sweep"
         )
@@ -204,7 +202,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         """
         process = torch.utils.data.get_worker_info()
         if process is not None and self.source._delivery.elsewhere is not None:
-            self._begun = self._begin_in(process)  # asked before its first iteration
+            self._begin_in(process)  # asked before its first iteration
+            self._has_begun = True
         restored = self._restored or {"end": self._end, "at_own": self._at_own}
         return {"source": self.source.state_dict()} | {
             name: restored[name] for name in ("end", "at_own")
@@ -214,14 +213,12 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         """Go to where a state was taken, by the same one of as many processes."""
         process = torch.utils.data.get_worker_info()
         if process is not None:
-            self._place.begin(counted=False)
             self.source._delivery.elsewhere = None
         self.source.load_state_dict(state["source"])
         if process is not None:
             end = state["end"]
             end = self._end_of(self.source.current_position) if end is None else end
-            iteration = self._place.join(process.id, process.seed - process.id)
-            self._place.enter(iteration, min(end, _NEVER - 1))
+            self._place.join(process.id, self.source._delivery.position, lambda _: end)
         self._restored = dict(state)
 
     def set_epoch(self, epoch: int) -> None:
@@ -241,7 +238,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         # A process that is spawned has no process group; one that is forked has it still.
         share = coordinate() if has_group() else None
         source = _Carried(self.source)
-        return self.__dict__ | {"_share_of_rank": share, "source": source, "_begun": None}
+        return self.__dict__ | {"_share_of_rank": share, "source": source, "_has_begun": False}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -253,28 +250,20 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         carried = None if has_group() else self._share_of_rank
         return carried or coordinate()
 
-    def _begin_in(self, process: WorkerInfo) -> Iteration | None:
-        """Go to where a loader's processes begin, and be on one's own from there.
-
-        Returns
-        -------
-        Iteration or None
-            The one that begins, if nobody counts.
-        """
-        if self._restored is not None or self._begun is not None:
-            return self._begun
-        position = self._place.begin(counted=self._counted)
+    def _begin_in(self, process: WorkerInfo) -> None:
+        """Go to where a loader's processes begin, and be on one's own from there."""
+        if self._restored is not None or self._has_begun:
+            return
+        follows = False
+        if self._counted:
+            position = self._place.begin()
+        else:
+            own = self.source._delivery.own_position
+            position, follows = self._place.join(process.id, own, self._end_of)
         self.source._delivery.elsewhere = None
-        iteration = None
-        if not self._counted:
-            iteration = self._place.join(process.id, process.seed - process.id)
-            if iteration.begin is not None:
-                if self._samples != "sweep":
-                    raise RuntimeError(UNKNOWN)
-                position = _core.compose.Position(iteration.begin, [])
-        if position is not None:
-            self.source._delivery.go_to(position)
-        return iteration
+        if follows and self._samples != "sweep":
+            raise RuntimeError(UNKNOWN)
+        self.source._delivery.go_to(position)
 
     def _pass_over(self, count: int, end: int) -> bool:
         """Go on by `count` minibatches, which other processes deliver, if there are so many."""

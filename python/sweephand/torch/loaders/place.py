@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch.utils.data import get_worker_info
 
 from sweephand import _core
+from sweephand.torch.loaders.shared_lock import SharedLock
+from sweephand.torch.loaders.starts import Start, count_forks, forked, spawned
 
-_PLACINGS, _LAST_BEGUN, _TIME, _COUNT, _ENDS = range(5)
-_NUM_ENDS = 4  # of the last iterations, by number modulo this
-_PROGRESS = _ENDS + _NUM_ENDS
 _MOST_PROGRESS = 2**16
-_MOST_PROCESSES = 1024
-_MARK_BITS = 40  # below the number of an iteration
+_NUM_PLACES = 2  # the last ones, by number of the placing modulo this
+_TIME, _COUNT, _PROGRESS = range(3)
+_PLACE = _PROGRESS + _MOST_PROGRESS
+_NUM_LOOPS = 64  # the last ones, by number modulo this
+_OWN, _PLACED = -1, -2  # where a loop begins that follows none
+_NEVER = 2**63 - 1
 UNKNOWN = (
     "worker processes of a DataLoader have delivered minibatches of this source, and this "
     "process cannot know how many of them were consumed. Iterate with sh.torch.DataLoader, "
@@ -24,20 +28,35 @@ UNKNOWN = (
 )
 
 
-class Iteration(NamedTuple):
-    """An iteration that nobody counts, as one of a loader's processes sees it.
+class _Loop(NamedTuple):
+    """An iteration that nobody counts, which some of its processes have begun.
 
     Attributes
     ----------
-    begin : int or None
-        Where the one before it ended, in nominal time; None: it is the first one since the
-        source was placed.
+    starter, thread, first : int
+        How the first of its processes was started.
+    turn : int
+        Which iteration of these processes, from 1 on.
+    placing : int
+        Of the source, that it goes on from.
+    begin : int
+        Nominal time, that of the end of the one before it; or `_OWN`: where the processes had
+        the source when they were started; or `_PLACED`: where the source was placed.
+    end : int
+        Nominal time.
     """
 
-    process: int
-    entry: int
-    number: int
-    begin: int | None
+    starter: int
+    thread: int
+    first: int
+    turn: int
+    placing: int
+    begin: int
+    end: int
+
+
+_PLACINGS, _LAST_BEGUN, _NUM_BEGUN, _CHANGES, _LOOPS = range(5)
+_PLACES = _LOOPS + _NUM_LOOPS * len(_Loop._fields)
 
 
 class Place:
@@ -47,26 +66,29 @@ class Place:
     known is which of their iterations processes have begun to deliver since the source was
     placed. An iteration that is one sweep leads to the next, whatever was consumed of it.
 
-    In shared memory stands for every process the iteration that it was last in: its number, and
-    a mark that the processes of one iteration have in common, in one integer, so that it is
-    read and written at once.
+    The first process that begins an iteration writes down where that begins, and the others
+    follow, however late. They know each other by how they were started, and by how many
+    iterations each has begun; so it does not matter whether the source was placed, or the next
+    iteration begun, in the meantime.
     """
 
     def __init__(self) -> None:
         self._told: _core.compose.Position | None = None
-        self._has_begun = False  # this process, to deliver
+        self._num_begun = 0  # by this process, that nobody counts
+        self._spawned: tuple[int, Start] | None = None
+        count_forks()
         self._share_anew()
 
     def _share_anew(self) -> None:
         self._owner = os.getpid()
         self._placings = 0  # that this copy knows of
-        # Memory that forked and spawned processes share. How often the source was placed; where
-        # that was; the placing that was last begun from; where the last iterations end; by
-        # process the one that it was in last.
-        self._shared = torch.zeros(
-            _PROGRESS + _MOST_PROGRESS + _MOST_PROCESSES, dtype=torch.int64
-        )
+        self._changes = 0  # the same
+        # Memory that forked and spawned processes share. How often the source was placed; one
+        # more than the placing that was last begun from; how many iterations were begun; how
+        # often the source was changed; the last iterations; the last places.
+        self._shared = torch.zeros(_PLACES + _NUM_PLACES * _PLACE, dtype=torch.int64)
         self._shared.share_memory_()  # type: ignore[no-untyped-call]
+        self._lock = SharedLock()
 
     def _own(self) -> None:
         """Share nothing with the process that a copy came from, unless it is of its loader."""
@@ -105,13 +127,27 @@ class Place:
             raise ValueError(f"a place of {count} numbers cannot be told to other processes")
         self._own()
         self._told = None
-        self._placings += 1
-        self._shared[_TIME] = position.time
-        self._shared[_COUNT] = count
-        progress = torch.tensor(position.progress, dtype=torch.int64)
-        self._shared[_PROGRESS : _PROGRESS + count] = progress
-        self._iterations.zero_()
-        self._shared[_PLACINGS] = self._placings
+        with self._lock.held():
+            self._placings += 1
+            place = self._place(self._placings)
+            place[_TIME] = position.time
+            place[_COUNT] = count
+            progress = torch.tensor(position.progress, dtype=torch.int64)
+            place[_PROGRESS : _PROGRESS + count] = progress
+            self._shared[_PLACINGS] = self._placings
+
+    def change(self) -> None:
+        """Say that the source delivers something else: processes that have it must be new."""
+        self._own()
+        self._changes += 1
+        self._shared[_CHANGES] = self._changes
+
+    def _check_unchanged(self) -> None:
+        if int(self._shared[_CHANGES]) != self._changes:
+            raise RuntimeError(
+                "events were added to the source after the processes of this loader had begun, "
+                "which do not know them: make a new loader, or one without persistent_workers"
+            )
 
     def tell(self, position: _core.compose.Position) -> None:
         """Say that what is before `position` was consumed."""
@@ -121,55 +157,108 @@ class Place:
         """Whether it was this object that was told last."""
         return self._told is position
 
-    def begin(self, *, counted: bool) -> _core.compose.Position | None:
-        """Return where a process begins to deliver, or None: where its copy of the source is.
+    def begin(self) -> _core.compose.Position:
+        """Return where a process begins to deliver whose loader tells what was consumed."""
+        self._told = None
+        self._check_unchanged()
+        with self._lock.held():
+            return self._placed(int(self._shared[_PLACINGS]))
+
+    def join(
+        self, worker: int, own: _core.compose.Position, end_of: Callable[[int], int]
+    ) -> tuple[_core.compose.Position, bool]:
+        """Return where a process begins to deliver what nobody counts, as the others with it.
 
         Parameters
         ----------
-        counted : bool
-            The loader tells what was consumed.
+        worker : int
+            Which of the loader's; each begins every iteration once.
+        own : Position
+            Where its copy of the source stands.
+        end_of : callable
+            Gives the nominal time at which an iteration ends that begins at one.
+
+        Returns
+        -------
+        Position, bool
+            And whether the iteration follows another.
         """
         told, self._told = self._told, None
-        persists, self._has_begun = self._has_begun, True
-        if counted or (persists and int(self._shared[_PLACINGS]) != self._placings):
-            self._placings = int(self._shared[_PLACINGS])
-            told = self._placed()
-        if not counted:
-            self._shared[_LAST_BEGUN].clamp_(min=1 + self._placings)
-        return told
+        self._check_unchanged()
+        own = told or own
+        self._num_begun += 1
+        start = self._start()
+        processes = (start.process, start.thread, start.number - worker, self._num_begun)
+        with self._lock.held():
+            begun = self._begun()
+            loop = next((one for one in begun if one[: len(processes)] == processes), None)
+            if loop is None:
+                loop = self._add(processes, begun, own, end_of)
+            return self._begin_of(loop.placing, loop.begin, own), loop.begin >= 0
 
-    def join(self, process: int, mark: int) -> Iteration:
-        """Return the iteration that a process begins: that of the others with its mark, or new.
+    def _add(
+        self,
+        processes: tuple[int, int, int, int],
+        begun: list[_Loop],
+        own: _core.compose.Position,
+        end_of: Callable[[int], int],
+    ) -> _Loop:
+        """Write down an iteration that this process is the first to begin."""
+        is_first = self._num_begun == 1
+        placing = self._placings if is_first else int(self._shared[_PLACINGS])
+        before = [one for one in begun if (one.starter, one.placing) == (processes[0], placing)]
+        begin = before[-1].end if before else _OWN if is_first else _PLACED
+        end = min(end_of(self._begin_of(placing, begin, own).time), _NEVER)
+        loop = _Loop(*processes, placing, begin, end)
+        number = int(self._shared[_NUM_BEGUN])
+        self._loops[number % _NUM_LOOPS] = torch.tensor(loop, dtype=torch.int64)
+        self._shared[_NUM_BEGUN] = number + 1
+        self._shared[_LAST_BEGUN].clamp_(min=1 + placing)
+        return loop
 
-        Parameters
-        ----------
-        process : int
-            Which of the loader's; each begins every iteration once.
-        mark : int
-            What the loader gave all its processes for an iteration.
-        """
-        seen = self._iterations.tolist()
-        mark %= 2**_MARK_BITS
-        number = max(seen) >> _MARK_BITS
-        is_own = seen[process] >> _MARK_BITS == number
-        if is_own or (number << _MARK_BITS | mark) not in seen:
-            number += 1
-        begin = int(self._shared[_ENDS + (number - 1) % _NUM_ENDS]) if number > 1 else None
-        return Iteration(process, number << _MARK_BITS | mark, number, begin)
+    def _begin_of(
+        self, placing: int, begin: int, own: _core.compose.Position
+    ) -> _core.compose.Position:
+        if begin >= 0:
+            return _core.compose.Position(begin, [])
+        return own if begin == _OWN else self._placed(placing)
 
-    def enter(self, iteration: Iteration, end: int) -> None:
-        """Say where an iteration ends, in nominal time, and that the process is in it."""
-        self._shared[_ENDS + iteration.number % _NUM_ENDS] = end
-        self._iterations[iteration.process] = iteration.entry
+    def _begun(self) -> list[_Loop]:
+        """Return the last iterations that were begun, in the order of that."""
+        number = int(self._shared[_NUM_BEGUN])
+        loops = self._loops.tolist()
+        return [
+            _Loop(*loops[one % _NUM_LOOPS])
+            for one in range(max(0, number - _NUM_LOOPS), number)
+        ]
+
+    def _start(self) -> Start:
+        if self._spawned is not None and self._spawned[0] == os.getpid():
+            return self._spawned[1]
+        return forked()
 
     def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_told": None}  # the source that goes with it stands there
+        # The source that goes with it stands at what was told.
+        return self.__dict__ | {"_told": None, "_spawned": spawned()}
 
-    def _placed(self) -> _core.compose.Position:
-        count = int(self._shared[_COUNT])
-        progress = self._shared[_PROGRESS : _PROGRESS + count].tolist()
-        return _core.compose.Position(int(self._shared[_TIME]), progress)
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _spawned=(os.getpid(), state["_spawned"]))
+        count_forks()
+
+    def _placed(self, placing: int) -> _core.compose.Position:
+        if placing + _NUM_PLACES <= int(self._shared[_PLACINGS]):
+            raise RuntimeError(
+                "the source was placed twice while a process of the loader began an iteration; "
+                "begin a new one"
+            )
+        place = self._place(placing)
+        progress = place[_PROGRESS : _PROGRESS + int(place[_COUNT])].tolist()
+        return _core.compose.Position(int(place[_TIME]), progress)
+
+    def _place(self, placing: int) -> torch.Tensor:
+        begin = _PLACES + placing % _NUM_PLACES * _PLACE
+        return self._shared[begin : begin + _PLACE]
 
     @property
-    def _iterations(self) -> torch.Tensor:
-        return self._shared[_PROGRESS + _MOST_PROGRESS :]
+    def _loops(self) -> torch.Tensor:
+        return self._shared[_LOOPS:_PLACES].view(_NUM_LOOPS, len(_Loop._fields))
