@@ -82,14 +82,23 @@ def shares_at(leg: Leg, time: int) -> list[Fraction]:
 
 
 def drop(legs: list[Leg], sizes: Sequence[int]) -> list[Leg]:
-    left = set(range(len(sizes)))
+    return drop_more(legs, sizes, {})[0]
+
+
+def drop_more(
+    legs: list[Leg], sizes: Sequence[int], gone: Mapping[int, int]
+) -> tuple[list[Leg], dict[int, int]]:
+    """The legs, and who drops out when, where some are gone already."""
+    times = dict(gone)
+    left = set(range(len(sizes))) - times.keys()
     while len(left) > 1:
         keys = {c: key(legs, c, sizes[c]) for c in left}
         known = [k for k in keys.values() if k is not None]
         if not known:
             break
         time = min(known)
-        left = {c for c in left if keys[c] != time}
+        times |= {c: time for c in left if keys[c] == time}
+        left -= times.keys()
         if not left:
             break
 
@@ -114,7 +123,7 @@ def drop(legs: list[Leg], sizes: Sequence[int]) -> list[Leg]:
                 )
             )
         legs = new
-    return legs
+    return legs, times
 
 
 @dataclass(frozen=True)

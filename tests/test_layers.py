@@ -67,7 +67,7 @@ def test_a_pure_room_knows_no_thread_file_clock_or_python(room: str) -> None:
 # -- the package --
 PACKAGE = Path(__file__).parents[1] / "python" / "sweephand"
 # Modules at the top that every room may see.
-GROUND = {"casts", "checks", "errors", "optional", "printable", "_core"}
+GROUND = {"checks", "errors", "optional", "printable", "_core"}
 SEES = {
     "files": set(),
     "corpus": {"files"},
@@ -80,9 +80,10 @@ SEES = {
     "mixtures": {"corpus", "deserializers", "maps"},
     "tfds": {"corpus", "deserializers", "files"},
     "open_path": {"corpus", "deserializers", "files", "tfds"},
-    "source": {"corpus", "deserializers", "layouts", "maps", "minibatch"},
+    "events": set(),
+    "source": {"corpus", "deserializers", "events", "layouts", "maps", "minibatch"},
     "shuffle": set(),
-    "train": {"corpus", "files", "layouts", "minibatch", "source"},
+    "train": {"corpus", "events", "files", "layouts", "minibatch", "source"},
     "terminal": set(),
 }
 ABOVE = {

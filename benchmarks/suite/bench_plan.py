@@ -45,6 +45,29 @@ class Planning(Row):
         return self.compete()
 
 
+def plans_with_bans(every: int) -> Steps:
+    """Plan the same where one of so many sequences is banned; 0: none is."""
+    source = sh.MinibatchSource(untouched(make_short_lengths(LANES, 40), 100))
+    if every:
+        source.events.ban(source.sequence_ids(0, source.num_samples_per_sweep)[::every])
+    for plan in source.plan(1 << 18):
+        yield plan.num_sequences + len(plan.banned_ids)
+
+
+class Bans(Row):
+    """Plans of four million sequences of which a thousand or a million are banned."""
+
+    contenders = {
+        "none": lambda: plans_with_bans(0),
+        "1,000": lambda: plans_with_bans(LANES // 1000),
+        "1,000,000": lambda: plans_with_bans(4),
+    }
+    unit, per = "M sequences/s", 1e6
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
 def balance() -> Steps:
     """Take minibatches of 4 M samples as the first of 1,024 workers."""
     corpus = untouched(make_short_lengths(LANES, 40))

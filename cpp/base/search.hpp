@@ -35,10 +35,17 @@ class EvenGuess {
   // The last thing that starts at or before `value`: empty things share a start and are passed.
   // `starts` are those of all things, and the end. REQUIRES: starts[0] <= value < the end
   std::size_t find(std::span<const std::uint64_t> starts, std::uint64_t value) const noexcept {
-    const auto guess = static_cast<std::size_t>(scale(value, things_per_unit_));
+    std::size_t guess = this->guess(value);
+    // Rounded down, the guess is the thing before where one begins.
+    if (starts[guess + 1] <= value) ++guess;
     if (starts[guess] <= value && value < starts[guess + 1]) [[likely]]
       return guess;
     return last_at_or_before(starts.first(starts.size() - 1), value);
+  }
+
+  // What would hold a value if all were equally large.
+  std::size_t guess(std::uint64_t value) const noexcept {
+    return static_cast<std::size_t>(scale(value, things_per_unit_));
   }
 
  private:

@@ -5,6 +5,7 @@
 #include "base/mix.hpp"
 #include "base/name_digest.hpp"
 #include "base/pixels.hpp"
+#include "base/sequence_digest.hpp"
 #include "bind/bind.hpp"
 
 #include <cstddef>
@@ -16,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -91,6 +93,25 @@ Pixels pixels_of(const py::array& picture) {
           .channel_step = picture.strides(2)};
 }
 
+using NamedArrays = std::vector<std::tuple<py::bytes, py::bytes, py::bytes, Array<std::uint8_t>,
+                                           Array<std::int64_t>, std::uint64_t>>;
+
+std::uint64_t sum_over(const Array<std::uint8_t>& names, const Array<std::int64_t>& offsets,
+                       const Array<std::uint64_t>& firsts, const NamedArrays& streams) {
+  std::vector<DigestedStream> told;
+  told.reserve(streams.size());
+  for (const auto& [name, before, after, values, in_samples, sample_bytes] : streams) {
+    told.push_back({.name = name,
+                    .before = before,
+                    .after = after,
+                    .values = std::as_bytes(view(values)),
+                    .offsets = view(in_samples),
+                    .sample_bytes = sample_bytes});
+  }
+  const DigestedNames all{std::as_bytes(view(names)), view(offsets), view(firsts)};
+  return without_gil([&] { return sum_of_digests(all, told); });
+}
+
 using CopyPixels = void (*)(const Pixels&, std::byte*) noexcept;
 
 template <CopyPixels Copy>
@@ -106,7 +127,7 @@ void copy_pixels(const py::array& picture, Array<std::uint8_t>& out) {
 
 Report report_to(py::function function) {
   return [held = hold(std::move(function))](const DataError& error) {
-    const py::gil_scoped_acquire gil;
+    const Gil gil;
     call(*held, to_python(error));
   };
 }
@@ -152,6 +173,7 @@ void bind_base(py::module_& room) {
         return to_numpy_without_gil([&] { return numbered_digests(view(prefix), count); });
       },
       "prefix"_a, "count"_a);
+  room.def("sum_of_digests", &sum_over, "names"_a, "offsets"_a, "firsts"_a, "streams"_a);
   room.def(
       "digest_words",
       [](const Array<std::uint64_t>& digests, std::uint64_t seed) {

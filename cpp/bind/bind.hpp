@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "bind/gil.hpp"
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -20,17 +21,7 @@
 
 namespace sweephand {
 
-namespace py = pybind11;
 using namespace py::literals;
-
-using NoGil = py::call_guard<py::gil_scoped_release>;
-
-// What `action` returns, done without the GIL.
-template <class Action>
-auto without_gil(const Action& action) {
-  const py::gil_scoped_release nogil;
-  return action();
-}
 
 // The base of an array whose entries `owner` keeps.
 template <class Owner>
@@ -91,24 +82,13 @@ inline std::span<const std::byte> to_bytes(const py::buffer_info& buffer) {
           static_cast<std::size_t>(buffer.size * buffer.itemsize)};
 }
 
-// Whether a thread may still ask for the GIL. At the end of the process one that does so too
-// late is ended in the middle of what it does, which no destructor survives.
-inline bool interpreter_lives() {
-#if PY_VERSION_HEX >= 0x030D0000
-  const bool ends = Py_IsFinalizing() != 0;
-#else
-  const bool ends = _Py_IsFinalizing() != 0;
-#endif
-  return !ends || PyGILState_Check() != 0;
-}
-
 // A Python object that the core keeps: it is let go with the GIL, whichever thread is the last
 // to hold it; at the end of the process it is left alone.
 template <class T>
 std::shared_ptr<const T> hold(T object) {
   return {new T(std::move(object)), [](const T* held) {
-            if (!interpreter_lives()) return;
-            const py::gil_scoped_acquire gil;
+            if (interpreter_ends() && PyGILState_Check() == 0) return;
+            const Gil gil;
             delete held;  // NOLINT(cppcoreguidelines-owning-memory)
           }};
 }
@@ -117,12 +97,13 @@ std::shared_ptr<const T> hold(T object) {
 // once to whoever waits. REQUIRES: the GIL is held
 template <class... Arguments>
 py::object call(const py::function& function, const Arguments&... arguments) {
-  try {
-    return function(arguments...);
-  } catch (const py::error_already_set& error) {
-    if (error.matches(PyExc_Exception)) throw;
-    throw Interruption(std::current_exception());
-  }
+  const py::tuple given = py::make_tuple(arguments...);
+  PyObject* const returned =
+      or_stay([&] { return PyObject_CallObject(function.ptr(), given.ptr()); });
+  if (returned != nullptr) return py::reinterpret_steal<py::object>(returned);
+  const py::error_already_set error;
+  if (error.matches(PyExc_Exception)) throw error;
+  throw Interruption(std::make_exception_ptr(error));
 }
 
 // Tells Python code of damage; what it raises goes to whoever waits.

@@ -5,6 +5,7 @@
 #include "compose/bptt.hpp"
 #include "compose/bucketed.hpp"
 #include "compose/context_split.hpp"
+#include "compose/event_planner.hpp"
 #include "compose/fit.hpp"
 #include "compose/micro_batches.hpp"
 #include "compose/pack.hpp"
@@ -66,6 +67,8 @@ void bind_plan(py::module_& room) {
                     std::optional<Cost>>(),
            "num_samples"_a, "num_workers"_a, "rank"_a, "num_skipped"_a, "crosses_sweeps"_a,
            "balance"_a)
+      .def_readonly("num_samples", &Request::num_samples)
+      .def_readonly("crosses_sweeps", &Request::crosses_sweeps)
       .def_readonly("num_workers", &Request::num_workers)
       .def_readonly("rank", &Request::rank);
   py::class_<Position>(room, "Position")
@@ -119,6 +122,7 @@ PlannerClass bind_planner(py::module_& room) {
       .def_property_readonly("time", &Planner::time)
       .def("next", &plan_only, "request"_a, NoGil())
       .def("find", &Planner::find, "sequence"_a, "sweep"_a, "num_samples"_a, NoGil())
+      .def("boundary", &Planner::boundary, "time"_a, NoGil())
       .def(
           "sequences_in",
           [](const Planner& self, std::uint64_t start, std::uint64_t stop,
@@ -144,7 +148,27 @@ py::class_<Choices> bind_layout(py::module_& room, PlannerClass& planner, const 
   return bound;
 }
 
-void bind_layouts(py::module_& room, PlannerClass planner) {
+void bind_events(py::module_& room) {
+  py::class_<Bans, std::shared_ptr<Bans>>(room, "Bans")
+      .def(py::init<std::size_t>(), "num_sequences"_a)
+      .def(
+          "add",
+          [](Bans& self, std::uint64_t at, const Array<std::uint64_t>& sequences) {
+            without_gil([&] { self.add(at, view(sequences)); });
+          },
+          "at"_a, "sequences"_a);
+  py::class_<Skip>(room, "Skip")
+      .def(py::init<std::uint64_t, std::uint64_t>(), "begin"_a, "end"_a);
+  py::class_<Events>(room, "Events")
+      .def(py::init<std::vector<Skip>, std::vector<std::uint64_t>, std::shared_ptr<Bans>>(),
+           "skips"_a, "cuts"_a, "bans"_a);
+  py::class_<EventPlanner, Planner, py::smart_holder>(room, "EventPlanner")
+      .def(py::init<std::shared_ptr<Timeline>, std::unique_ptr<Planner>, Events>(),
+           "timeline"_a, "planner"_a, "events"_a)
+      .def("hand_over", &EventPlanner::hand_over, "begin"_a, "planner"_a);
+}
+
+void bind_layouts(py::module_& room, PlannerClass& planner) {
   bind_layout<FitPlanner, Fitting>(room, planner, "Fitting").def(py::init<>());
   bind_layout<PackedPlanner, Packing>(room, planner, "Packing")
       .def(py::init<std::uint32_t, std::uint64_t, bool, bool, std::uint32_t>(), "row_length"_a,
@@ -162,7 +186,9 @@ void bind_compose(py::module_& room) {
   bind_kernels(room);
   bind_plan(room);
   bind_share(room);
-  bind_layouts(room, bind_planner(room));
+  PlannerClass planner = bind_planner(room);
+  bind_layouts(room, planner);
+  bind_events(room);
 }
 
 }  // namespace sweephand

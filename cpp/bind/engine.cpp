@@ -22,14 +22,15 @@ namespace {
 // Threads are joined without the GIL, which they may need. In a forked child there is nothing
 // to join, and locks may be held forever: what the parent had is left alone. Code that makes a
 // chunk may take its time, or be what drops the engine, in a garbage collection: then nobody
-// waits here, but a thread of its own.
+// waits here, but a thread of its own. At the end of the interpreter nobody waits at all: a
+// thread that has stayed behind may have a lock.
 constexpr auto kPatience = std::chrono::milliseconds(100);
 
 struct EngineDeleter {
   void operator()(Engine* engine) const {
-    if (engine->forked()) return;
+    if (engine->forked() || interpreter_ends()) return;
     std::unique_ptr<Engine> dropped(engine);
-    const py::gil_scoped_release nogil;
+    const WithoutGil nogil;
     if (dropped->close(kPatience) && !dropped->runs_here()) {
       dropped.reset();
       return;
@@ -44,7 +45,7 @@ struct EngineDeleter {
 };
 
 void check_signals() {
-  const py::gil_scoped_acquire gil;
+  const Gil gil;
   if (PyErr_CheckSignals() == 0) return;
   throw Interruption(std::make_exception_ptr(py::error_already_set()));
 }
@@ -57,7 +58,7 @@ class CallbackMap final : public SequenceMap {
   std::vector<std::shared_ptr<const Chunk>> make(WantedSequences wanted,
                                                  std::vector<std::uint64_t> places,
                                                  std::shared_ptr<const Batch> stored) override {
-    const py::gil_scoped_acquire gil;
+    const Gil gil;
     const auto chunks =
         call(*make_, to_numpy(std::move(wanted.numbers)), to_numpy(std::move(wanted.sweeps)),
              to_numpy(std::move(wanted.sizes)), to_numpy(std::move(places)),
@@ -71,7 +72,7 @@ class CallbackMap final : public SequenceMap {
 };
 
 void bind_mapping(py::module_& room) {
-  py::class_<MadeSequences, std::shared_ptr<MadeSequences>>(room, "MadeSequences");
+  const py::class_<MadeSequences, std::shared_ptr<MadeSequences>> made(room, "MadeSequences");
   py::class_<MappedSequences, MadeSequences, std::shared_ptr<MappedSequences>>(
       room, "MappedSequences")
       .def(py::init([](std::shared_ptr<Assembler> stored, std::shared_ptr<Sizes> sizes,
@@ -110,8 +111,8 @@ void bind_assembler(py::module_& room) {
   py::class_<Assembler, std::shared_ptr<Assembler>> assembler(room, "Assembler");
   bind_mapping(room);
   py::class_<Member>(room, "Member")
-      .def(py::init([](std::optional<std::shared_ptr<Deserializer>> deserializer,
-                       std::optional<std::shared_ptr<MadeSequences>> made,
+      .def(py::init([](const std::optional<std::shared_ptr<Deserializer>>& deserializer,
+                       const std::optional<std::shared_ptr<MadeSequences>>& made,
                        const Array<std::uint64_t>& chunk_sequences,
                        const Array<std::uint64_t>& joined,
                        const Array<std::uint64_t>& part_starts, std::uint32_t load_threads,

@@ -34,7 +34,7 @@ class CallbackSizes final : public Sizes {
   bool in_memory() const noexcept override { return false; }
 
   void read(std::uint64_t first, std::span<std::uint32_t> out) const override {
-    const py::gil_scoped_acquire gil;
+    const Gil gil;
     copy_all(call(*read_, first, out.size()).cast<Array<std::uint32_t>>(), out);
   }
 
@@ -50,12 +50,12 @@ class CallbackOrder final : public GivenOrder {
 
   void fill(std::uint64_t sweep, std::uint64_t first,
             std::span<std::uint64_t> out) const override {
-    const py::gil_scoped_acquire gil;
+    const Gil gil;
     copy_all(call(*fill_, sweep, first, out.size()).cast<Array<std::uint64_t>>(), out);
   }
 
   std::uint64_t place(std::uint64_t sweep, std::uint64_t sequence) const override {
-    const py::gil_scoped_acquire gil;
+    const Gil gil;
     return call(*place_, sweep, sequence).cast<std::uint64_t>();
   }
 
@@ -83,6 +83,7 @@ void bind_sizes(py::module_& room) {
       .def(py::init([](const std::vector<std::shared_ptr<Sizes>>& sizes,
                        const std::vector<std::uint64_t>& counts) {
              std::vector<JoinedSizes::Part> parts;
+             parts.reserve(sizes.size());
              for (std::size_t i = 0; i < sizes.size(); ++i)
                parts.push_back({sizes[i], counts.at(i)});
              return std::make_shared<JoinedSizes>(std::move(parts));

@@ -36,15 +36,17 @@ void bind_mixtures(py::module_& room) {
       .def(py::init([](std::shared_ptr<const Corpus> corpus, const OrderSettings& settings,
                        const std::vector<std::shared_ptr<Timeline>>& timelines,
                        const std::vector<Rate>& rates, const std::vector<std::uint64_t>& limits,
-                       bool tells_sweeps) {
+                       bool tells_sweeps, std::size_t num_at_first) {
              std::vector<MixedCorpus> corpora;
+             corpora.reserve(timelines.size());
              for (std::size_t c = 0; c < timelines.size(); ++c)
                corpora.push_back({std::dynamic_pointer_cast<const SweepTimeline>(timelines[c]),
                                   rates.at(c), limits.at(c)});
-             return std::make_shared<MixedTimeline>(std::move(corpus), settings,
-                                                    std::move(corpora), tells_sweeps);
+             return std::make_shared<MixedTimeline>(
+                 std::move(corpus), settings, std::move(corpora), tells_sweeps, num_at_first);
            }),
-           "corpus"_a, "settings"_a, "timelines"_a, "rates"_a, "limits"_a, "tells_sweeps"_a)
+           "corpus"_a, "settings"_a, "timelines"_a, "rates"_a, "limits"_a, "tells_sweeps"_a,
+           "num_at_first"_a)
       .def_property_readonly(
           "own_block_chunks",
           [](const MixedTimeline& self) {
@@ -54,6 +56,7 @@ void bind_mixtures(py::module_& room) {
             return counts;
           })
       .def("own_times", &MixedTimeline::own_times, "time"_a, NoGil())
+      .def("free_key", &MixedTimeline::free_key, "time"_a, NoGil())
       .def("time_of", &MixedTimeline::time_of, "number"_a, "own_time"_a, NoGil());
 }
 

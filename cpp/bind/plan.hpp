@@ -16,6 +16,8 @@ Class& def_plan(Class& bound) {
   };
   def("nominal_time", &Plan::nominal_time);
   def("next", &Plan::next);
+  def("begin", &Plan::begin);
+  def("request", &Plan::request);
   def("num_samples", &Plan::num_samples);
   def("num_sequences", &Plan::num_sequences);
   def("sweeps_ended", &Plan::sweeps_ended);
@@ -28,6 +30,7 @@ Class& def_plan(Class& bound) {
                              [](const Planned& plan) { return plan.share.size(); })
       .def("cells", [](const Planned& plan) { return to_numpy(cell_table(plan)); })
       .def("sequences", [](const Planned& plan) { return to_numpy(sequence_numbers(plan)); })
+      .def("banned", [](const Planned& plan) { return copy_to_numpy(plan.banned); })
       .def("sweeps", [](const Planned& plan) { return to_numpy(sweeps(plan)); })
       .def("sizes", [](const Planned& plan) { return to_numpy(sequence_sizes(plan)); })
       .def(

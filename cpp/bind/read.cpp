@@ -68,7 +68,7 @@ class CallbackDeserializer final : public Deserializer {
   explicit CallbackDeserializer(py::function load) : load_(hold(std::move(load))) {}
 
   std::shared_ptr<const Chunk> load(std::uint64_t chunk) override {
-    const py::gil_scoped_acquire gil;
+    const Gil gil;
     return call(*load_, chunk).cast<std::shared_ptr<Chunk>>();
   }
 
@@ -84,7 +84,7 @@ class FetchingDeserializer final : public Deserializer {
   Access access() const noexcept override { return Access::kSequences; }
 
   std::shared_ptr<const Chunk> fetch(std::span<const std::uint64_t> sequences) override {
-    const py::gil_scoped_acquire gil;
+    const Gil gil;
     const auto numbers = to_numpy(std::vector(sequences.begin(), sequences.end()));
     return call(*fetch_, numbers).cast<std::shared_ptr<Chunk>>();
   }
@@ -103,7 +103,7 @@ class CallbackBytes final : public ByteSource {
   std::uint64_t size() const noexcept override { return size_; }
 
   void read(std::uint64_t offset, std::span<std::byte> out) const override {
-    const py::gil_scoped_acquire gil;
+    const Gil gil;
     const auto size = static_cast<py::ssize_t>(out.size());
     call(*read_into_, offset, py::memoryview::from_memory(out.data(), size));
   }
@@ -224,9 +224,9 @@ void bind_chunks(py::module_& room) {
   room.def("join_arrays", &join_arrays, "arrays"_a, "like"_a);
   room.def(
       "unpack",
-      [](const Array<std::uint8_t>& packed, py::object owner) {
+      [](const Array<std::uint8_t>& packed, const py::object& owner) {
         const std::span bytes = std::as_bytes(view(packed));
-        return unpack(bytes, hold(py::make_tuple(packed, std::move(owner))));
+        return unpack(bytes, hold(py::make_tuple(packed, owner)));
       },
       "packed"_a.noconvert(), "owner"_a);
 }

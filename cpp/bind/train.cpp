@@ -90,7 +90,7 @@ void update_arrays(const Rule& rule, const UpdateOptions& options, const Arrays&
   const std::vector<Slot> slots =
       zip_slots(tensors_of(weights), tensors_of(parameters), tensors_of(gradients),
                 tensors_of(first_moments), tensors_of(second_moments));
-  const py::gil_scoped_release nogil;
+  const WithoutGil nogil;
   update(slots, options, rule);
 }
 

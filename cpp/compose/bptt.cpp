@@ -230,4 +230,8 @@ std::vector<std::uint64_t> BpttPlanner::sequences_in(std::uint64_t start, std::u
   return plan_sequences_in(planner, start, stop, num_samples);
 }
 
+std::uint64_t BpttPlanner::boundary(std::uint64_t time) const {
+  return PartReader(timeline_, parts_per_sweep(*timeline_), kNoLimit).boundary(time);
+}
+
 }  // namespace sweephand

@@ -84,6 +84,7 @@ class BpttPlanner final : public Planner {
                      std::uint64_t num_samples) const override;
   std::vector<std::uint64_t> sequences_in(std::uint64_t start, std::uint64_t stop,
                                           std::uint64_t num_samples) const override;
+  std::uint64_t boundary(std::uint64_t time) const override;
 
  private:
   std::uint64_t rows_of(std::uint64_t num_samples) const;

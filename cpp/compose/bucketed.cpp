@@ -229,4 +229,8 @@ std::vector<std::uint64_t> BucketedPlanner::sequences_in(std::uint64_t start,
   return plan_sequences_in(planner, start, stop, num_samples);
 }
 
+std::uint64_t BucketedPlanner::boundary(std::uint64_t time) const {
+  return PartReader(timeline_, parts_per_sweep(*timeline_), kNoLimit).boundary(time);
+}
+
 }  // namespace sweephand

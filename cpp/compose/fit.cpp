@@ -48,7 +48,8 @@ std::vector<PlannedSequence> FitPlanner::take(const Request& request, Plan& plan
   std::vector<PlannedSequence> minibatch;
   minibatch.reserve(num_sequences_ + num_sequences_ / 8);
   std::uint64_t room = request.num_samples;
-  while (!at_end()) {
+  const std::uint64_t end = std::min(limit_, request.end);
+  while (time() < end) {
     if (cursor_->sweep_done()) cursor_->enter_next_sweep();
     const std::span<const PlannedSequence> ahead = cursor_->ahead();
     std::uint64_t samples = 0;
@@ -57,7 +58,7 @@ std::vector<PlannedSequence> FitPlanner::take(const Request& request, Plan& plan
     const auto takes_next = [&] {
       return samples + ahead[count].size <= room || (count == 0 && minibatch.empty());
     };
-    while (count < ahead.size() && time() + samples < limit_ && takes_next())
+    while (count < ahead.size() && time() + samples < end && takes_next())
       samples += ahead[count++].size;
     const std::span<const PlannedSequence> taken = ahead.first(count);
     if (request.tells_blocks) cursor_->add_blocks(taken, number_, plan.blocks);

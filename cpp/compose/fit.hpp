@@ -28,7 +28,6 @@ class FitPlanner final : public Planner {
                                           std::uint64_t num_samples) const override;
 
  private:
-  bool at_end() const { return time() >= limit_; }
   std::vector<PlannedSequence> take(const Request& request, Plan& plan);
 
   std::shared_ptr<const Timeline> timeline_;

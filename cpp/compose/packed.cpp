@@ -125,7 +125,8 @@ Plan PackedPlanner::next(const Request& request) {
   plan.row_length = packing_.row_length;
   cursor_->open_blocks(plan.blocks);
   KeptRows rows(request, packing_.micro_batch_rows);
-  while (plan.global_rows < wanted && !at_end()) {
+  const std::uint64_t end = std::min(limit_, request.end);
+  while (plan.global_rows < wanted && time() < end) {
     if (share_rows(plan.global_rows + 1, request) > kMaxCells / plan.row_length) {
       seek(plan.nominal_time);
       throw std::invalid_argument(
@@ -163,6 +164,10 @@ std::vector<std::uint64_t> PackedPlanner::sequences_in(std::uint64_t start, std:
   // The row that holds `start` begins at most a row before it.
   planner.seek(start - std::min<std::uint64_t>(start, packing_.row_length));
   return plan_sequences_in(planner, start, stop, 1);
+}
+
+std::uint64_t PackedPlanner::boundary(std::uint64_t time) const {
+  return RowCursor::boundary(timeline_, packing_, time);
 }
 
 }  // namespace sweephand

@@ -30,9 +30,9 @@ class PackedPlanner final : public Planner {
                      std::uint64_t num_samples) const override;
   std::vector<std::uint64_t> sequences_in(std::uint64_t start, std::uint64_t stop,
                                           std::uint64_t num_samples) const override;
+  std::uint64_t boundary(std::uint64_t time) const override;
 
  private:
-  bool at_end() const { return time() >= limit_; }
   std::uint64_t num_rows(const Request& request) const;
   std::uint64_t share_rows(std::uint64_t global_rows, const Request& request) const;
   std::uint32_t whole_size(const Piece& piece) const;

@@ -57,6 +57,16 @@ Part PartReader::next() {
   return read(part_of(cursor_->time() % timeline_->num_samples()));
 }
 
+std::uint64_t PartReader::boundary(std::uint64_t time) {
+  const std::uint64_t sweep_begin = time - time % timeline_->num_samples();
+  for (std::uint64_t number = part_of(time - sweep_begin); number < parts_; ++number) {
+    go_to(sweep_begin + cut(number));
+    if (cursor_->sweep_done()) break;
+    if (cursor_->time() >= time) return cursor_->time();
+  }
+  return checked_add(sweep_begin, timeline_->num_samples());
+}
+
 Part PartReader::read(std::uint64_t number) {
   Part part{.sweep = cursor_->sweep(), .number = number, .begin = cursor_->time()};
   const std::uint64_t cut_end = std::min(limit_, cursor_->sweep_begin() + cut(number + 1));

@@ -39,6 +39,9 @@ class PartReader {
   // The part behind the one that was read last. REQUIRES: one was read
   Part next();
 
+  // Where the first part begins that begins at or after `time`.
+  std::uint64_t boundary(std::uint64_t time);
+
  private:
   std::uint64_t part_of(std::uint64_t offset) const noexcept;
   std::uint64_t cut(std::uint64_t part) const noexcept;

@@ -69,6 +69,11 @@ void PartRows::pop() {
   }
 }
 
+std::uint64_t PartRows::boundary(const std::shared_ptr<const Timeline>& timeline,
+                                 const Packing& packing, std::uint64_t time) {
+  return reader_of(timeline, packing).boundary(time);
+}
+
 std::uint64_t PartRows::find(const std::shared_ptr<const Timeline>& timeline,
                              const Packing& packing, std::uint64_t sequence,
                              std::uint64_t sweep) {

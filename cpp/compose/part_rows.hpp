@@ -29,6 +29,8 @@ class PartRows final : public RowCursor {
   }
 
   // As RowCursor's.
+  static std::uint64_t boundary(const std::shared_ptr<const Timeline>& timeline,
+                                const Packing& packing, std::uint64_t time);
   static std::uint64_t find(const std::shared_ptr<const Timeline>& timeline,
                             const Packing& packing, std::uint64_t sequence,
                             std::uint64_t sweep);

@@ -24,6 +24,8 @@ struct Request {
   bool crosses_sweeps = true;     // else none reaches over the end of a sweep
   std::optional<Cost> balance;    // shares are evened by it
   bool tells_blocks = true;       // the plan is carried out: else its blocks may be left out
+  // No sequence or row that begins here or later; minibatches that are made as one are not cut.
+  std::uint64_t end = std::numeric_limits<std::uint64_t>::max();
 
   bool operator==(const Request&) const = default;
 };
@@ -46,11 +48,14 @@ struct Plan {
   std::uint64_t nominal_time = 0;  // where the global minibatch begins
   std::uint64_t sweep = 0;         // that it begins in; entries of `share` count from it
   Position next;                   // where the next one will
+  Position begin;                  // where a planner plans it again, of the same request
+  Request request;                 // what was asked for
   std::uint64_t num_samples = 0;   // of the global minibatch, in the size-defining stream
   std::uint64_t num_sequences = 0;
   std::uint32_t sweeps_ended = 0;
   bool end_of_data = false;            // nothing was left before the limit
   std::vector<PlannedSequence> share;  // of the worker who asked, in order
+  std::vector<std::uint64_t> banned;   // the sequences of the share that are left out
   // Layouts of rows also say where each entry of `share` goes, whose size is then that of the
   // piece.
   std::vector<Cell> cells;
@@ -63,6 +68,34 @@ struct Plan {
   // Those that it takes from, and those that may be open besides and no plan before told of.
   std::vector<std::shared_ptr<const Block>> blocks;
 };
+
+// Keeps those entries of the share for which `keep(j)` is true, calls moved(to, from) for each,
+// and returns how many there are. In a row those behind move up.
+template <class Keep, class Moved>
+std::size_t keep_of_share(Plan& plan, const Keep& keep, const Moved& moved) {
+  std::size_t kept = 0;
+  std::uint32_t row = 0;
+  std::uint32_t freed = 0;  // cells of the row
+  for (std::size_t j = 0; j < plan.share.size(); ++j) {
+    if (!plan.cells.empty() && plan.cells[j].row != row) {
+      row = plan.cells[j].row;
+      freed = 0;
+    }
+    if (!keep(j)) {
+      freed += plan.share[j].size;
+      continue;
+    }
+    plan.share[kept] = plan.share[j];
+    if (!plan.cells.empty()) {
+      plan.cells[kept] = plan.cells[j];
+      plan.cells[kept].column -= freed;
+    }
+    moved(kept++, j);
+  }
+  plan.share.resize(kept);
+  if (!plan.cells.empty()) plan.cells.resize(kept);
+  return kept;
+}
 
 // Of each sequence of the share: its number in the corpus.
 std::vector<std::uint64_t> sequence_numbers(const Plan& plan);

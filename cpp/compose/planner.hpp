@@ -45,6 +45,9 @@ class Planner {
   // As find.
   virtual std::vector<std::uint64_t> sequences_in(std::uint64_t start, std::uint64_t stop,
                                                   std::uint64_t num_samples) const = 0;
+
+  // The first place at or after `time` before which nothing depends on what is behind. As find.
+  virtual std::uint64_t boundary(std::uint64_t time) const { return time; }
 };
 
 // The next plan of a planner, for somebody who does not carry it out.

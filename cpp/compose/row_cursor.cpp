@@ -45,4 +45,12 @@ std::uint64_t RowCursor::find(const std::shared_ptr<const Timeline>& timeline,
   return checked_add(checked_mul(sweep, sweeps->num_samples()), rows.find(sequence));
 }
 
+std::uint64_t RowCursor::boundary(const std::shared_ptr<const Timeline>& timeline,
+                                  const Packing& packing, std::uint64_t time) {
+  const auto sweeps = in_lanes(timeline, packing);
+  if (sweeps == nullptr) return PartRows::boundary(timeline, packing, time);
+  const std::uint64_t left = time % sweeps->num_samples();
+  return left == 0 ? time : checked_add(time, sweeps->num_samples() - left);
+}
+
 }  // namespace sweephand

@@ -23,6 +23,10 @@ class RowCursor {
                             const Packing& packing, std::uint64_t sequence,
                             std::uint64_t sweep);
 
+  // The first place at or after `time` before which no row depends on what is behind.
+  static std::uint64_t boundary(const std::shared_ptr<const Timeline>& timeline,
+                                const Packing& packing, std::uint64_t time);
+
   // Throws std::invalid_argument where rows of lanes apart are asked of a mixture.
   static void check(const std::shared_ptr<const Timeline>& timeline, const Packing& packing);
 

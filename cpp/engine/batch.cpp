@@ -106,6 +106,8 @@ void cut_plan(const Plan& whole, const Range& sequences, const Range& rows, Plan
   };
   part.nominal_time = whole.nominal_time;
   part.next = whole.next;
+  part.begin = whole.begin;
+  part.request = whole.request;
   part.num_samples = whole.num_samples;
   part.num_sequences = whole.num_sequences;
   part.sweeps_ended = whole.sweeps_ended;

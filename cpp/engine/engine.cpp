@@ -54,7 +54,8 @@ Engine::Engine(std::unique_ptr<Planner> planner, std::shared_ptr<Assembler> asse
       options_(options),
       look_ahead_(assembler_->members().loads_ahead() ? std::move(look_ahead) : std::nullopt),
       forks_(fork_count()) {
-  set_position({.time = planner_->time()});
+  planner_stands_ = {.time = planner_->time()};
+  set_position(planner_stands_);
 }
 
 Engine::~Engine() { close(std::chrono::seconds::zero()); }
@@ -157,6 +158,7 @@ void Engine::move_planner(Lock& lock, const Position& position, const Poll& poll
     const Turn turn(planning_, progress_);
     const Unlocked unlocked(lock);
     planner_->resume(position);
+    planner_stands_ = {.time = planner_->time(), .progress = position.progress};
   }
   stale_ = false;
 }
@@ -180,9 +182,12 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
   try {
     const Unlocked unlocked(lock);
     plan = planner_->next(request);
+    plan->request = request;
+    plan->begin = std::exchange(planner_stands_, plan->next);
     slot.next = plan->next;
     for (std::uint32_t i = 0; i < request.num_skipped; ++i) {
       slot.next = planner_->next(request).next;
+      planner_stands_ = slot.next;
     }
     if (look_ahead_) {
       if (const auto chunks = look_ahead_->chunks_at(planner_->time(), request))
@@ -285,7 +290,7 @@ void Engine::resume(const Position& position, const Poll& poll) {
   take(lock, poll);
   const Turn turn(serving_, progress_);
   move_planner(lock, position, poll);
-  set_position({.time = planner_->time(), .progress = position.progress});
+  set_position(planner_stands_);
 }
 
 EngineStats Engine::stats() const {

@@ -105,6 +105,7 @@ class Engine {
   void check_open() const;
 
   std::unique_ptr<Planner> planner_;
+  Position planner_stands_;  // of whoever has the planner
   std::shared_ptr<Assembler> assembler_;
   EngineOptions options_;
   std::optional<LookAhead> look_ahead_;  // of whoever has the planner

@@ -62,7 +62,7 @@ MappedSequences::MappedSequences(std::shared_ptr<Assembler> stored,
 }
 
 Plan MappedSequences::plan_of(const WantedSequences& wanted, const Plan& plan) const {
-  Plan stored{.sweep = plan.sweep, .blocks = plan.blocks};
+  Plan stored{.nominal_time = plan.nominal_time, .sweep = plan.sweep, .blocks = plan.blocks};
   std::vector<std::uint64_t> origins = wanted.numbers;
   if (!origins_.empty())
     std::ranges::transform(origins, origins.begin(), [&](auto n) { return origins_[n]; });

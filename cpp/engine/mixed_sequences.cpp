@@ -59,6 +59,7 @@ std::vector<MixedSequences::Share> MixedSequences::split(
   std::vector<bool> tells_sweeps(own_.size());
   for (std::size_t c = 0; c < own_.size(); ++c) {
     const std::uint64_t sweep_samples = own_[c].corpus->chunks.num_samples();
+    shares[c].plan.nominal_time = plan.nominal_time;
     shares[c].plan.sweep = first_sweep(plan, own_[c].rate, sweep_samples);
     tells_sweeps[c] = plan.num_samples / sweep_samples < kMarks / 4;
   }

@@ -94,33 +94,14 @@ StaleError disagreement(std::uint64_t sequence, std::uint64_t planned, std::uint
                     {.sequence = sequence});
 }
 
-// Keeps those entries of the share for which `keep(j)` is true. In a row those behind move up.
+// Keeps those entries of the share for which `keep(j)` is true, and their runs.
 template <class Keep>
 void keep_only(std::vector<std::vector<Run>>& runs, Plan& plan, const Keep& keep) {
-  std::size_t kept = 0;
-  std::uint32_t row = 0;
-  std::uint32_t freed = 0;  // cells of the row
-  for (std::size_t j = 0; j < plan.share.size(); ++j) {
-    if (!plan.cells.empty() && plan.cells[j].row != row) {
-      row = plan.cells[j].row;
-      freed = 0;
-    }
-    if (!keep(j)) {
-      freed += plan.share[j].size;
-      continue;
-    }
-    plan.share[kept] = plan.share[j];
-    if (!plan.cells.empty()) {
-      plan.cells[kept] = plan.cells[j];
-      plan.cells[kept].column -= freed;
-    }
+  const std::size_t kept = keep_of_share(plan, keep, [&](std::size_t to, std::size_t from) {
     for (auto& stream : runs) {
-      if (!stream.empty()) stream[kept] = stream[j];
+      if (!stream.empty()) stream[to] = stream[from];
     }
-    ++kept;
-  }
-  plan.share.resize(kept);
-  if (!plan.cells.empty()) plan.cells.resize(kept);
+  });
   for (auto& stream : runs) {
     if (!stream.empty()) stream.resize(kept);
   }

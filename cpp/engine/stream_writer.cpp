@@ -14,7 +14,9 @@
 namespace sweephand {
 namespace {
 
-constexpr std::size_t kRunsAhead = 8;  // of the run that is copied, the one that is fetched
+// Of the run that is copied, the one that is fetched, and the one whose place is looked up.
+constexpr std::size_t kRunsAhead = 8;
+constexpr std::size_t kPlacesAhead = 16;
 
 // Copies elements of one column as the elements of the stream. Buffers have room for kShort
 // bytes more than they hold: what is short is copied with whatever lies behind it, which is
@@ -49,6 +51,26 @@ class ElementCopier {
     } else {
       convert_from(column.values + first * column.element_bytes, run, count, to);
     }
+  }
+
+  // Asks for elements that are copied soon.
+  [[gnu::always_inline]] inline void prefetch_elements(const Column& column,
+                                                       std::uint64_t first,
+                                                       std::uint64_t count) const {
+    const std::uint64_t offset = first * column.element_bytes;
+    const std::byte* from = nullptr;
+    if (column.values != nullptr) {
+      from = column.values + offset;
+    } else if (count != 0 && column.extents == extents_) {
+      from = reader_->place(offset);
+    }
+    if (from != nullptr) prefetch(from, count * column.element_bytes, 8);
+  }
+
+  // Asks for what says where elements are that are copied later.
+  void prefetch_place(const Column& column, std::uint64_t first, std::uint64_t count) const {
+    if (column.values == nullptr && count != 0 && column.extents == extents_)
+      reader_->prefetch_place(first * column.element_bytes);
   }
 
   // To be called in the end: throws when a file changed while it was read.
@@ -148,11 +170,18 @@ void write_run(ElementCopier& copy_elements, const Run& run, std::uint64_t eleme
   }
 }
 
-[[gnu::always_inline]] inline void prefetch_run(const Run& run, std::uint64_t elements) {
-  const Column& column = *run.column;
-  if (column.values == nullptr) return;
-  const std::uint64_t bytes = elements * column.element_bytes;
-  prefetch(column.values + run.begin * bytes, run.samples * bytes, 8);
+// Asks for runs behind run j.
+[[gnu::always_inline]] inline void prefetch_runs(const ElementCopier& copier,
+                                                 std::span<const Run> runs, std::size_t j,
+                                                 std::uint64_t elements) {
+  if (j + kPlacesAhead < runs.size()) {
+    const Run& run = runs[j + kPlacesAhead];
+    copier.prefetch_place(*run.column, run.begin * elements, run.samples * elements);
+  }
+  if (j + kRunsAhead < runs.size()) {
+    const Run& run = runs[j + kRunsAhead];
+    copier.prefetch_elements(*run.column, run.begin * elements, run.samples * elements);
+  }
 }
 
 void write_ragged(std::span<const Run> runs, const StreamSpec& stream, BufferPool& pool,
@@ -162,8 +191,7 @@ void write_ragged(std::span<const Run> runs, const StreamSpec& stream, BufferPoo
   ElementCopier copy_elements(stream);
   std::byte* to = batch.values.data();
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    if (j + kRunsAhead < runs.size())
-      prefetch_run(runs[j + kRunsAhead], stream.sample_elements);
+    prefetch_runs(copy_elements, runs, j, stream.sample_elements);
     write_run(copy_elements, runs[j], stream.sample_elements, sample_bytes, to);
     to += runs[j].length * sample_bytes;
   }
@@ -187,8 +215,7 @@ void write_grid(std::span<const Run> runs, const StreamSpec& stream, const Grid&
     filled = cell;
   };
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    if (j + kRunsAhead < runs.size())
-      prefetch_run(runs[j + kRunsAhead], stream.sample_elements);
+    prefetch_runs(copy_elements, runs, j, stream.sample_elements);
     pad_to(grid.cell(j));
     write_run(copy_elements, runs[j], stream.sample_elements, sample_bytes,
               values + filled * sample_bytes);
@@ -234,27 +261,40 @@ void write_beyond(std::span<const Run> runs, const Plan& plan, const StreamSpec&
   }
 }
 
-// Asks for the elements of a run and what they are called.
-[[gnu::always_inline]] inline void prefetch_elements(const Run& run) {
-  const Column& column = *run.column;
-  const std::int64_t* offsets = column.element_offsets + run.begin;
-  const auto first = static_cast<std::uint64_t>(offsets[0]);
-  const auto count = static_cast<std::uint64_t>(offsets[run.samples]) - first;
-  if (column.values != nullptr)
-    prefetch(column.values + first * column.element_bytes, count * column.element_bytes, 8);
-  if (column.indices != nullptr)
-    prefetch(reinterpret_cast<const std::byte*>(column.indices + first),
-             count * sizeof(std::int32_t), 8);
+// The elements of a run.
+struct Elements {
+  explicit Elements(const Run& run) {
+    const std::int64_t* const offsets = run.column->element_offsets + run.begin;
+    first = static_cast<std::uint64_t>(offsets[0]);
+    count = static_cast<std::uint64_t>(offsets[run.samples]) - first;
+  }
+
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
+// Asks for the elements of runs behind run j, and what they are called.
+[[gnu::always_inline]] inline void prefetch_variable(const ElementCopier& copier,
+                                                     std::span<const Run> runs, std::size_t j) {
+  if (j + kPlacesAhead < runs.size()) {
+    const Elements later(runs[j + kPlacesAhead]);
+    copier.prefetch_place(*runs[j + kPlacesAhead].column, later.first, later.count);
+  }
+  if (j + kRunsAhead < runs.size()) {
+    const Column& column = *runs[j + kRunsAhead].column;
+    const Elements soon(runs[j + kRunsAhead]);
+    copier.prefetch_elements(column, soon.first, soon.count);
+    if (column.indices != nullptr)
+      prefetch(reinterpret_cast<const std::byte*>(column.indices + soon.first),
+               soon.count * sizeof(std::int32_t), 8);
+  }
 }
 
 // Samples of several elements each: the elements, where each sample's begin, and what they are
 // called.
 void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferPool& pool,
                     StreamBatch& batch) {
-  for (const Run& run : runs) {
-    const std::int64_t* offsets = run.column->element_offsets + run.begin;
-    batch.num_elements += static_cast<std::uint64_t>(offsets[run.samples] - offsets[0]);
-  }
+  for (const Run& run : runs) batch.num_elements += Elements(run).count;
   batch.values = take_with_room(pool, batch.num_elements * stream.element_bytes);
   batch.element_offsets = pool.take((batch.num_samples + 1) * sizeof(std::int64_t));
   const bool sparse = !runs.empty() && runs[0].column->indices != nullptr;
@@ -263,11 +303,10 @@ void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferP
   auto* element_offset = batch.element_offsets.as<std::int64_t>();
   *element_offset = 0;
   for (std::size_t j = 0; j < runs.size(); ++j) {
-    if (j + kRunsAhead < runs.size()) prefetch_elements(runs[j + kRunsAhead]);
+    prefetch_variable(copy_elements, runs, j);
     const Run& run = runs[j];
     const std::int64_t* offsets = run.column->element_offsets + run.begin;
-    const auto first = static_cast<std::uint64_t>(offsets[0]);
-    const auto count = static_cast<std::uint64_t>(offsets[run.samples]) - first;
+    const auto [first, count] = Elements(run);
     const auto done = static_cast<std::uint64_t>(*element_offset);
     copy_elements(run, first, count, batch.values.data() + done * stream.element_bytes);
     if (sparse) {

@@ -6,11 +6,9 @@
 #include "formats/text_parts.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -26,15 +24,6 @@ struct Run {
   std::uint64_t end = 0;
   std::int32_t number = 0;
 };
-
-template <class T>
-std::optional<T> to_number(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size())
-    return std::nullopt;
-  return value;
-}
 
 // A time, without the fraction that some writers add.
 std::optional<std::uint64_t> to_time(std::string_view text) {

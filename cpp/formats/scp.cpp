@@ -5,10 +5,8 @@
 #include "formats/text_parts.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <optional>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -22,12 +20,9 @@ struct Range {
   std::int64_t length = -1;
 };
 
-std::optional<std::int64_t> to_number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  if (!is_number || value < 0 || value >= kMostFrames) return std::nullopt;
-  return value;
+std::optional<std::int64_t> to_frame(std::string_view text) {
+  const auto frame = to_number<std::int64_t>(text);
+  return frame && *frame >= 0 && *frame < kMostFrames ? frame : std::nullopt;
 }
 
 // What stands between the brackets at the end of a path, which are taken off it; none if they
@@ -38,8 +33,8 @@ std::optional<Range> take_range(std::string_view& path) {
   if (open == std::string_view::npos) return std::nullopt;
   const std::string_view inside = path.substr(open + 1, path.size() - open - 2);
   const std::size_t comma = std::min(inside.find(','), inside.size());
-  const auto first = to_number(inside.substr(0, comma));
-  const auto last = to_number(inside.substr(std::min(comma + 1, inside.size())));
+  const auto first = to_frame(inside.substr(0, comma));
+  const auto last = to_frame(inside.substr(std::min(comma + 1, inside.size())));
   if (!first || !last || *last < *first) return std::nullopt;
   path = path.substr(0, open);
   return Range{.first = *first, .length = *last - *first + 1};

@@ -1,6 +1,7 @@
 #include "formats/tar_headers.hpp"
 
 #include "base/error.hpp"
+#include "formats/text_parts.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -41,11 +42,7 @@ std::optional<std::uint64_t> number_of(std::span<const std::byte> field) {
   digits.remove_prefix(std::min(digits.find_first_not_of(' '), digits.size()));
   digits = digits.substr(0, digits.find_first_of(std::string_view("\0 ", 2)));
   if (digits.empty()) return 0;
-  std::uint64_t value = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), value, 8);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
+  return to_number<std::uint64_t>(digits, 8);
 }
 
 // Both sums that writers have made: of unsigned bytes, and of signed ones.
@@ -195,11 +192,8 @@ void TarWalk::take_pax(std::uint64_t begin, const std::string& records) {
       fail(begin, "a member is sparse; write the archive without --sparse");
     if (key == "path") long_name_ = value;
     if (key == "size") {
-      std::uint64_t size = 0;
-      const auto told = std::from_chars(value.data(), value.data() + value.size(), size);
-      if (told.ec != std::errc() || told.ptr != value.data() + value.size())
-        fail(begin, "the size in the pax records of a member is no number");
-      long_size_ = size;
+      long_size_ = to_number<std::uint64_t>(value);
+      if (!long_size_) fail(begin, "the size in the pax records of a member is no number");
     }
     rest.remove_prefix(length);
   }

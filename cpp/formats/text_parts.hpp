@@ -1,10 +1,13 @@
-// Lines and words of small texts.
+// Lines, words and numbers of small texts.
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <system_error>
 
 namespace sweephand {
 
@@ -29,6 +32,16 @@ inline std::string_view take_line(std::string_view& rest) {
   const std::string_view line = rest.substr(0, size);
   rest.remove_prefix(std::min(size + 1, rest.size()));
   return line;
+}
+
+// The integer that a text is, if it is one and nothing else.
+template <class T>
+std::optional<T> to_number(std::string_view text, int base = 10) {
+  T value{};
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
 }
 
 inline std::string_view to_view(std::span<const char> text) {

@@ -22,7 +22,7 @@ std::uint64_t least_own_time(const MixedCorpus& corpus, std::uint64_t key) {
 
 MixedTimeline::MixedTimeline(std::shared_ptr<const Corpus> corpus,
                              const OrderSettings& settings, std::vector<MixedCorpus> corpora,
-                             bool tells_sweeps)
+                             bool tells_sweeps, std::size_t num_at_first)
     : Timeline(std::move(corpus), settings),
       first_sequences_{0},
       first_chunks_{0},
@@ -34,6 +34,7 @@ MixedTimeline::MixedTimeline(std::shared_ptr<const Corpus> corpus,
     const ChunkTable& chunks = one.timeline->corpus().chunks;
     first_sequences_.push_back(first_sequences_.back() + chunks.num_sequences());
     first_chunks_.push_back(first_chunks_.back() + chunks.num_chunks());
+    if (first_sequences_.size() > num_at_first + 1) continue;
     const SweepExtent own = one.timeline->extent();
     const std::uint64_t sweeps = kEndless / own.samples;
     extent_.sequences = std::max(extent_.sequences, sweeps * own.sequences);
@@ -82,6 +83,19 @@ std::uint64_t MixedTimeline::time_of(std::uint32_t number, std::uint64_t own_tim
         time, least < corpus.limit ? corpus.timeline->start_at_or_after(least) : least);
   }
   return time;
+}
+
+std::uint64_t MixedTimeline::free_key(std::uint64_t time) const {
+  const std::vector<std::uint64_t> own = own_times(time);
+  std::uint64_t first = Rate::kNever;  // key of what begins next
+  std::uint64_t begin = 0;             // and its nominal time
+  for (std::size_t c = 0; c < own.size(); ++c) {
+    const MixedCorpus& corpus = (*corpora_)[c];
+    if (own[c] < corpus.limit) first = std::min(first, corpus.rate.reached(own[c]));
+    begin += own[c];
+  }
+  if (first == Rate::kNever) return first;
+  return first <= begin ? time : first + 1;
 }
 
 std::vector<std::uint64_t> MixedTimeline::own_times(std::uint64_t time) const {

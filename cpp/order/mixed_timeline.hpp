@@ -28,10 +28,11 @@ class MixedTimeline final : public Timeline {
   static constexpr std::uint32_t kMaxCorpora = (1U << 16) - 1;
 
   // `corpus` has the chunks of all, one corpus behind the other. `tells_sweeps`: its end is
-  // that of a sweep. Throws std::invalid_argument if the chunks are others, or there are 2^47
-  // sequences or more.
+  // that of a sweep. `num_at_first`: corpora whose extents decide how the timeline is cut into
+  // parts; those that are added later do not. Throws std::invalid_argument if the chunks are
+  // others, or there are 2^47 sequences or more.
   MixedTimeline(std::shared_ptr<const Corpus> corpus, const OrderSettings& settings,
-                std::vector<MixedCorpus> corpora, bool tells_sweeps);
+                std::vector<MixedCorpus> corpora, bool tells_sweeps, std::size_t num_at_first);
 
   std::uint64_t num_samples() const noexcept override { return kEndless; }
   std::unique_ptr<Cursor> cursor(std::uint64_t time) const override;
@@ -56,6 +57,11 @@ class MixedTimeline final : public Timeline {
   // Own times of the corpora: how many samples of each begin before the first sequence that
   // begins at or after nominal time `time`.
   std::vector<std::uint64_t> own_times(std::uint64_t time) const;
+
+  // The first key from which on shares may change so that nothing changes that begins before
+  // nominal time `time`: mostly that itself, and a later one where nobody had a share for a
+  // while; Rate::kNever, if nothing comes from there on.
+  std::uint64_t free_key(std::uint64_t time) const;
 
   // Nominal time of the sequence of a corpus that begins at its own time `own_time`, were it to
   // come; Rate::kNever. REQUIRES: one begins there

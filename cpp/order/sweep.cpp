@@ -11,7 +11,7 @@
 namespace sweephand {
 namespace {
 
-constexpr std::uint64_t kChunkOrder = 1;  // the purposes of a key: docs/order.md, section 12
+constexpr std::uint64_t kChunkOrder = 1;  // the purposes of a key: docs/order.md, section 13
 constexpr std::uint64_t kBlockShuffle = 2;
 constexpr std::uint64_t kBlockDraws = 8;
 constexpr std::uint64_t kChunkDraws = 9;

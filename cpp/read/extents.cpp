@@ -128,6 +128,24 @@ void Extents::Reader::enter(std::uint64_t offset) {
   number_ = number;
 }
 
+void Extents::Reader::prefetch_place(std::uint64_t offset) const noexcept {
+  if (offset >= extents_.num_bytes()) return;
+  const std::size_t guess = extents_.extent_guess_.guess(offset);
+  __builtin_prefetch(&extents_.starts_[guess]);
+  __builtin_prefetch(&extents_.offsets_[guess]);
+  __builtin_prefetch(&extents_.numbers_[guess]);
+}
+
+const std::byte* Extents::Reader::place(std::uint64_t offset) const noexcept {
+  if (offset >= extents_.num_bytes()) return nullptr;
+  const std::size_t extent = extents_.extent_guess_.find(extents_.starts_, offset);
+  const File* const file = extents_.files_->staying(extents_.numbers_[extent]);
+  if (file == nullptr) return nullptr;
+  const std::uint64_t inside = extents_.offsets_[extent] + (offset - extents_.starts_[extent]);
+  const std::span<const std::byte> mapped = file->mapped();
+  return inside < mapped.size() ? mapped.data() + inside : nullptr;
+}
+
 void Extents::Reader::read(std::uint64_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
     if (offset < begin_ || offset >= end_) enter(offset);

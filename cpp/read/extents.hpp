@@ -51,6 +51,11 @@ class FilePool {
     return *keeper;
   }
 
+  // The file if it is open and stays; else null.
+  const File* staying(std::uint64_t number) const noexcept {
+    return staying_[number].load(std::memory_order_acquire);
+  }
+
   // All bytes of a file that is held, as it was when it was listed; else none. Throws
   // StaleError when it is not what it was.
   std::span<const std::byte> held(std::uint64_t number) {
@@ -102,6 +107,12 @@ class Extents {
 
     // Fills `out` from `offset` of the run on. REQUIRES: it ends within the run
     void read(std::uint64_t offset, std::span<std::byte> out);
+
+    // To be called some reads before one from `offset` on: asks for what says where that is.
+    void prefetch_place(std::uint64_t offset) const noexcept;
+
+    // Where that is in memory, to be asked for ahead; null if it is not known to be there.
+    const std::byte* place(std::uint64_t offset) const noexcept;
 
     // To be called before the run is read in memory.
     void read_in_memory() { enter(0); }

@@ -1,9 +1,10 @@
 """Where each public name lies; `import sweephand` reads this and imports none of them."""
 
-from . import decode, images, mxnet, numpy, ray, tfds, tfrecord, torchft
+from . import decode, events, images, mxnet, numpy, ray, tfds, tfrecord, torchft
 from . import torch as torch
 from .corpus.node_cache import NodeCache
-from .corpus.streams import StreamDef, StreamDefs, StreamInfo, Streams
+from .corpus.stream_defs import StreamDef, StreamDefs
+from .corpus.streams import StreamInfo, Streams
 from .deserializers.array import ArrayDeserializer
 from .deserializers.array_record import ArrayRecordDeserializer
 from .deserializers.arrow import ArrowDeserializer
@@ -174,6 +175,7 @@ __all__ = [
     "__version__",
     "cosine_schedule",
     "decode",
+    "events",
     "images",
     "learning_parameter_schedule",
     "learning_parameter_schedule_per_sample",

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/little_endian.hpp"
 #include "base/mix.hpp"
+#include "base/search.hpp"
 #include "check.hpp"
 
 #include <array>
@@ -37,6 +38,25 @@ void integers_load_at_any_alignment() {
   CHECK(load_le64(std::span(bytes).subspan(1)) == 0x0807060504030201);
 }
 
+void a_guess_finds_where_things_begin_and_end() {
+  const auto check = [](const std::vector<std::uint64_t>& starts) {
+    const EvenGuess guess(starts.size() - 1, starts.back());
+    const std::span<const std::uint64_t> begins = std::span(starts).first(starts.size() - 1);
+    for (const std::uint64_t start : begins) {
+      for (const std::uint64_t value : {start, start + 1, start + 9}) {
+        if (value < starts.back())
+          CHECK(guess.find(starts, value) == last_at_or_before(begins, value));
+      }
+    }
+    CHECK(guess.find(starts, starts.back() - 1) ==
+          last_at_or_before(begins, starts.back() - 1));
+  };
+  check({0, 1});
+  check({0, 10, 20, 30, 40, 50, 60, 70});
+  check({0, 0, 10, 10, 10, 1000, 1000});
+  check({0, 1000, 1001, 1002});
+}
+
 void words_digest_as_their_little_endian_bytes() {
   const std::vector<std::uint64_t> words{0x0807060504030201, 0, 5, 6, 7};
   std::vector<std::byte> bytes;
@@ -65,6 +85,7 @@ int main() {
   sweephand::a_caller_adds_only_what_is_unknown();
   sweephand::stale_stays_stale_through_within();
   sweephand::integers_load_at_any_alignment();
+  sweephand::a_guess_finds_where_things_begin_and_end();
   sweephand::words_digest_as_their_little_endian_bytes();
   sweephand::arithmetic_refuses_to_wrap();
 }

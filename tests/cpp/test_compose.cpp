@@ -3,8 +3,10 @@
 #include "base/error.hpp"
 #include "base/mix.hpp"
 #include "check.hpp"
+#include "compose/bans.hpp"
 #include "compose/bptt.hpp"
 #include "compose/bucketed.hpp"
+#include "compose/event_planner.hpp"
 #include "compose/fit.hpp"
 #include "compose/packed.hpp"
 #include "index/corpus.hpp"
@@ -263,23 +265,28 @@ std::vector<PlannedSequence> a_lane(std::uint16_t lane, std::uint64_t first,
   return sequences;
 }
 
+// Adds what begins before `end` of a lane to both.
+void merge_a_lane(std::uint16_t lane, std::uint64_t largest, std::uint64_t end, Merge& merge,
+                  std::vector<Begin>& begins) {
+  std::uint64_t offset = 1'000 + lane % 3;
+  const std::vector<PlannedSequence> sequences = a_lane(lane, offset, largest);
+  const std::size_t taken = merge.add(sequences, offset, 1'000, end);
+  const std::span first = std::span(sequences).first(taken);
+  for (const PlannedSequence& one : first) begins.push_back({one.sequence, lane});
+  CHECK(std::ranges::all_of(first, [&](const auto& one) { return one.sequence < end; }));
+  if (taken == sequences.size()) return;
+  CHECK(offset == sequences[taken].sequence);
+  CHECK(offset >= end);
+}
+
 // Sizes of one, of all kinds, and far apart: a counting sort meets crowds and gaps.
 void lanes_are_merged_in_the_order_of_offset_and_lane() {
   for (const std::uint64_t largest : {1U, 5U, 100'000U}) {
     const std::uint64_t end = 1'000 + 40 * largest;
     Merge merge;
     std::vector<Begin> begins;
-    for (std::uint16_t lane = 0; lane < 37; ++lane) {
-      std::uint64_t offset = 1'000 + lane % 3;
-      const std::vector<PlannedSequence> sequences = a_lane(lane, offset, largest);
-      const std::size_t taken = merge.add(sequences, offset, 1'000, end);
-      const std::span first = std::span(sequences).first(taken);
-      for (const PlannedSequence& one : first) begins.push_back({one.sequence, lane});
-      CHECK(std::ranges::all_of(first, [&](const auto& one) { return one.sequence < end; }));
-      if (taken == sequences.size()) continue;
-      CHECK(offset == sequences[taken].sequence);
-      CHECK(offset >= end);
-    }
+    for (std::uint16_t lane = 0; lane < 37; ++lane)
+      merge_a_lane(lane, largest, end, merge, begins);
     std::ranges::sort(begins);
     std::vector<PlannedSequence> sorted;
     merge.sort(sorted);
@@ -290,10 +297,96 @@ void lanes_are_merged_in_the_order_of_offset_and_lane() {
   }
 }
 
+std::vector<PlannedSequence> numbered(std::uint64_t count) {
+  std::vector<PlannedSequence> sequences(count);
+  for (std::uint64_t s = 0; s < count; ++s)
+    sequences[s] = {.sequence = s, .size = 1, .lane = 0, .sweep = 0};
+  return sequences;
+}
+
+std::vector<std::uint64_t> every_third(std::uint64_t end) {
+  std::vector<std::uint64_t> thirds((end + 2) / 3);
+  for (std::uint64_t i = 0; i < thirds.size(); ++i) thirds[i] = 3 * i;
+  return thirds;
+}
+
+// Whether they fill the table or leave room, and whatever else is in it.
+void bans_hold_from_their_first_time_on() {
+  for (const std::uint64_t most : {1U, 7U, 1'000U}) {
+    const std::vector<std::uint64_t> thirds = every_third(most);
+    Bans bans(2 * thirds.size());
+    bans.add(10, thirds);
+    bans.add(20, thirds);
+    const auto among = [&](std::uint64_t time) { return bans.among(numbered(2 * most), time); };
+    CHECK(among(9).empty());
+    CHECK(std::ranges::equal(among(10), thirds));
+    CHECK(std::ranges::equal(among(20), thirds));
+  }
+  CHECK(Bans(0).among(numbered(3), 0).empty());
+}
+
+void bans_that_do_not_ascend_or_find_no_room_are_refused() {
+  Bans bans(2);
+  bans.add(20, every_third(4));
+  CHECK_THROWS(std::invalid_argument, bans.add(19, {}));
+  CHECK_THROWS(std::invalid_argument, bans.add(20, every_third(1)));
+  Bans others(1);
+  CHECK_THROWS(std::invalid_argument,
+               others.add(0, std::vector<std::uint64_t>{Bans::kMostSequences}));
+}
+
+std::shared_ptr<const Timeline> honest_timeline() {
+  const auto sizes = honest_sizes();
+  return std::make_shared<const SweepTimeline>(
+      std::make_shared<const Corpus>(
+          Corpus{table_of(sizes), std::make_shared<StoredSizes>(sizes), nullptr}),
+      settings().front());
+}
+
+void events_that_do_not_ascend_are_refused() {
+  const auto timeline = honest_timeline();
+  const auto planner = [&] { return std::make_unique<FitPlanner>(timeline, Fitting{}); };
+  const auto make = [&](Events events) {
+    return EventPlanner(timeline, planner(), std::move(events));
+  };
+  CHECK_THROWS(std::invalid_argument, make({.skips = {{5, 5}}, .cuts = {}, .bans = {}}));
+  CHECK_THROWS(std::invalid_argument,
+               make({.skips = {{5, 9}, {8, 12}}, .cuts = {}, .bans = {}}));
+  CHECK_THROWS(std::invalid_argument, make({.skips = {}, .cuts = {5, 4}, .bans = {}}));
+  EventPlanner changed(timeline, planner(), {});
+  CHECK_THROWS(std::invalid_argument, changed.hand_over(0, planner()));
+  changed.hand_over(50, planner());
+  CHECK_THROWS(std::invalid_argument, changed.hand_over(50, planner()));
+}
+
+// One behind the other, beyond the end of a sweep and of the data.
+void what_is_skipped_is_never_planned() {
+  const Events events{.skips = {{3, 40}, {41, 700}, {900, 1'000'000}}, .cuts = {}, .bans = {}};
+  const auto timeline = honest_timeline();
+  EventPlanner changed(timeline, std::make_unique<FitPlanner>(timeline, Fitting{}, 1'000'000),
+                       events);
+  std::uint64_t minibatches = 0;
+  while (true) {
+    const Plan plan = plan_only(changed, {.num_samples = 17});
+    if (plan.end_of_data) break;
+    ++minibatches;
+    const auto holds = [&](const Skip& skip) {
+      return skip.begin <= plan.nominal_time && plan.nominal_time < skip.end;
+    };
+    CHECK(std::ranges::none_of(events.skips, holds));
+  }
+  CHECK(minibatches > 10);
+  CHECK(changed.time() >= 1'000'000);
+}
+
 }  // namespace
 }  // namespace sweephand
 
 int main() {
+  sweephand::bans_hold_from_their_first_time_on();
+  sweephand::bans_that_do_not_ascend_or_find_no_room_are_refused();
+  sweephand::events_that_do_not_ascend_are_refused();
+  sweephand::what_is_skipped_is_never_planned();
   sweephand::lanes_are_merged_in_the_order_of_offset_and_lane();
   sweephand::honest_sizes_are_planned_without_an_error();
   sweephand::sizes_that_do_not_sum_to_the_table_are_an_error();

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace sweephand {
@@ -106,7 +107,7 @@ auto bits_of(T value) {
 const char* check_index(const char* text, std::int32_t expected) {
   const Digits index = read_digits(text);
   CHECK(*index.end == ':');
-  CHECK(index.value == static_cast<std::uint64_t>(expected));
+  CHECK(std::cmp_equal(index.value, expected));
   CHECK(index.value < 5000);
   return index.end + 1;
 }

@@ -185,6 +185,58 @@ def test_a_process_with_many_blocked_sources_ends_within_seconds() -> None:
         assert time.monotonic() - begin < 15
 
 
+@pytest.mark.parametrize("comes_back", ["into the core", "out of the user's code"])
+def test_a_thread_that_comes_back_when_the_interpreter_ends_takes_nobody_with_it(
+    comes_back: str,
+) -> None:
+    code = """
+    import os, sys, threading, time, types
+    import numpy as np
+    import sweephand as sh
+
+    entered, held, let_go = threading.Event(), *os.pipe()
+
+    class Slow(sh.UserDeserializer):
+        def stream_infos(self):
+            return sh.StreamDefs(x=sh.StreamDef())
+        def num_chunks(self):
+            return 8
+        def chunk_infos(self):
+            return [(4, 4)] * 8
+        def get_chunk(self, chunk_id):
+            if chunk_id:
+                entered.set()
+                os.read(held, 1)
+            return {"x": np.arange(4)}
+
+    class Last:  # goes when the interpreter does, and lets threads come back meanwhile
+        write, sleep = os.write, time.sleep
+        def __del__(self):
+            if opens:
+                Last.write(let_go, b"x")
+            Last.sleep(1.0)
+            Last.write(1, b"gone")
+
+    opens = "code" in sys.argv[1]
+    sys.modules["last"] = types.ModuleType("last")
+    sys.modules["last"].last = Last()
+    source = sh.MinibatchSource(Slow(), randomize=False, num_threads=1)
+    source.next_minibatch(4)
+    entered.wait()
+    if not opens:
+        engine = source._delivery._engine
+        threading.Thread(target=engine.close, args=[1.5], daemon=True).start()
+    """
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code), comes_back],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "gone", "")
+
+
 def test_a_source_that_nobody_has_is_gone_at_once() -> None:
     """Without the garbage collector: a source may hold a window of chunks."""
     source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(10)}), memory_limit=10**9)

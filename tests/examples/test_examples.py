@@ -1,6 +1,7 @@
 """The examples run, each with a small setting, and say what they promise."""
 
 import json
+import logging
 import re
 import runpy
 import sys
@@ -27,7 +28,12 @@ def run(
         monkeypatch.chdir(tmp_path)
         monkeypatch.syspath_prepend(str(EXAMPLES))
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
-        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        logger = logging.getLogger("sweephand")
+        level = logger.level  # which a script may set
+        try:
+            runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        finally:
+            logger.setLevel(level)
         return capsys.readouterr().out
 
     return run_example

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from typing import Any
@@ -12,6 +13,8 @@ from tests.maps import functions
 from tests.maps.test_values import X, all_of, corpus
 
 import sweephand as sh
+from sweephand.maps.map_turn import MapTurn
+from sweephand.maps.team import Team, ThreadWorker
 
 BAD = [f"array__{n}" for n, x in enumerate(X) if 47 in x]
 
@@ -167,3 +170,26 @@ def test_closing_waits_for_no_map_forever_and_names_it() -> None:
     let_go.set()
     assert source.close_within(30)
     waiting.join()
+
+
+def test_a_source_is_closed_when_its_map_threads_have_ended() -> None:
+    """Though no minibatch waits for them, as that of a loop that was left."""
+    calling, let_go = threading.Event(), threading.Event()
+
+    class Slow(ThreadWorker):
+        def do(self, task: Any) -> Any:
+            calling.set()
+            assert let_go.wait(30)
+
+    team = Team(2, lambda: Slow(MapTurn()))
+    asking = threading.Thread(target=team.do, args=[[None], [0.0]])
+    asking.start()
+    with sh.MinibatchSource(corpus().map(functions.negate), num_map_workers=2) as source:
+        workers = source._delivery._workers
+        workers._team, workers._process = team, os.getpid()
+        assert calling.wait(30)
+        team.close()
+        assert not source.close_within(0.1)
+        let_go.set()
+        assert source.close_within(30)
+    asking.join()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
 import numpy as np
+import pytest
 from tests.maps.test_values import all_of
 
 import sweephand as sh
 from sweephand.maps.history import MapHistory, guess_seconds
-from sweephand.maps.workers import cut
+from sweephand.maps.workers import MapWorkers, cut
 
 
 def rest(sequence: dict[str, Any]) -> dict[str, Any]:
@@ -47,3 +49,27 @@ def test_the_second_sweep_knows_what_is_slow() -> None:
     expected = history.expected(np.arange(100, dtype=np.uint64), np.ones(100))
     assert (expected[::50] >= 0.004).all()
     assert np.median(expected) < 0.004
+
+
+@pytest.mark.parametrize(
+    ("workers", "limit", "stays"), [(2, None, True), (1, None, False), (2, 9.0, False)]
+)
+def test_what_is_not_worth_its_way_is_mapped_where_it_is_wanted(
+    workers: int, limit: float | None, stays: bool
+) -> None:
+    class Quick:
+        def __len__(self) -> int:
+            return 3
+
+        def part(self, begin: int, end: int) -> Quick:
+            return self
+
+        def do(self, turn: object) -> threading.Thread:
+            return threading.current_thread()
+
+    team = MapWorkers(workers, limit=limit)
+    try:
+        (where,) = team.run(Quick(), [1e-6] * 3)  # type: ignore[arg-type]
+    finally:
+        team.close()
+    assert (where is threading.current_thread()) == stays  # type: ignore[comparison-overlap]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sweephand.files import remote
+from sweephand.files import stores
 
 
 @dataclass
@@ -53,7 +53,7 @@ def serve_to(client: str, folder: Path) -> Iterator[HttpStore]:
     pytest.importorskip(client)
     with pytest.MonkeyPatch.context() as patch, serve(folder) as store:
         if client == "aiohttp":
-            patch.setattr(remote, "_OBSTORE", set())
+            patch.setattr(stores, "_OBSTORE", set())
         yield store
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.read.format_corpora import write_array_record
+from tests.read.rows import rows
 from tests.tfds.folders import NUMBERED, numbered, write_folder
 
 import sweephand as sh
@@ -21,17 +22,6 @@ pytest.importorskip("array_record.python.array_record_module")
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
     return tmp_path / "train.array_record"
-
-
-def rows(corpus: sh.Deserializer, **options: Any) -> list[dict[str, Any]]:
-    options = {"randomize": False, "max_sweeps": 1, **options}
-    with sh.MinibatchSource(corpus, **options) as source:
-        return [
-            {name: values[number].tolist() for name, values in columns.items()}
-            for minibatch in source.minibatches(5)
-            for columns in [{name: minibatch[name].as_sequences() for name in minibatch}]
-            for number in range(len(minibatch.ids))
-        ]
 
 
 def test_records_that_nobody_knows_are_bytes(path: Path) -> None:

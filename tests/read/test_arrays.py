@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.read.rows import rows
 
 import sweephand as sh
 
@@ -47,17 +49,6 @@ def write(request: pytest.FixtureRequest) -> Write:
 def made(path: Path, *streams: Any, **options: Any) -> sh.Deserializer:
     make = sh.HDF5Deserializer if path.suffix == ".h5" else sh.ZarrDeserializer
     return make(path, *streams, **options)  # type: ignore[no-any-return, operator]
-
-
-def rows(corpus: sh.Deserializer, **options: Any) -> list[dict[str, Any]]:
-    options = {"randomize": False, "max_sweeps": 1, "num_threads": 0, **options}
-    with sh.MinibatchSource(corpus, **options) as source:
-        return [
-            {name: values[number].tolist() for name, values in columns.items()}
-            for minibatch in source.minibatches(5)
-            for columns in [{name: minibatch[name].as_sequences() for name in minibatch}]
-            for number in range(len(minibatch.ids))
-        ]
 
 
 def test_all_arrays_with_as_many_sequences_as_the_largest_are_told(
@@ -328,6 +319,29 @@ def test_a_store_whose_metadata_change_is_stale(tmp_path: Path) -> None:
         zarr.open_group(path).attrs["changed"] = True
         with pytest.raises(sh.StaleError, match="the metadata of the store changed"):
             source.next_minibatch(4)
+
+
+@pytest.mark.parametrize("write", [write_zarr, write_zarr_2])
+def test_a_chunk_of_a_store_that_is_written_again_is_stale(
+    tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    zarr = pytest.importorskip("zarr")
+    path = write(tmp_path / "a", {"x": np.arange(5)})
+    corpus = sh.open(path)
+    assert len(rows(corpus)) == 5
+    zarr.open_group(path, mode="r+")["x"][2] = 47
+    with pytest.raises(sh.StaleError, match="changed since it was first read"):
+        rows(corpus)
+    assert rows(sh.open(path))[2] == {"x": [47]}
+
+
+def test_a_fifo_in_place_of_a_chunk_of_a_store_is_refused(tmp_path: Path) -> None:
+    path = write_zarr(tmp_path / "a", {"x": np.arange(5)})
+    chunk = path / "x" / "c" / "0"
+    chunk.unlink()
+    os.mkfifo(chunk)
+    with pytest.raises(sh.DataError, match="not a regular file"):
+        rows(sh.open(path))
 
 
 def test_a_store_of_a_url_is_recognised(tmp_path: Path) -> None:

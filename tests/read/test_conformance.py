@@ -12,7 +12,7 @@ from tests.read.format_corpora import EVERY_FORMAT, ONE_EACH, Make, arrays, corp
 
 import sweephand as sh
 from sweephand.corpus import chunks
-from sweephand.deserializers import htk, tfrecord_files
+from sweephand.deserializers import htk, tfrecord_runs
 
 pytestmark = pytest.mark.parametrize("make", EVERY_FORMAT, ids=lambda make: make.__name__)
 
@@ -22,7 +22,7 @@ def small_chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     is_small = bool(request.param == "small chunks")
     if is_small:
         monkeypatch.setattr(chunks, "CHUNK_BYTES", 30)
-        monkeypatch.setattr(tfrecord_files, "_UNIT_BYTES", 50)
+        monkeypatch.setattr(tfrecord_runs, "UNIT_BYTES", 50)
         monkeypatch.setattr(htk, "_CHUNK_FRAMES", 8)
     return is_small
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.read.format_corpora import write_mds
+from tests.read.rows import rows_of as rows
 
 import sweephand as sh
 
@@ -20,17 +21,6 @@ RECORDED = Path(__file__).parent / "recorded_mds"
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
-
-
-def rows(corpus: sh.Deserializer, **options: Any) -> list[dict[str, Any]]:
-    options = {"randomize": False, "max_sweeps": 1, **options}
-    with sh.MinibatchSource(corpus, **options) as source:
-        return [
-            {name: values[number] for name, values in columns.items()}
-            for minibatch in source.minibatches(5)
-            for columns in [{name: minibatch[name].as_sequences() for name in minibatch}]
-            for number in range(len(minibatch.ids))
-        ]
 
 
 def write_texts(folder: Path, texts: list[bytes], encoding: str = "bytes") -> None:

@@ -30,7 +30,7 @@ from tests.read.http_store import CLIENTS, serve, serve_to
 
 import sweephand as sh
 from sweephand.cli import main
-from sweephand.files import remote
+from sweephand.files import remote, stores
 from sweephand.files.find import find_files
 from sweephand.files.paths import as_path
 from sweephand.files.time_limit import time_limit
@@ -57,7 +57,7 @@ OPEN: dict[Any, tuple[str, Any]] = {
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(remote, "_FIRST_DELAY", 0.01)
+    monkeypatch.setattr(stores, "_FIRST_DELAY", 0.01)
     return tmp_path / "cache"
 
 
@@ -85,7 +85,7 @@ def test_a_server_that_says_nothing_is_an_error_in_time(
 ) -> None:
     pytest.importorskip(client)
     if client == "aiohttp":
-        monkeypatch.setattr(remote, "_OBSTORE", set())
+        monkeypatch.setattr(stores, "_OBSTORE", set())
     monkeypatch.setenv("SWEEPHAND_REMOTE_TIMEOUT", "0.4")
     name, open_it = OPEN[make]
     begin = time.monotonic()
@@ -143,13 +143,13 @@ def test_a_server_that_falls_silent_stops_the_run(
 
 def test_attempts_that_fail_end_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWEEPHAND_REMOTE_TIMEOUT", "0.3")
-    monkeypatch.setattr(remote, "_FIRST_DELAY", 0.2)
+    monkeypatch.setattr(stores, "_FIRST_DELAY", 0.2)
 
     def fail() -> None:
         raise ConnectionResetError("the peer went away")
 
     with pytest.raises(TimeoutError, match=r"attempt [23], the last by ConnectionResetError"):
-        remote.retry(fail, "s3://bucket/a")
+        stores.retry(fail, "s3://bucket/a")
 
 
 def test_the_limit_is_a_minute_and_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,9 @@ def dense_streams(draw: st.DrawFn, lengths: list[int]) -> Stream:
         values = values_of(sum(lengths), shape, dtype)
         sequences = np.split(values, np.cumsum(lengths)[:-1])
         data: object = (values, np.cumsum([0, *lengths])) if kind == "ragged" else sequences
-        return Stream(sequences, data, sh.StreamDef())
+        # Without a shape, arrays that all look like a picture are one sample each.
+        told = sh.StreamDef(shape=shape) if kind == "list" else sh.StreamDef()
+        return Stream(sequences, data, told)
     values = values_of(len(lengths), shape, dtype)
     if kind == "one":
         return Stream([value[None] for value in values], values, sh.StreamDef())

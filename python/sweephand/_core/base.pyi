@@ -4,7 +4,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Digest', 'ElementType', 'copy_packed', 'copy_planes', 'derive_key', 'digest_words', 'name_digest', 'name_digests', 'numbered_digests']
+__all__: list[str] = ['Digest', 'ElementType', 'copy_packed', 'copy_planes', 'derive_key', 'digest_words', 'name_digest', 'name_digests', 'numbered_digests', 'sum_of_digests']
 class ElementType:
     """
     Members:
@@ -106,4 +106,6 @@ def name_digest(name: bytes) -> int:
 def name_digests(bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> numpy.typing.NDArray[numpy.uint64]:
     ...
 def numbered_digests(prefix: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], count: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.uint64]:
+    ...
+def sum_of_digests(names: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], firsts: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], streams: collections.abc.Sequence[tuple[bytes, bytes, bytes, typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], typing.Annotated[numpy.typing.ArrayLike, numpy.int64], typing.SupportsInt | typing.SupportsIndex]]) -> int:
     ...

@@ -8,6 +8,7 @@ from typing import TypedDict
 from sweephand import open_path
 from sweephand.cli.script_corpus import corpus_of_script
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.events.event_file import load
 from sweephand.files.index_places import Keep
 from sweephand.layouts import Layout
 from sweephand.mixtures.mixture import Mixture
@@ -127,6 +128,18 @@ def add_order(parser: argparse.ArgumentParser) -> None:
         help="the same window, in samples; sweep: the whole corpus",
     )
     group.add_argument("--lanes", metavar="N", type=count, help="48 by default")
+    group.add_argument(
+        "--events", metavar="FILE", help="what happens on the timeline: see sweephand events"
+    )
+
+
+def add_scores(parser: argparse.ArgumentParser) -> None:
+    """Add the scores of an order that is told elsewhere."""
+    parser.add_argument(
+        "--scores",
+        metavar="FILE",
+        help="of an order by score: a .npy file of one number for each sequence, or 'length'",
+    )
 
 
 def add_size(
@@ -185,6 +198,7 @@ def make_source(
         num_threads=num_threads,
         prefetch=prefetch,
         num_map_workers=num_map_workers,
+        events=load(arguments.events) if arguments.events else None,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.source.source import MinibatchSource
 
 _IN_SCRIPT = re.compile(r"(?P<script>.+\.py):(?P<name>[A-Za-z_]\w*)")
 
@@ -31,19 +32,35 @@ def corpus_of_script(paths: Sequence[str]) -> Deserializer | None:
     """
     if not names_script(paths):
         return None
-    found = _IN_SCRIPT.fullmatch(paths[0])
+    found = _named(paths[0], (Deserializer,))
+    assert isinstance(found, Deserializer)
+    return found
+
+
+def of_script(paths: Sequence[str]) -> Deserializer | MinibatchSource | None:
+    """Return the same, or the source that a script makes in place of a corpus."""
+    if not names_script(paths):
+        return None
+    return _named(paths[0], (Deserializer, MinibatchSource))
+
+
+def _named(
+    path: str, kinds: tuple[type[Deserializer | MinibatchSource], ...]
+) -> Deserializer | MinibatchSource:
+    """Return what a script calls so, or what that returns, of one of some kinds."""
+    found = _IN_SCRIPT.fullmatch(path)
     assert found is not None
     names = runpy.run_path(found["script"], run_name="__sweephand__")
     if found["name"] not in names:
-        known = [name for name, one in names.items() if isinstance(one, Deserializer)]
+        known = [name for name, one in names.items() if isinstance(one, kinds)]
         raise ValueError(
             f"{found['script']} has no {found['name']!r}; its corpora are: "
             f"{', '.join(known) or 'none'}"
         )
-    corpus = names[found["name"]]
-    if not isinstance(corpus, Deserializer) and callable(corpus):
-        corpus = corpus()
-    if not isinstance(corpus, Deserializer):
-        kind = type(corpus).__name__
-        raise ValueError(f"{paths[0]} is {kind}, and neither a corpus nor returns one")
-    return corpus
+    one = names[found["name"]]
+    if not isinstance(one, kinds) and callable(one):
+        one = one()
+    if not isinstance(one, kinds):
+        kind = type(one).__name__
+        raise ValueError(f"{path} is {kind}, and neither a corpus nor returns one")
+    return one

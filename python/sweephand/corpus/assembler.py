@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sweephand import _core
-from sweephand.casts import element_type
+from sweephand.corpus.casts import element_type
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.streams import StreamInfo

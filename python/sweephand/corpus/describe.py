@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from sweephand import _core
-from sweephand.casts import element_type
+from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.streams import StreamDef, StreamInfo
+from sweephand.corpus.stream_defs import StreamDef
+from sweephand.corpus.streams import StreamInfo
 
 _MOST_EMPTY = 2**32 - 1  # of samples that take no memory, so that nothing else bounds them
 

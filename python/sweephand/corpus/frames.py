@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.columns import offsets_of, ranges
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.ids import SequenceIds
+from sweephand.corpus.ids import SequenceIds, hash_of, with_length
 from sweephand.corpus.keep import keep
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.own_order import DerivedOrder
@@ -125,6 +125,12 @@ class FrameIds(SequenceIds):
         names = self._ids.names(sequence)
         return [f"{name}#{place}" for name, place in zip(names, places, strict=True)]
 
+    def fingerprint(self, count: int) -> str:
+        """Return what binds the first so many numbers to their ids, by sequences."""
+        offsets = self._offsets.offsets
+        own = with_length(self._ids.fingerprint(len(offsets) - 1))
+        return f"frames {hash_of([own, offsets.astype('<i8', copy=False).data])}"
+
     def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
         """Return which file or corpus each of these samples is of."""
         return self._ids.corpora(self._sequence_of(numbers))
@@ -132,6 +138,15 @@ class FrameIds(SequenceIds):
     def _sequence_of(self, numbers: NDArray[np.integer]) -> NDArray[np.intp]:
         offsets = self._offsets.offsets
         return np.searchsorted(offsets, numbers.astype(np.int64), side="right") - 1
+
+    def numbers(self, name: str) -> list[int]:
+        """Return the number of a sample, or of all samples of a sequence."""
+        try:
+            return [self.number(name)]
+        except KeyError:
+            starts = self._offsets.offsets
+            sequences = self._ids.numbers(name)
+            return [n for one in sequences for n in range(*starts[one : one + 2].tolist())]
 
     def number(self, name: str) -> int:
         """Return the number in the corpus of the sample with this id."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.casts import as_array, unmasked
+from sweephand.corpus.casts import as_array, unmasked
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 from sweephand.corpus.like_pictures import common_picture_shape
 from sweephand.corpus.sizes import check_offsets

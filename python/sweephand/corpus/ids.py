@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +34,20 @@ class SequenceIds(ABC):
             If there is no such sequence.
         """
 
+    def numbers(self, name: str) -> list[int]:
+        """Return the number of the sequence with this id, or of all that were made of it.
+
+        Raises
+        ------
+        KeyError
+            If there is none.
+        """
+        return [self.number(name)]
+
+    def numbers_of(self, names: Iterable[str]) -> NDArray[np.uint64]:
+        """Return what `numbers` returns of some ids, one behind the other."""
+        return np.array([number for name in names for number in self.numbers(name)], np.uint64)
+
     def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
         """Return which file or corpus each of these sequences is of; "" where none is told."""
         return [""] * len(numbers)
@@ -44,6 +60,24 @@ class SequenceIds(ABC):
             for i in rounds
         ]
         return np.concatenate([np.empty(0, np.uint64), *parts])
+
+    def fingerprint(self, count: int) -> str:
+        """Return what binds the first so many numbers to their ids: ``docs/receipts.md``."""
+        return f"ids {hash_of([self.digests(count).astype('<u8', copy=False).data])}"
+
+
+def hash_of(parts: Iterable[bytes | memoryview]) -> str:
+    """Return BLAKE2b, of 16 bytes in hex, of parts one behind the other."""
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        found.update(part)
+    return found.hexdigest()
+
+
+def with_length(text: str) -> bytes:
+    """Return a text in UTF-8, behind its length as 8 bytes."""
+    encoded = text.encode("utf-8", "surrogateescape")
+    return len(encoded).to_bytes(8, "little") + encoded
 
 
 class ShardIds(SequenceIds):
@@ -77,6 +111,10 @@ class ShardIds(SequenceIds):
         self.shards = list(shards)
         self.starts = np.asarray(starts, dtype=np.int64)
 
+    @cached_property
+    def _spans(self) -> dict[str, tuple[int, int]]:
+        return dict(zip(self.shards, pairwise(self.starts.tolist()), strict=True))
+
     def names(self, numbers: NDArray[np.integer]) -> list[str]:
         """Return the ids of the sequences with these numbers in the corpus."""
         if len(self.shards) == 1:
@@ -100,10 +138,10 @@ class ShardIds(SequenceIds):
     def number(self, name: str) -> int:
         """Return the number in the corpus of the sequence with this id."""
         shard, separator, text = name.rpartition("__")
-        if separator and text.isdecimal() and str(int(text)) == text and shard in self.shards:
-            at = self.shards.index(shard)
-            number = int(self.starts[at]) + int(text)
-            if number < self.starts[at + 1]:
+        first, end = self._spans.get(shard, (0, 0))
+        if separator and text.isdecimal() and str(int(text)) == text:
+            number = first + int(text)
+            if number < end:
                 return number
         raise KeyError(f"no sequence has the id {name!r}")
 
@@ -115,6 +153,13 @@ class ShardIds(SequenceIds):
             for shard, size in zip(self.shards, sizes, strict=True)
         ]
         return np.concatenate(parts)
+
+    def fingerprint(self, count: int) -> str:
+        """Return what binds the first so many numbers to their ids, by shards."""
+        starts = [int(start).to_bytes(8, "little") for start in self.starts[:-1]]
+        pairs = zip(map(with_length, self.shards), starts, strict=True)
+        end = count.to_bytes(8, "little")
+        return f"shards {hash_of([*(part for pair in pairs for part in pair), end])}"
 
 
 class GivenIds(SequenceIds):
@@ -179,11 +224,19 @@ class KeptIds(SequenceIds):
 
     def number(self, name: str) -> int:
         """Return the number in the corpus of the sequence with this id."""
-        number = self._all_ids.number(name)
-        at = int(np.searchsorted(self._kept, number))
-        if at == len(self._kept) or self._kept[at] != number:
+        return self._places_of(name, [self._all_ids.number(name)])[0]
+
+    def numbers(self, name: str) -> list[int]:
+        """Return the numbers of those that are left of what was made of a sequence."""
+        return self._places_of(name, self._all_ids.numbers(name))
+
+    def _places_of(self, name: str, numbers: list[int]) -> list[int]:
+        places = np.searchsorted(self._kept, numbers)
+        places = places[places < len(self._kept)]
+        found = places[np.isin(self._kept[places], numbers)]
+        if not found.size:
             raise KeyError(f"the sequence {name!r} was left out of the corpus")
-        return at
+        return [int(place) for place in found]
 
     def digests(self, count: int) -> NDArray[np.uint64]:
         """Return `digests_of_names` of the ids of the first so many sequences."""

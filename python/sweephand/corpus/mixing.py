@@ -13,12 +13,31 @@ from sweephand import _core
 from sweephand.corpus.assembler import stream_spec
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.ids import SequenceIds
+from sweephand.corpus.ids import SequenceIds, hash_of, with_length
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.mapped_reader import no_padding
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
 from sweephand.corpus.streams import StreamInfo
+
+
+@dataclass(frozen=True)
+class ShareChange:
+    """Other shares of the corpora of a mixture from some time on.
+
+    Attributes
+    ----------
+    time : int
+        The key from which on they hold: nominal time, as what is due counts it.
+    weights : object
+        As a user gives them; None: as before.
+    retired : str or None
+        The corpus that has none any more.
+    """
+
+    time: int
+    weights: object = None
+    retired: str | None = None
 
 
 @dataclass(frozen=True)
@@ -31,21 +50,41 @@ class Mixing:
         Of the corpora, in the order in which they are given.
     corpora : tuple of Corpus
     rates_of : callable
-        Given the samples of every corpus, returns how fast the mixture goes through each.
+        Given the samples of every corpus, and how shares change, returns how fast the mixture
+        goes through each.
     told : str
         The weights, in words, for the fingerprint.
     at_end : {"repeat", "stop", "drop"}
         What happens when a corpus ends.
     ledger : Ledger
         Where damaged sequences are counted.
+    changes : tuple of ShareChange
+        Of the shares, in the order of their times.
+    num_added : int
+        Corpora, the last ones, that have no share at first.
     """
 
     names: tuple[str, ...]
     corpora: tuple[Corpus, ...]
-    rates_of: Callable[[Sequence[int]], list[_core.order.Rate]]
+    rates_of: Callable[[Sequence[int], Sequence[ShareChange]], list[_core.order.Rate]]
     told: str
     at_end: str
     ledger: Ledger
+    changes: tuple[ShareChange, ...] = ()
+    num_added: int = 0
+
+    @property
+    def num_at_first(self) -> int:
+        """Corpora that are there from the beginning."""
+        return len(self.names) - self.num_added
+
+    @property
+    def at_first(self) -> Corpus:
+        """The mixture without the corpora that are added."""
+        count = self.num_at_first
+        return mix(
+            replace(self, names=self.names[:count], corpora=self.corpora[:count], num_added=0)
+        )
 
     def each(self, change: Callable[[Corpus], Corpus]) -> Corpus:
         """Return the mixture of what a function makes of every corpus."""
@@ -54,7 +93,20 @@ class Mixing:
     @cached_property
     def rates(self) -> list[_core.order.Rate]:
         """How fast the mixture goes through each corpus."""
-        return self.rates_of([corpus.core.num_samples for corpus in self.corpora])
+        samples = [corpus.core.num_samples for corpus in self.corpora]
+        return self.rates_of(samples, self.changes)
+
+    def changed(self, change: ShareChange) -> Corpus:
+        """Return the mixture whose shares change once more, after all other changes.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there are no such shares.
+        """
+        found = replace(self, changes=(*self.changes, change))
+        _ = found.rates
+        return mix(found)
 
     @cached_property
     def first_sequences(self) -> NDArray[np.int64]:
@@ -252,16 +304,33 @@ class MixedIds(SequenceIds):
     def _corpora_of(self, numbers: NDArray[np.int64]) -> NDArray[np.intp]:
         return np.searchsorted(self._firsts, numbers, side="right") - 1
 
+    def fingerprint(self, count: int) -> str:
+        """Return what binds the first so many numbers to their ids, by corpora."""
+        ends = np.minimum([*self._firsts[1:].tolist(), count], count)[: len(self._ids)]
+        counts = np.maximum(ends - self._firsts[: len(self._ids)], 0).tolist()
+        told = [ids.fingerprint(own) for ids, own in zip(self._ids, counts, strict=True)]
+        pairs = zip(self._names, told, strict=True)
+        return f"corpora {hash_of(with_length(text) for pair in pairs for text in pair)}"
+
     def number(self, name: str) -> int:
         """Return the number in the mixture of the sequence with this id."""
-        for corpus, own in enumerate(self._names):
-            if name.startswith(f"{own}/"):
-                try:
-                    return int(self._firsts[corpus]) + self._ids[corpus].number(
-                        name[len(own) + 1 :]
-                    )
-                except KeyError:
-                    break
+        return self._of_corpus(name, lambda ids, own: [ids.number(own)])[0]
+
+    def numbers(self, name: str) -> list[int]:
+        """Return the numbers in the mixture of what was made of a sequence of a corpus."""
+        return self._of_corpus(name, lambda ids, own: ids.numbers(own))
+
+    def _of_corpus(
+        self, name: str, numbers_of: Callable[[SequenceIds, str], list[int]]
+    ) -> list[int]:
+        corpus, _, own = name.partition("/")
+        if corpus in self._names:
+            place = self._names.index(corpus)
+            first = int(self._firsts[place])
+            try:
+                return [first + number for number in numbers_of(self._ids[place], own)]
+            except KeyError:
+                pass
         raise KeyError(
             f"no sequence has the id {name!r}; those of a mixture are <corpus>/<id>, of the "
             f"corpora {', '.join(self._names)}"

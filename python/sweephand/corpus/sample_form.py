@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.casts import as_array, cast
+from sweephand.corpus.casts import as_array, cast
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.given_data import make_column
-from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.stream_defs import StreamDefs
 
 _DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 _LIKE_PICTURE = 3  # axes of an array that is rarely a sequence

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from sweephand.casts import as_dtype
+from sweephand.corpus.casts import as_dtype
 from sweephand.errors import ArgumentTypeError
 
-_ARGUMENTS = (
-    *("field", "shape", "is_sparse", "dtype"),
-    *("defines_mb_size", "transforms", "broadcast", "decode", "scp", "mlf", "context"),
-)
 _OTHER_NAMES = {
     **dict.fromkeys(("name", "alias", "key", "column", "stream_name"), "field"),
     **dict.fromkeys(("dim", "dims", "dimension", "size", "sample_shape"), "shape"),
@@ -25,15 +21,15 @@ _ELSEWHERE = {
 }
 
 
-def unknown_argument(name: str) -> TypeError:
-    """Return the error for an argument that a definition does not have."""
+def unknown_argument(name: str, arguments: Sequence[str]) -> TypeError:
+    """Return the error for an argument that a definition does not have, by those it has."""
     if name in _ELSEWHERE:
         return TypeError(f"StreamDef has no argument {name!r}: {_ELSEWHERE[name]}")
     from difflib import get_close_matches  # only here, as it takes its time to import
 
-    near = get_close_matches(name, _ARGUMENTS, 1)
+    near = get_close_matches(name, arguments, 1)
     meant = _OTHER_NAMES.get(name) or "".join(near)
-    advice = f"write {meant}" if meant else f"there are: {', '.join(_ARGUMENTS)}"
+    advice = f"write {meant}" if meant else f"there are: {', '.join(arguments)}"
     return TypeError(f"StreamDef has no argument {name!r}: {advice}")
 
 

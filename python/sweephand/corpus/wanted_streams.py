@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 
-from sweephand.corpus.streams import StreamDef, StreamDefs, StreamInfo, definitions_of
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
+from sweephand.corpus.streams import StreamInfo, definitions_of
 
 StreamsLike = StreamDefs | Mapping[str, StreamDef] | Sequence[str] | Sequence[StreamInfo]
 """Streams as a user names them: definitions by name, names alone, or infos as in CNTK."""

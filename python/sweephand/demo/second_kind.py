@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sweephand import tfrecord
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.demo.library_text import LibraryText
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.deserializer import Deserializer

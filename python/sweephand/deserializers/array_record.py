@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.array_record_reader import (
     array_record,
@@ -138,26 +138,18 @@ class ArrayRecordDeserializer(IndexedDeserializer):
                     continue
                 count = min(count, num_records - begin)
                 where = f"records {begin} to {begin + count - 1}: " if count > 1 else ""
-                scan.add_error(DataError(where + error.reason, file.path, sequence=begin))
-                scan.damaged_rows += range(begin, begin + count)
+                lost = DataError(where + error.reason, file.path, sequence=begin)
+                scan.add_error(lost, range(begin, begin + count))
                 records = [b""] * count
                 columns, _ = payload.convert(records, file, begin)
             else:
                 columns, wrong = payload.convert(records, file, begin)
-                for row, problem in wrong.items():
-                    scan.add_error(problem)
-                    scan.damaged_rows.append(begin + row)
-            for name, column in zip(self.definitions, columns, strict=True):
-                scan.lengths.setdefault(name, []).append(column.lengths)
-            scan.rows.append(len(records))
-            scan.num_bytes.append(sum(column.num_bytes for column in columns))
+                scan.add_faults(wrong, begin)
+            scan.add_unit(dict(zip(self.definitions, columns, strict=True)))
             units.append((begin, begin + len(records)))
             begin += len(records)
             advance(file.size * len(records) // num_records)
         scan.kinds = payload.kinds()
-        for name, kind in scan.kinds.items():
-            if not kind.is_ragged:
-                scan.lengths.pop(name, None)
         return scan
 
     def read_units(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.deserializers.units.arrow_units import (
     MAX_UNIT_BYTES,
     ArrowUnits,

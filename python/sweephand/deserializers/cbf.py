@@ -9,7 +9,7 @@ import numpy as np
 
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData, concat_columns
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.cbf_header import MAGIC, CbfStream, can_be, read_header
 from sweephand.deserializers.deserializer import Deserializer
@@ -105,8 +105,7 @@ class CBFDeserializer(IndexedDeserializer):
                 if sequence is not None:
                     sequence += row
                 place = (path, offset, chunk, stream, sequence, line)
-                scan.add_error(DataError(reason, *place))
-                scan.damaged_rows += range(row, row + num_sequences)
+                scan.add_error(DataError(reason, *place), range(row, row + num_sequences))
                 blank = np.zeros(num_sequences, np.int64)
                 lengths = dict.fromkeys(self.fields, blank)
             else:

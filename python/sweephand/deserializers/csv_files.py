@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import ColumnData, spread
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted

@@ -9,15 +9,16 @@ from functools import partial
 import numpy as np
 
 from sweephand import _core
-from sweephand.casts import element_type
 from sweephand.checks import check_int
+from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
-from sweephand.corpus.streams import StreamDef, StreamDefs, StreamInfo
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
+from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.ctf_index import (
     check_index,

@@ -19,7 +19,7 @@ from sweephand.deserializers.units.kept_scans import (
     all_follow,
     check_array,
     check_ends,
-    check_runs,
+    check_members,
     require,
 )
 from sweephand.errors import DataError
@@ -133,7 +133,7 @@ def of_contents(index: Index, contents: Contents) -> Index:
     if not any("content" in facts for facts in index.facts):
         return index
     files = [
-        contents.as_file(file, *_known_content(facts["content"]))
+        contents.as_file(file, *_known_content(facts["content"], file))
         if "content" in facts
         else file
         for file, facts in zip(index.files, index.facts, strict=True)
@@ -141,13 +141,14 @@ def of_contents(index: Index, contents: Contents) -> Index:
     return replace(index, files=files)
 
 
-def _known_content(facts: Mapping[str, Any]) -> tuple[Compression, int, list[list[int]]]:
+def _known_content(
+    facts: Mapping[str, Any], file: SourceFile
+) -> tuple[Compression, int, list[list[int]]]:
     """Return what an index says of the content of a compressed file."""
     compression, size = facts["compression"], facts["size"]
     require(compression in PACKINGS and type(size) is int and size >= 0, "the content")
-    members, _ = check_runs([facts["members"]], 2)
-    require(bool((np.diff(members, axis=0) > 0).all()), "the members")
-    return compression, size, members.tolist()
+    check_members(facts["members"], file.size)
+    return compression, size, facts["members"]
 
 
 def _check_places(

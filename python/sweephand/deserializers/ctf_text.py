@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sweephand.casts import as_array
+from sweephand.corpus.casts import as_array
 
 
 def sequence_to_cntk_text_format(seq_idx: int, alias_tensor_map: Mapping[str, Any]) -> str:

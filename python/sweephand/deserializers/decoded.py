@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.streams import StreamDef, StreamDefs, StreamInfo
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
+from sweephand.corpus.streams import StreamInfo
 from sweephand.decode.pictures import Mode, image
 from sweephand.decode.sounds import audio
 from sweephand.maps.known_map import KnownMap

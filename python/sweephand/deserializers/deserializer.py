@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from sweephand.corpus.corpus import Corpus
@@ -72,6 +72,7 @@ class Deserializer(ABC):
         streams: StreamsLike | None = None,
         size: Literal["same", "measured"] | SizeOf = "same",
         cache: bool = False,
+        versions: Mapping[int, Callable[..., Any]] | None = None,
     ) -> Deserializer:
         """Return the corpus with every sequence mapped when it is delivered.
 
@@ -107,6 +108,9 @@ class Deserializer(ABC):
         cache : bool
             Keep what the map makes beside the index, with checksums, and read it from there:
             of files that are read chunk by chunk, and for maps that draw nothing.
+        versions : dict of int to callable, optional
+            Other versions, which return the same streams and keep sizes: an event,
+            ``source.events.map_version``, takes one from a nominal time on.
 
         Returns
         -------
@@ -143,6 +147,7 @@ class Deserializer(ABC):
             streams=streams,
             size=size,
             cache=cache,
+            versions=versions,
         )
         return MappedDeserializer(self, wanted)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sweephand.corpus.streams import StreamDef
+from sweephand.corpus.stream_defs import StreamDef
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.array_elements import TEXT, StoredArray, element_of

@@ -16,7 +16,7 @@ from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Format, SelfDescribed, Wanted
@@ -179,8 +179,7 @@ class _Features(IndexedDeserializer):
         try:
             header = _read_header(file)
         except DataError as error:
-            scan.add_error(error)
-            scan.damaged_rows += range(len(firsts))
+            scan.add_error(error, range(len(firsts)))
             scan.num_bytes = [0] * len(firsts)
             scan.lengths[self._name] = [np.zeros(len(firsts), np.int64)]
             return scan
@@ -189,9 +188,9 @@ class _Features(IndexedDeserializer):
         for row in np.flatnonzero(firsts + lengths > header.num_frames).tolist():
             last = firsts[row] + lengths[row] - 1
             told = f"the frames [{firsts[row]},{last}] of the list are not among the "
-            scan.add_error(DataError(f"{told}{header.num_frames} here", file.path, None, None,
-                                     self._name, row))  # fmt: skip
-            scan.damaged_rows.append(row)
+            reason = f"{told}{header.num_frames} here"
+            lost = DataError(reason, file.path, stream=self._name, sequence=row)
+            scan.add_error(lost, [row])
             lengths[row] = 0
         width = self._width(header)
         scan.kinds[self._name] = SampleType("float32", (width,), is_ragged=True)

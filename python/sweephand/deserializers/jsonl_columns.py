@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sweephand import _core
-from sweephand.casts import cast, element_type, kinds_in, leaves
+from sweephand.corpus.casts import cast, element_type, kinds_in, leaves
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 
 LACKING: Any = object()  # the value of a field that is not there

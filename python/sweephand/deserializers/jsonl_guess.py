@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.errors import DataError
 
 _HEAD_BYTES = 1 << 20

@@ -14,7 +14,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.like_pictures import common_picture_shape, is_picture
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.corpus.side_by_side import side_by_side
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.turns import Turn, turn_of
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.errors import DataError

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
@@ -139,9 +139,7 @@ class MDSDeserializer(PlacedDeserializer):
                 kind, lengths = self._samples(shard, column, name, (begins, own), faults)
             own[lengths == 0] = 0
             add_placed(scan, name, kind, lengths, begins, own)
-        for row, fault in sorted(faults.items()):
-            scan.add_error(fault)
-            scan.damaged_rows.append(row)
+        scan.add_faults(faults)
         advance(file.size)
         return scan
 

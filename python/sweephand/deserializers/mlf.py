@@ -18,7 +18,7 @@ from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import GivenIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
@@ -173,8 +173,8 @@ class HTKMLFDeserializer(IndexedDeserializer):
             "key sizes": np.array([len(key) for key in keys], np.int64),
         }
         for row, line, offset, reason in faults:
-            scan.add_error(DataError(reason, file.path, offset, None, self._name, row, line))
-            scan.damaged_rows.append(row)
+            lost = DataError(reason, file.path, offset, None, self._name, row, line)
+            scan.add_error(lost, [row])
         advance(file.size)
         return scan
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +14,8 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from sweephand.casts import check_dtype
 from sweephand.checks import check_int
+from sweephand.corpus.casts import check_dtype
 from sweephand.corpus.chunks import default_chunk_bytes, sequences_per_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
@@ -35,10 +34,8 @@ from sweephand.files.access import access_to
 from sweephand.files.find import list_paths
 from sweephand.files.paths import AnyPath, as_path, begins_with, files_at, stat_all
 from sweephand.files.range_reader import RangeReader
-from sweephand.files.source_file import Files, SourceFile
+from sweephand.files.source_file import Files, PathLike, SourceFile
 from sweephand.printable import printable
-
-Path_ = str | os.PathLike[str]
 
 _MAX_HEADER = 65536
 _HEAD = 4096  # bytes that are asked for at a time
@@ -92,7 +89,7 @@ class NpyDeserializer(Deserializer):
 
     def __init__(
         self,
-        streams: Mapping[str, Path_ | tuple[Path_, Path_]] | Files,
+        streams: Mapping[str, PathLike | tuple[PathLike, PathLike]] | Files,
         definitions: StreamsLike | None = None,
         chunk_size: int | None = None,
     ) -> None:

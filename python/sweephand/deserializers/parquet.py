@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from sweephand.corpus.columns import ColumnData
-from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.parquet_footer import RowGroup, read_row_groups

@@ -2,49 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.corpus.columns import ColumnData, offsets_of
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.tfrecord_runs import (
+    HEAD,
+    MOST_RECORD_BYTES,
+    TAIL,
+    UNIT_BYTES,
+    Run,
+    find_runs,
+    is_record_head,
+    messages_in,
+)
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import (
-    all_follow,
     check_ends,
-    check_runs,
+    check_first_rows,
+    check_units,
     require,
-    spread,
 )
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.tf_examples import (
     PADDING,
-    ExampleField,
     decode_examples,
+    example_fields,
     find_kinds,
     keys_of_records,
-    messages_in_frames,
-    sample_type,
 )
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
-from sweephand.files.contents import Contents, read_some, taken_from
+from sweephand.files.contents import Contents, head_of_content
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
-from sweephand.files.inflate import Compression, find_compression
-from sweephand.files.paths import AnyPath, head_of, stat_all
+from sweephand.files.inflate import Compression, told_by
+from sweephand.files.paths import AnyPath, head_of
 from sweephand.files.source_file import Files, SourceFile
 
-_UNIT_BYTES = 1 << 20
-_RECORD_HEAD = 12  # bytes before the first record
-_MOST_RECORD_BYTES = 1 << 30  # a whole record is in memory at a time
+_PACKINGS: tuple[Compression, ...] = ("gzip", "zlib")
 
 
 class TFRecordDeserializer(IndexedDeserializer):
@@ -142,12 +146,12 @@ class TFRecordDeserializer(IndexedDeserializer):
         """Return the features of the first records."""
         file = self.first_file
         compression = self._compression_of(file)
-        head = self._contents.head(file, compression, _RECORD_HEAD)
+        head = self._contents.head(file, compression, HEAD)
         _core.formats.FrameFinder(file.path).feed(0, np.frombuffer(head, np.uint8))
         length = int.from_bytes(head[:8], "little")
-        size = max(_UNIT_BYTES, min(length + 16, _MOST_RECORD_BYTES))
+        size = max(UNIT_BYTES, min(HEAD + length + TAIL, MOST_RECORD_BYTES))
         head = self._contents.head(file, compression, size)
-        keys = keys_of_records(messages_in_frames(head))
+        keys = keys_of_records(messages_in(head))
         if not keys:
             raise DataError(
                 "the first records are no tf.train.Example with features", file.path
@@ -161,9 +165,11 @@ class TFRecordDeserializer(IndexedDeserializer):
         units: list[tuple[int, int, int]] = []  # begin, end, first record
         scan.facts = {"compression": compression, "units": units}
         try:
-            for run in self._runs(file, compression, advance):
-                self._add_unit(scan, file, run)
-                units.append((run.begin, run.end, run.first))
+            size = None if compression else file.size
+            with self._contents.open(file, compression) as content:
+                for run in find_runs(content, file, size, advance):
+                    self._add_unit(scan, file, run)
+                    units.append((run.begin, run.end, run.first))
         except StaleError:
             raise
         except DataError as error:
@@ -178,7 +184,7 @@ class TFRecordDeserializer(IndexedDeserializer):
         stop = facts["units"][end - 1][1]
         packing = facts["compression"]
         records = self._contents.fetch(file, packing, (offset, stop), PADDING)
-        run = _Run(records, offset, stop, first)
+        run = Run(records, offset, stop, first)
         # A window of chunks is memory that is made anew: tokens of 8 bytes cost more to write
         # and to read than to decode.
         return self._decode(file, dict(self.kinds), run, may_narrow=True)
@@ -189,17 +195,11 @@ class TFRecordDeserializer(IndexedDeserializer):
             packing = facts["format"]["compression"]
             require(packing in ("gzip", "zlib", None), "the compression")
             require(self._compression in ("auto", packing), "the compression")
-        units, starts = check_runs([facts["format"]["units"] for facts in index.facts], 3)
-        require(np.array_equal(starts, index.starts["rows"]), "units")
-        begins, ends, firsts = units.T
-        rows = offsets_of(index.arrays["rows"])
-        is_all = (
-            np.array_equal(firsts, rows[:-1] - spread(rows[starts[:-1]], starts))
-            and all_follow(begins[1:] == ends[:-1], starts)
-            and bool((ends > begins).all())
-        )
+        units, starts = check_units(index, 3)
+        begins, ends, first_rows = units.T
+        check_first_rows(index, first_rows)
         filled, first_begins, last_ends = check_ends(begins, ends, starts)
-        require(is_all and not first_begins.any(), "units")
+        require(not first_begins.any(), "units")
         file_ends = np.zeros(len(index.files), np.int64)
         file_ends[filled] = last_ends
         for file, facts, end in zip(index.files, index.facts, file_ends.tolist(), strict=True):
@@ -210,71 +210,31 @@ class TFRecordDeserializer(IndexedDeserializer):
     def _compression_of(self, file: SourceFile) -> Compression | None:
         if self._compression != "auto":
             return self._compression
-        try:
-            head = file.read(0, min(file.size, 12))
-            _core.formats.FrameFinder(file.path).feed(0, head)
-        except StaleError:
-            raise
-        except DataError:
-            return _packing_of(file)
-        return None if head.size == _RECORD_HEAD else _packing_of(file)
+        head = file.read(0, min(file.size, HEAD)).tobytes()
+        return None if is_record_head(head) else _packing_told_by(head)
 
-    def _runs(
-        self, file: SourceFile, compression: Compression | None, advance: Advance
-    ) -> Iterator[_Run]:
-        """Yield runs of whole records, until something is wrong with a frame."""
-        finder = _core.formats.FrameFinder(file.path)
-        pieces: list[bytes] = []  # from `begin` on
-        begin = num_records = at = told = 0
-        content = self._contents.open(file, compression)
-        while piece := read_some(content, _UNIT_BYTES):
-            fault = _feed(finder, at, piece)
-            at += len(piece)
-            pieces.append(piece)
-            num_whole = finder.num_whole(at)
-            if num_whole > num_records:
-                joined = b"".join(pieces)
-                end = finder.offset_of(num_whole)
-                yield _Run(_pad(joined[: end - begin]), begin, end, num_records)
-                pieces, begin, num_records = [joined[end - begin :]], end, num_whole
-            if fault is not None:
-                raise fault
-            if finder.num_records:
-                _check_length(finder, file, None if compression else file.size)
-            advance(taken_from(content) - told)
-            told = taken_from(content)
-        finder.finish(at)
-
-    def _add_unit(self, scan: UnitScan, file: SourceFile, run: _Run) -> None:
-        if lacking := {
-            name: one for name, one in self.definitions.items() if name not in scan.kinds
-        }:
-            scan.kinds |= find_kinds(
-                lacking, self.fields, run.records, verify_checksums=self._verify
-            )
+    def _add_unit(self, scan: UnitScan, file: SourceFile, run: Run) -> None:
+        scan.kinds = find_kinds(
+            self.definitions,
+            self.fields,
+            run.records,
+            scan.kinds,
+            verify_checksums=self._verify,
+        )
         columns, wrong = self._decode(file, scan.kinds, run)
-        for name, column in zip(self.definitions, columns, strict=True):
-            scan.lengths.setdefault(name, []).append(column.lengths)
-        for row, error in wrong.items():
-            scan.add_error(error)
-            scan.damaged_rows.append(run.first + row)
-        scan.rows.append(columns[0].num_sequences)
-        scan.num_bytes.append(sum(column.num_bytes for column in columns))
+        scan.add_faults(wrong, run.first)
+        scan.add_unit(dict(zip(self.definitions, columns, strict=True)))
 
     def _decode(
         self,
         file: SourceFile,
         kinds: Mapping[str, SampleType],
-        run: _Run,
+        run: Run,
         *,
         may_narrow: bool = False,
     ) -> tuple[list[ColumnData], dict[int, DataError]]:
-        fields = []
-        for name, one in self.definitions.items():
-            kind = kinds.get(name) or sample_type(one, "int64")  # without a value so far
-            fields.append(ExampleField(name, self.fields[name], kind.dtype, kind.shape))
         return decode_examples(
-            fields,
+            example_fields(self.definitions, self.fields, kinds),
             run.records,
             file=file.path,
             offset=run.begin,
@@ -284,78 +244,19 @@ class TFRecordDeserializer(IndexedDeserializer):
         )
 
 
-class _Run(NamedTuple):
-    """Whole records: their bytes and padding, where they lie, and the number of the first."""
-
-    records: NDArray[np.uint8]
-    begin: int
-    end: int
-    first: int
-
-
-def _pad(records: bytes) -> NDArray[np.uint8]:
-    return np.frombuffer(records + bytes(PADDING), np.uint8)
-
-
-def _feed(finder: _core.formats.FrameFinder, offset: int, piece: bytes) -> DataError | None:
-    """Look at the next bytes; return what is wrong with the head of a record."""
-    try:
-        finder.feed(offset, np.frombuffer(piece, np.uint8))
-    except DataError as error:
-        return error
-    return None
-
-
-def _check_length(
-    finder: _core.formats.FrameFinder, file: SourceFile, size: int | None
-) -> None:
-    """Refuse a record that is too long before its bytes are read."""
-    number = finder.num_records - 1
-    begin, end = finder.offset_of(number), finder.offset_of(number + 1)
-    if size is not None and end > size:
-        finder.finish(size)  # says so
-    if end - begin > _MOST_RECORD_BYTES:
-        raise DataError(
-            f"the record has {end - begin - 16} bytes; at most {_MOST_RECORD_BYTES} are read "
-            "at once",
-            file.path,
-            begin,
-            sequence=number,
-        )
+def _packing_told_by(head: bytes) -> Compression | None:
+    found = told_by(head)
+    return found if found in _PACKINGS else None
 
 
 def _is_tfrecord(path: AnyPath) -> bool:
     """Return whether a file, unpacked if need be, begins with the head of a record."""
+    if is_record_head(head_of(path, HEAD)):
+        return True
     try:
-        head = _first_bytes(path, _RECORD_HEAD)
-        _core.formats.FrameFinder(str(path)).feed(0, np.frombuffer(head, np.uint8))
+        return is_record_head(head_of_content(path, HEAD, _PACKINGS))
     except DataError:
         return False
-    return len(head) == _RECORD_HEAD
-
-
-def _first_bytes(path: AnyPath, size: int) -> bytes:
-    if not path.is_file():
-        return b""
-    (file,) = stat_all([path])
-    head = head_of(path, size)
-    packing = _packing_of(file)
-    if packing is None or _is_record_head(head[:_RECORD_HEAD]):
-        return head
-    return Contents().head(file, packing, size)
-
-
-def _packing_of(file: SourceFile) -> Compression | None:
-    found = find_compression(file)
-    return None if found == "zstd" else found
-
-
-def _is_record_head(head: bytes) -> bool:
-    checksum = int.from_bytes(head[8:12], "little")
-    return (
-        len(head) == _RECORD_HEAD
-        and _core.formats.mask_crc(_core.formats.crc32c(head[:8])) == checksum
-    )
 
 
 def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:

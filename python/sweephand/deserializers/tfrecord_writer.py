@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.casts import as_array, cast
+from sweephand.corpus.casts import as_array, cast
 from sweephand.files.source_file import spec_of
 
 Feature = bool | int | float | bytes | str | Sequence[object] | NDArray[np.generic]

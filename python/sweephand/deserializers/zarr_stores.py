@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.streams import StreamDef
+from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
@@ -21,6 +22,7 @@ from sweephand.deserializers.units.array_group import ArrayGroup, Offsets
 from sweephand.deserializers.units.array_units import ArrayUnits
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.unit_scan import SampleType
+from sweephand.deserializers.zarr_folder import open_folder
 from sweephand.errors import DataError, StaleError
 from sweephand.files.find import list_paths
 from sweephand.files.paths import AnyPath, RemotePath, as_path, folders_like, is_glob, read_file
@@ -94,7 +96,8 @@ class ZarrDeserializer(ArrayUnits):
         """Open a store once in a process, or take it as it was opened before."""
         key = file.spec, os.getpid()
         if key not in self._groups:
-            self._groups[key] = _Group(zarr.open(file.spec, mode="r"))
+            place = open_folder(Path(file.spec)) if file.is_here else file.spec
+            self._groups[key] = _Group(zarr.open(place, mode="r"))
         yield self._groups[key]
 
 

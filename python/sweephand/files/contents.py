@@ -152,10 +152,8 @@ def taken_from(stream: io.BufferedReader) -> int:
 def head_of_content(path: AnyPath, size: int, among: Collection[Compression]) -> bytes:
     """Return the first bytes of what a file holds, also where it is compressed so."""
     head = head_of(path, size)
-    if not head:
-        return b""
-    (file,) = stat_all([path])
-    compression = find_compression(file)
+    compression = told_by(head)
     if compression not in among:
         return head
+    (file,) = stat_all([path])
     return Contents().head(file, compression, size)

@@ -153,14 +153,15 @@ def open_regular(path: PathLike, *, follow_links: bool = True) -> BufferedReader
             raise DataError("this is a link or a socket, not a regular file", name) from error
         raise
     try:
-        _refuse_irregular(name, os.fstat(descriptor).st_mode)
+        refuse_irregular(name, os.fstat(descriptor).st_mode)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def _refuse_irregular(path: str, mode: int) -> None:
+def refuse_irregular(path: str, mode: int) -> None:
+    """Raise DataError if a mode is not that of a regular file."""
     if stat.S_ISREG(mode):
         return
     if stat.S_ISDIR(mode):
@@ -173,7 +174,7 @@ def _describe(
 ) -> LocalFile:
     if not mode:
         raise _why_untold(path)
-    _refuse_irregular(path, mode)
+    refuse_irregular(path, mode)
     return LocalFile(path, path.rpartition(os.sep)[2], size, str(mtime_ns), device, inode)
 
 

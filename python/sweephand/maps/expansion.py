@@ -110,6 +110,15 @@ class PartIds(SequenceIds):
         """Return which file or corpus each of them is of."""
         return self._ids.corpora(self._expansion.origins_of(numbers.astype(np.uint64)))
 
+    def numbers(self, name: str) -> list[int]:
+        """Return the number of one, or of all that was made of a sequence."""
+        try:
+            return [self.number(name)]
+        except KeyError:
+            starts, counts = self._expansion.starts, self._expansion.counts
+            origins = self._ids.numbers(name)
+            return [int(starts[one]) + part for one in origins for part in range(counts[one])]
+
     def number(self, name: str) -> int:
         """Return the number of the one with this id; KeyError if there is none."""
         origin, separator, text = name.rpartition("#")

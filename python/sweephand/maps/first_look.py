@@ -14,7 +14,8 @@ from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples, count
-from sweephand.corpus.streams import StreamDef, StreamDefs, StreamInfo
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
+from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
 from sweephand.maps.key import KeyContext
 from sweephand.maps.opening import Opening

@@ -113,11 +113,10 @@ class MapRun:
         opening: Opening,
     ) -> None:
         self._stored = stored
-        self._map = wanted
+        self._maps = _over_time(wanted, opening)
         self._look = look
         self._expansion = expansion
         self._opening = opening
-        self._context = KeyContext(opening.seed, wanted.name, wanted.version)
         self._history = MapHistory(
             stored.corpus.num_sequences if expansion is None else len(expansion.sizes)
         )
@@ -159,15 +158,17 @@ class MapRun:
         expansion = self._expansion
         origins = numbers if expansion is None else expansion.origins_of(numbers)
         names = self._stored.corpus.ids
-        ids = names.names(origins) if self._map.random else LaterIds(names, origins)
+        # No minibatch reaches over the time of another version.
+        wanted, context = [one[1:] for one in self._maps if one[0] <= batch.nominal_time][-1]
+        ids = names.names(origins) if wanted.random else LaterIds(names, origins)
         return MapTask(
-            self._map,
+            wanted,
             self._look.form,
             self._stored.sequences_of(batch),
             ids,
             sizes,
             None if expansion is None else expansion.parts_of(numbers),
-            self._context if self._map.random else None,
+            context if wanted.random else None,
             sweeps.tolist(),
         )
 
@@ -176,6 +177,19 @@ class MapRun:
         form = self._look.form
         columns = form.to_columns([form.like] * num_sequences)
         return make_chunk(list(columns.values()), owned=False, skipped=range(num_sequences))
+
+
+def _over_time(
+    wanted: SequenceMap, opening: Opening
+) -> list[tuple[int, SequenceMap, KeyContext]]:
+    """Return the versions of a map, each from a nominal time on."""
+    versions = [(0, wanted.version)]
+    versions += [(at, v) for at, name, v in opening.map_versions if name == wanted.name]
+    maps = [(at, wanted.of_version(version)) for at, version in versions]
+    for _, one in maps[1:]:
+        opening.workers.check(one)
+    seed = opening.seed
+    return [(at, one, KeyContext(seed, one.name, one.version)) for at, one in maps]
 
 
 def _runs(places: NDArray[np.uint64], num_wanted: int) -> Iterator[tuple[int, int, bool]]:

@@ -17,7 +17,7 @@ from sweephand.corpus.keep import keep
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.one_pass import one_pass
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
-from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.errors import DataError
 from sweephand.files.index_file import show_progress
 from sweephand.maps.expansion import Expansion

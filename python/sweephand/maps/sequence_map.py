@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sweephand.checks import check_flag, check_function, check_int
-from sweephand.corpus.streams import StreamDefs
+from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
@@ -36,6 +36,8 @@ class SequenceMap:
     cache : bool
         Whether what it makes is kept.
     kind : {"map", "filter"}
+    versions : tuple of SequenceMap
+        Others that events may put in its place.
     """
 
     function: Callable[..., Any]
@@ -47,6 +49,7 @@ class SequenceMap:
     size: Literal["same", "measured"] | SizeOf = "same"
     cache: bool = False
     kind: Literal["map", "filter"] = "map"
+    versions: tuple[SequenceMap, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"
@@ -55,6 +58,14 @@ class SequenceMap:
     def fingerprint(self) -> str:
         """What identifies it in states."""
         return f"{self.kind} {self.name} {self.version}"
+
+    def of_version(self, version: int) -> SequenceMap:
+        """Return the map of a version; ValueError if there is none."""
+        for one in (self, *self.versions):
+            if one.version == version:
+                return replace(one, versions=())
+        known = ", ".join(str(one.version) for one in (self, *self.versions))
+        raise ValueError(f"{self} has no version {version}, only {known}: give it by versions=")
 
 
 def make_map(
@@ -67,6 +78,7 @@ def make_map(
     streams: StreamsLike | None,
     size: object,
     cache: bool,
+    versions: Mapping[int, Callable[..., Any]] | None = None,
 ) -> SequenceMap:
     """Return a map, its arguments checked.
 
@@ -85,7 +97,7 @@ def make_map(
         size = function.size if size == "same" else size
     if check_flag("cache", cache) and random:
         raise ValueError("what a random map makes differs in every sweep: it cannot be kept")
-    return SequenceMap(
+    made = SequenceMap(
         function=function,
         name=name_of(function, name),
         version=check_int("version", version, 0, 2**63),
@@ -95,6 +107,25 @@ def make_map(
         streams=None if streams is None else choose_streams(streams, StreamDefs),
         size=size,
     )
+    return replace(made, versions=_versions_of(made, versions or {}))
+
+
+def _versions_of(
+    made: SequenceMap, given: Mapping[int, Callable[..., Any]]
+) -> tuple[SequenceMap, ...]:
+    if given and (made.size != "same" or made.cache):
+        raise ValueError(
+            "what has other versions keeps sizes, so that plans stay, and is not kept itself: "
+            "no size= or cache= with versions="
+        )
+    found = []
+    for number, function in given.items():
+        version = check_int("a version", number, 0, 2**63)
+        check_function(f"version {version} of the map", function)
+        if version == made.version:
+            raise ValueError(f"version {version} is the one of the map itself")
+        found.append(replace(made, function=function, version=version))
+    return tuple(found)
 
 
 def make_filter(predicate: Callable[..., Any], name: str | None, version: int) -> SequenceMap:

@@ -109,6 +109,7 @@ class Job:
 class _Member:
     """A thread of the team, and what it is at."""
 
+    thread: threading.Thread | None = None
     worker: Worker | None = None
     job: Job | None = None
 
@@ -186,10 +187,29 @@ class Team:
             if member.worker is not None:
                 member.worker.give_up()
 
+    def has_ended(self, seconds: float) -> bool:
+        """Wait so long for the threads that `close` let end, and return whether they have.
+
+        Whoever asks does not wait for itself, nor anybody for what was given up.
+        """
+        end = time.monotonic() + seconds
+        with self._changed:
+            threads = [member.thread for member in self._members]
+        for thread in threads:
+            if thread is None or thread is threading.current_thread():
+                continue
+            thread.join(max(0.0, end - time.monotonic()))
+            if thread.is_alive():
+                return False
+        return True
+
     def _begin(self, member: _Member) -> None:
         name = f"sweephand-map-{len(self._members)}"
         self._members.append(member)
-        threading.Thread(target=self._work, args=[member], name=name, daemon=True).start()
+        member.thread = threading.Thread(
+            target=self._work, args=[member], name=name, daemon=True
+        )
+        member.thread.start()
 
     def _work(self, member: _Member) -> None:
         member.worker = self._make_worker()
@@ -214,7 +234,6 @@ class Team:
             while member.job is None:
                 self._changed.wait_for(lambda: self._waiting or self._is_closed)
                 if not self._waiting:
-                    self._members.remove(member)
                     return None
                 *_, job = heapq.heappop(self._waiting)
                 if job.future.set_running_or_notify_cancel():

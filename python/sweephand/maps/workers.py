@@ -68,6 +68,14 @@ class MapWorkers:
     def _has_processes(self) -> bool:
         return self.kind == "processes" and self.num_workers > 0
 
+    @property
+    def _may_stay(self) -> bool:
+        """Whether whoever asks may do what is not worth its way to a worker.
+
+        Not if it must be possible to give it up, nor if the user wants one call at a time.
+        """
+        return self.kind == "threads" and self.num_workers > 1 and self._limit is None
+
     def check(self, wanted: SequenceMap) -> None:
         """Refuse a map that the workers could not call.
 
@@ -90,10 +98,10 @@ class MapWorkers:
         costs : sequence of float
             How long each sequence may take, in seconds.
         """
-        if self.num_workers == 0 or len(task) == 0:
+        least, cost = _TASK_SECONDS[self.kind], sum(costs)
+        if self.num_workers == 0 or len(task) == 0 or (cost < least and self._may_stay):
             return [task.do(self.turn)]
-        least = _TASK_SECONDS[self.kind]
-        most = min(self.num_workers * _TASKS_PER_WORKER, max(1, int(sum(costs) / least)))
+        most = min(self.num_workers * _TASKS_PER_WORKER, max(1, int(cost / least)))
         bounds = cut(costs, most)
         parts = [task.part(begin, end) for begin, end in bounds]
         return self._own_team().do(parts, [sum(costs[begin:end]) for begin, end in bounds])
@@ -110,6 +118,11 @@ class MapWorkers:
             self._is_closed = True
             if self._end is not None:
                 self._end()
+
+    def has_ended(self, seconds: float) -> bool:
+        """Wait so long for closed workers, and return whether they have ended."""
+        team = self._team
+        return team is None or self._process != os.getpid() or team.has_ended(seconds)
 
     def _own_team(self) -> Team:
         with self._starting:

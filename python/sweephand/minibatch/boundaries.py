@@ -65,7 +65,9 @@ class Boundaries:
             return batch.num_samples
         if info.is_single:
             return batch.num_sequences
-        if batch.share_size == batch.num_sequences:  # there is one worker, or one has all
+        if (
+            batch.share_size + len(batch.banned()) == batch.num_sequences
+        ):  # there is one worker, or one has all
             return self.num_samples
         raise ValueError(
             f"how many samples the other workers have of stream {info.name!r} is not known "

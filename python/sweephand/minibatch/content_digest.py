@@ -7,8 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sweephand import _core
+from sweephand.corpus.columns import offsets_of
 from sweephand.minibatch.minibatch import Minibatch
+from sweephand.minibatch.minibatch_data import MinibatchData
 
 
 def digest_of(minibatch: Minibatch) -> str:
@@ -41,12 +45,67 @@ def digests_by_id(minibatch: Minibatch) -> dict[str, str]:
     }
 
 
+def sum_of_digests(minibatch: Minibatch, streams: Iterable[str]) -> int:
+    """Return the sum modulo 2^64 of a digest of each sequence, or of each piece in rows.
+
+    It depends on what sequences hold alone, so that sums over the shares of any number of
+    workers add up to that over the minibatch. What is digested are the id, in layouts of rows
+    the number of the sample that a piece begins with, and of each stream its name and values.
+    """
+    by_name = {minibatch[key].info.name: minibatch[key] for key in minibatch}
+    chosen = {name: by_name[name] for name in sorted(streams)}
+    firsts = np.zeros(minibatch.num_sequences, np.uint64)
+    if minibatch._layout.has_rows:
+        firsts = minibatch._plan.cells().reshape(-1, 4)[:, 2].astype(np.uint64)
+    names = [name.encode(errors="surrogatepass") for name in minibatch.ids]
+    arrays = [_as_array(name, data) for name, data in chosen.items()]
+    if None not in arrays:
+        return _core.base.sum_of_digests(
+            np.frombuffer(b"".join(names), np.uint8),
+            offsets_of(list(map(len, names))),
+            firsts,
+            arrays,  # type: ignore[arg-type] # none of them is None
+        )
+    columns = [(name.encode(), data.as_sequences()) for name, data in chosen.items()]
+    total = 0
+    for i, (own_name, first) in enumerate(zip(names, firsts.tolist(), strict=True)):
+        parts = [own_name, first.to_bytes(8, "little")]
+        for stream, sequences in columns:
+            parts += [stream, *_parts(sequences[i])]
+        total += int.from_bytes(_digested(parts, 8), "little")
+    return total % 2**64
+
+
+_Array = tuple[bytes, bytes, bytes, NDArray[np.uint8], NDArray[np.int64], int]
+
+
+def _as_array(name: str, data: MinibatchData) -> _Array | None:
+    """Return what the core digests of a stream; None if it is none of plain numbers."""
+    values = data.values
+    if not isinstance(values, np.ndarray) or values.dtype.hasobject or not values.size:
+        return None
+    values = values.astype(values.dtype.newbyteorder("<"), copy=False)
+    after = "".join(f", {size}" for size in values.shape[1:]) or ","
+    return (
+        name.encode(),
+        f"{values.dtype.name} (".encode(),
+        f"{after})".encode(),
+        np.ascontiguousarray(values).reshape(-1).view(np.uint8),
+        data.offsets,
+        values.nbytes // len(values),
+    )
+
+
 def _digest(parts: Iterable[bytes]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
+    return _digested(parts, 16).hex()
+
+
+def _digested(parts: Iterable[bytes], size: int) -> bytes:
+    digest = hashlib.blake2b(digest_size=size)
     for part in parts:
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
-    return digest.hexdigest()
+    return digest.digest()
 
 
 def _all_parts(minibatch: Minibatch) -> Iterator[bytes]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,13 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import Layout
 
 Keys = Mapping[Any, tuple[int, StreamInfo]]
-SweepsEnded = Callable[[int, int], dict[str, int]]
+
+
+class Origin(Protocol):
+    """What knows the order that minibatches are of."""
+
+    def sweeps_ended_by(self, start: int, stop: int) -> dict[str, int]:
+        """Return how many sweeps of every corpus of a mixture end in ``[start, stop)``."""
 
 
 class Contents:
@@ -27,9 +33,8 @@ class Contents:
     layout : Layout
     ids : SequenceIds
         Of the sequences.
-    sweeps_ended_by : callable, optional
-        Returns how many sweeps of every corpus of a mixture end between two nominal times;
-        minibatches that came from another process do not know.
+    origin : Origin, optional
+        Of the minibatches; those that came from another process do not know it.
 
     Attributes
     ----------
@@ -39,19 +44,19 @@ class Contents:
         Streams whose arrays are their values as they are.
     """
 
-    __slots__ = ("flat", "ids", "keys", "kinds", "layout", "sweeps_ended_by")
+    __slots__ = ("flat", "ids", "keys", "kinds", "layout", "origin")
 
     def __init__(
         self,
         keys: Keys,
         layout: Layout,
         ids: SequenceIds,
-        sweeps_ended_by: SweepsEnded | None = None,
+        origin: Origin | None = None,
     ) -> None:
         self.keys = keys
         self.layout = layout
         self.ids = ids
-        self.sweeps_ended_by = sweeps_ended_by
+        self.origin = origin
         infos = dict(keys.values())
         has_grids = layout.form is not _core.engine.Form.RAGGED
         self.flat = {
@@ -68,7 +73,7 @@ class Contents:
 
     def only(self, batch: _core.engine.Batch, keys: Keys) -> tuple[_core.engine.Batch, Self]:
         """Return what a pickle holds of some streams of one minibatch."""
-        numbers = batch.sequences()
+        numbers = np.concatenate([batch.sequences(), batch.banned()])
         ids = _TheirIds(numbers, self.ids.names(numbers), self.ids.corpora(numbers))
         streams = [number for number, _ in keys.values()]
         return batch.with_streams(streams), type(self)(dict(keys), self.layout, ids)

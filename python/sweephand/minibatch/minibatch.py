@@ -283,14 +283,14 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         AttributeError
             If the minibatch came from another process.
         """
-        told = self._parts[1].sweeps_ended_by
-        if told is None:
+        origin = self._parts[1].origin
+        if origin is None:
             raise AttributeError(
                 "a minibatch of another process does not know how many sweeps of each corpus "
                 "end in it; source.corpus_positions(time) tells where each stands"
             )
         start = self.nominal_time
-        return told(start, start + self.global_num_samples)
+        return origin.sweeps_ended_by(start, start + self.global_num_samples)
 
     @property
     def bucket_key(self) -> int | None:

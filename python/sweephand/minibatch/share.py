@@ -52,6 +52,11 @@ class Share:
         """The id of every sequence of the share."""
         return self._ids.names(self._plan.sequences())
 
+    @property
+    def banned_ids(self) -> list[str]:
+        """The id of every sequence that events have taken out of the share."""
+        return self._ids.names(self._plan.banned())
+
     def num_samples_by(self) -> dict[str, int]:
         """Return the samples of the share by the corpus of a mixture, or the file, they are of.
 

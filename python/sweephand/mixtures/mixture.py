@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from sweephand import _core
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.join import join
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.mixing import Mixing, mix
+from sweephand.corpus.mixing import Mixing, ShareChange, mix
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.serve import Servable, deserializers_of
 from sweephand.maps.opening import Opening
-from sweephand.mixtures.weights import Weights, drop_out, legs_of, rates_of, share_at
+from sweephand.mixtures.weights import (
+    Weights,
+    changed,
+    drop_later,
+    drop_out,
+    legs_of,
+    rates_of,
+    share_at,
+)
 from sweephand.printable import shown
 
 AtEnd = Literal["repeat", "stop", "drop"]
@@ -69,6 +79,7 @@ class Mixture(Deserializer):
         at_end: AtEnd = "repeat",
     ) -> None:
         self._corpora = _checked(corpora)
+        self._num_added = 0
         self._weights = weights
         self._legs = legs_of(weights, list(self._corpora))
         if at_end not in get_args(AtEnd):
@@ -101,12 +112,35 @@ class Mixture(Deserializer):
         """Return the mixture in which every sequence comes once: ``at_end="drop"``."""
         return Mixture(self._corpora, self._weights, at_end="drop")
 
+    def with_added(self, added: Mapping[str, Servable]) -> Mixture:
+        """Return the mixture with corpora that have no share before an event gives them one.
+
+        Raises
+        ------
+        ValueError
+            If a name is there already.
+        """
+        names = [name for name in added if name in self._corpora]
+        if names:
+            raise ValueError(f"there is a corpus {names[0]!r} in the mixture already")
+        whole = copy(self)
+        whole._corpora = self._corpora | _checked(added)
+        whole._num_added = self._num_added + len(added)
+        none = (0,) * len(added)
+        whole._legs = [
+            replace(leg, first=leg.first + none, last=leg.last + none) for leg in self._legs
+        ]
+        return whole
+
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
         return self.open_for(Opening(ledger))
 
     def open_for(self, opening: Opening) -> Corpus:
         """Return the corpus as a source asks for it."""
+        if opening.added:
+            whole = self.with_added(opening.added)
+            return whole.open_for(replace(opening, added={}))
         opened = []
         for name, joined in self._corpora.items():
             try:
@@ -122,6 +156,7 @@ class Mixture(Deserializer):
                 told=self._fingerprint,
                 at_end=self._at_end,
                 ledger=opening.ledger,
+                num_added=self._num_added,
             )
         )
 
@@ -144,14 +179,24 @@ class Mixture(Deserializer):
             changed[name] = change(joined[0])
         return Mixture(changed, self._weights, at_end=self._at_end)
 
-    def _rates(self, samples: Sequence[int]) -> list[_core.order.Rate]:
-        legs = drop_out(self._legs, samples) if self._at_end == "drop" else self._legs
-        return rates_of(legs)
+    def _rates(
+        self, samples: Sequence[int], changes: Sequence[ShareChange]
+    ) -> list[_core.order.Rate]:
+        legs = self._legs
+        dropped = drop_out(legs, samples)
+        for change in changes:
+            legs = changed(legs, list(self._corpora), change, self._num_added)
+            dropped = drop_later(dropped, legs, change.time, samples)
+        return rates_of(dropped.legs if self._at_end == "drop" else legs)
 
     @property
     def _fingerprint(self) -> str:
-        legs = " ".join(f"{leg.begin}:{leg.first}:{leg.last}" for leg in self._legs)
-        return f"mixture {' '.join(self._corpora)} {self._at_end} {legs}"
+        names = list(self._corpora)[: len(self._corpora) - self._num_added]
+        count = len(names)  # of those that are there at first
+        legs = " ".join(
+            f"{leg.begin}:{leg.first[:count]}:{leg.last[:count]}" for leg in self._legs
+        )
+        return f"mixture {' '.join(names)} {self._at_end} {legs}"
 
     def _told(self) -> str:
         shares = ", ".join(f"{name} {at:.3g}" for name, at in self.weights_at(0).items())

@@ -13,6 +13,7 @@ import numpy as np
 
 from sweephand import _core
 from sweephand.checks import check_int
+from sweephand.corpus.mixing import ShareChange
 from sweephand.printable import shown
 
 Weight = int | float | Fraction
@@ -47,8 +48,8 @@ class Leg:
     span: int
 
 
-def legs_of(weights: object, names: Sequence[str]) -> list[Leg]:
-    """Return the legs of weights as a user gives them.
+def legs_of(weights: object, names: Sequence[str], num_added: int = 0) -> list[Leg]:
+    """Return the legs of weights as a user gives them; what is added may have none.
 
     Raises
     ------
@@ -64,7 +65,9 @@ def legs_of(weights: object, names: Sequence[str]) -> list[Leg]:
     for knot in knots:
         time, given = _knot_of(knot)
         times.append(time)
-        shares.append(shares_of([_weight(given, name, time) for name in names], time))
+        added = names[len(names) - num_added :]
+        whole = dict.fromkeys(added, 0) | dict(given)
+        shares.append(shares_of([_weight(whole, name, time) for name in names], time))
         _refuse_unknown(given, names)
     for before, behind in pairwise(times):
         if not before < behind:
@@ -110,7 +113,22 @@ def units_of(weights: Sequence[Fraction]) -> tuple[int, ...]:
     return tuple(end - begin for begin, end in pairwise([0, *ends]))
 
 
-def drop_out(legs: Sequence[Leg], ends: Sequence[int]) -> list[Leg]:
+@dataclass(frozen=True)
+class Dropped:
+    """Legs in which a corpus drops out when it has ended, and the others take over.
+
+    Attributes
+    ----------
+    legs : list of Leg
+    times : dict of int
+        Nominal time at which corpora drop out, by number.
+    """
+
+    legs: list[Leg]
+    times: dict[int, int]
+
+
+def drop_out(legs: Sequence[Leg], ends: Sequence[int]) -> Dropped:
     """Return the legs where a corpus drops out when it has ended, and the others take over.
 
     Parameters
@@ -119,16 +137,60 @@ def drop_out(legs: Sequence[Leg], ends: Sequence[int]) -> list[Leg]:
     ends : sequence of int
         Samples of every corpus.
     """
-    legs, left = list(legs), set(range(len(ends)))
+    return _drop_more(Dropped(list(legs), {}), ends)
+
+
+def drop_later(before: Dropped, legs: Sequence[Leg], time: int, ends: Sequence[int]) -> Dropped:
+    """Return the same where other legs hold from some time on: what dropped out stays out."""
+    times = {number: at for number, at in before.times.items() if at <= time}
+    left = set(range(len(ends))) - times.keys()
+    return _drop_more(Dropped(_joined(before.legs, legs, left, time), times), ends)
+
+
+def _drop_more(dropped: Dropped, ends: Sequence[int]) -> Dropped:
+    legs, times = dropped.legs, dict(dropped.times)
+    left = set(range(len(ends))) - times.keys()
     while len(left) > 1:
         rates = rates_of(legs)
         reached = {number: rates[number].reached(ends[number]) for number in left}
         time = min(reached.values())
         if time > _MAX_TIME:
             break
-        left -= {number for number in left if reached[number] == time}
+        times |= {number: time for number in left if reached[number] == time}
+        left -= times.keys()
         legs = _without(legs, left, time)
-    return legs
+    return Dropped(legs, times)
+
+
+def changed(
+    legs: Sequence[Leg], names: Sequence[str], change: ShareChange, num_added: int
+) -> list[Leg]:
+    """Return the legs with other shares from some time on.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the weights are none, or nobody has a share then.
+    """
+    left = {number for number, name in enumerate(names) if name != change.retired}
+    if change.retired is not None and len(left) == len(names):
+        raise ValueError(
+            f"there is no corpus {change.retired!r} to retire, there are: {', '.join(names)}"
+        )
+    later = legs if change.weights is None else legs_of(change.weights, names, num_added)
+    found = _joined(legs, later, left, change.time)
+    if not any(found[-1].last):
+        raise ValueError(f"nobody would have a share at last without {change.retired!r}")
+    return found
+
+
+def _joined(
+    before: Sequence[Leg], later: Sequence[Leg], left: set[int], time: int
+) -> list[Leg]:
+    """Return legs up to a time, and those of others from there on, of those who are left."""
+    found = [leg for leg in before if leg.begin < time]
+    found += [leg for leg in _without(later, left, time) if leg.begin >= time]
+    return found or list(before)
 
 
 def _without(legs: Sequence[Leg], left: set[int], time: int) -> list[Leg]:

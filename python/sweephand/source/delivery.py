@@ -43,6 +43,9 @@ class Elsewhere(Protocol):
     def move(self, position: _core.compose.Position) -> None:
         """Begin at another place."""
 
+    def change(self) -> None:
+        """Deliver something else from there on."""
+
 
 class Delivery:
     """The engine of a source, in whichever process it is used.
@@ -76,6 +79,7 @@ class Delivery:
         self._turns = turns
         self._cache_use = cache_use
         self._closed = False
+        self._earlier: list[_core.engine.EngineStats] = []
         self.elsewhere: Elsewhere | None = None
         self._engine = make_engine()
         # Before the engine goes, whose threads may wait for them.
@@ -116,9 +120,34 @@ class Delivery:
         if self.elsewhere is not None:
             self.elsewhere.move(engine.position)
 
-    def stats(self) -> _core.engine.EngineStats:
-        """Return what was delivered by this process, and what it took."""
-        return self._own().stats()
+    def remake(self, make_engine: Callable[[], _core.engine.Engine]) -> None:
+        """Go on from the same place with engines of another making.
+
+        Raises
+        ------
+        ValueError
+            If they have no such place: nothing is changed.
+        """
+        position, old = self.position, self._own()
+        engine = make_engine()
+        engine.resume(position)
+        self._make_engine, self._engine = make_engine, engine
+        if self.elsewhere is not None:
+            self.elsewhere.change()
+        self._earlier.append(old.stats())
+        old.close(_CLOSE_SECONDS)
+
+    def follow(self, before: Delivery) -> None:
+        """Take the place of another delivery, which is closed."""
+        self._earlier = before.stats()
+        self.elsewhere = before.elsewhere
+        if self.elsewhere is not None:
+            self.elsewhere.change()
+        before.close()
+
+    def stats(self) -> list[_core.engine.EngineStats]:
+        """Return what was delivered by this process, and what it took, engine by engine."""
+        return [*self._earlier, self._own().stats()]
 
     def close(self) -> None:
         """Close, and wait for the threads: 10 seconds for code of the user, then warn."""
@@ -139,7 +168,11 @@ class Delivery:
         """Close, wait so long for the threads, and return whether they have ended."""
         self._closed = True
         self._workers.close()
-        ended = self._engine.forked or self._engine.close(seconds)
+        end = time.monotonic() + seconds
+        ended = self._engine.forked or (
+            self._engine.close(seconds)
+            and self._workers.has_ended(max(0.0, end - time.monotonic()))
+        )
         if ended:
             self._cache_use.close()
         return ended
@@ -182,3 +215,27 @@ def make_engine(
         settings.prefetch,
         timeline.make_look_ahead(),
     )
+
+
+def counts_of(engines: Sequence[_core.engine.EngineStats]) -> dict[str, float]:
+    """Return what engines, one after the other, have delivered, and what it took."""
+
+    def total(count: Callable[[_core.engine.EngineStats], int]) -> int:
+        return sum(map(count, engines))
+
+    cells, samples = total(lambda one: one.cells), total(lambda one: one.samples)
+    read = total(lambda one: one.load.waited_ns + one.write.waited_ns)
+    return {
+        "minibatches": total(lambda one: one.minibatches),
+        "samples": samples,
+        "waited_seconds": total(lambda one: one.waited_ns) * 1e-9,
+        "read_seconds": read * 1e-9,
+        "decode_seconds": total(lambda one: one.load.total_ns - one.load.waited_ns) * 1e-9,
+        "assemble_seconds": total(lambda one: one.write.total_ns - one.write.waited_ns) * 1e-9,
+        "bytes_assembled": total(lambda one: one.bytes_assembled),
+        "chunks_loaded": total(lambda one: one.chunks_loaded),
+        "chunk_hits": total(lambda one: one.chunk_hits),
+        "bytes_loaded": total(lambda one: one.bytes_loaded),
+        "bytes_held": engines[-1].bytes_held,
+        "fill_ratio": samples / cells if cells else 1.0,
+    }

@@ -14,6 +14,7 @@ from sweephand.corpus.join import join
 from sweephand.corpus.keep import keep
 from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.events.event import Add, MapVersion
 from sweephand.layouts import Frames, Layout
 from sweephand.maps.opening import Opening
 from sweephand.maps.workers import MapWorkers
@@ -33,15 +34,27 @@ def open_corpus(
     ValueError
         If they cannot be joined.
     """
+    added = {event.corpus: event.data for event in settings.events if isinstance(event, Add)}
     opening = Opening(
         ledger=ledger,
         seed=settings.randomization_seed,
         workers=workers,
+        added=added,
+        map_versions=tuple(
+            (event.at, event.map, event.version)
+            for event in settings.events.in_time
+            if isinstance(event, MapVersion)
+        ),
     )
     opened = [deserializer.open_for(opening) for deserializer in deserializers]
     if settings.window.explicit:
         opened = [corpus.in_window() for corpus in opened]
     corpus = join(opened, settings.missing)
+    for at, name, _ in opening.map_versions:
+        if not any(f"map {name} " in told for told in corpus.names):
+            raise ValueError(f"the event 'map_version' at {at}: there is no map {name!r}")
+    if added and corpus.mixing is None:
+        raise ValueError("a corpus is added to a sh.Mixture, and this is one corpus")
     layout = settings.chosen_layout
     layout.check_streams([info.name for info in corpus.streams])
     if isinstance(layout, Frames):

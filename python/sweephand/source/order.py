@@ -103,4 +103,5 @@ def _order_of(
         rates=mixing.rates,
         limits=ends or [INFINITELY_REPEAT] * len(mixing.corpora),
         tells_sweeps=mixing.at_end == "stop",
+        num_at_first=mixing.num_at_first,
     )

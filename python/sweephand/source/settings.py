@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from sweephand.checks import check_int, check_number
 from sweephand.corpus.node_cache import NodeCache
+from sweephand.events.event_list import EventList
 from sweephand.layouts import Frames, Layout, Ragged
 from sweephand.printable import shown
 from sweephand.source.balance import Balance, cost_of
@@ -26,6 +28,10 @@ class Settings:
     ----------
     crosses_sweeps : bool
         A minibatch may hold the end of one sweep and the beginning of the next.
+    events : EventList
+        What happens on the timeline.
+    events_file : path or None
+        Where they are kept.
     """
 
     max_samples: int
@@ -50,6 +56,8 @@ class Settings:
     map_timeout: float | None
     node_cache: NodeCache | None
     crosses_sweeps: bool
+    events: EventList = field(default_factory=EventList)
+    events_file: Path | None = None
 
     def __post_init__(self) -> None:
         _ = self.limits, self.window, self.chosen_layout

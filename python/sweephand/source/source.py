@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
+from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack
 
@@ -16,31 +17,35 @@ from sweephand.corpus.read_through import CacheUse, read_through
 from sweephand.corpus.streams import StreamInfo
 from sweephand.deserializers.serve import Servable, deserializers_of
 from sweephand.errors import DataError, StateError
+from sweephand.events.event import Event
+from sweephand.events.event_file import events_given
+from sweephand.events.event_list import EventList
 from sweephand.layouts import Layout
 from sweephand.maps.workers import MapWorkers
-from sweephand.minibatch.contents import Contents, Keys
+from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
+from sweephand.source.added import at_first, with_fingerprints
 from sweephand.source.at_exit import close_at_exit
 from sweephand.source.balance import Balance
 from sweephand.source.by_score import ByScore
 from sweephand.source.chunk_uses import ChunkUses
-from sweephand.source.delivery import Delivery, make_engine
+from sweephand.source.delivery import Delivery, counts_of
+from sweephand.source.eventful import EventfulSource
 from sweephand.source.foreign_names import NEXT, SOURCE, names_ours
 from sweephand.source.hints import Hints
 from sweephand.source.limits import INFINITELY_REPEAT, MAX_TIME, limit_of_old_name
-from sweephand.source.loops import Loops
 from sweephand.source.memory import MemoryNeed
 from sweephand.source.old_names import OldOptions, threads_of_old_name
 from sweephand.source.open_corpus import open_corpus, treat_long
+from sweephand.source.origin import Order
 from sweephand.source.requests import Requests
 from sweephand.source.scores import scores_of
 from sweephand.source.settings import Settings
 from sweephand.source.state import State
-from sweephand.source.timeline import Timeline
 from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
 
-class MinibatchSource(Loops):
+class MinibatchSource(EventfulSource):
     """Deliver minibatches in an order that is a pure function of corpus, seed and nominal time.
 
     Parameters
@@ -105,6 +110,9 @@ class MinibatchSource(Loops):
         thread is left behind.
     node_cache : NodeCache, optional
         Where what is read of a store is kept on a disk of this node, for all its processes.
+    events : list of Event, or path, optional
+        What happens on the timeline: `list(source.events)` of another source, or a JSON file in
+        which they are kept: what `events` of the source adds is written there at once.
     epoch_size : int, optional
         Old name of `max_samples`; deprecated.
     **old
@@ -155,9 +163,15 @@ class MinibatchSource(Loops):
         map_executor: Literal["threads", "processes"] = "threads",
         map_timeout: float | None = None,
         node_cache: NodeCache | None = None,
+        events: Sequence[Event]
+        | Sequence[Mapping[str, Any]]
+        | PathLike[str]
+        | str
+        | None = None,
         epoch_size: int | None = None,
         **old: Unpack[OldOptions],
     ) -> None:
+        given, events_file = events_given(events)
         settings = Settings(
             max_samples=limit_of_old_name(epoch_size, max_samples),
             max_sweeps=max_sweeps,
@@ -181,6 +195,8 @@ class MinibatchSource(Loops):
             map_timeout=map_timeout,
             node_cache=node_cache,
             crosses_sweeps=self._crosses_sweeps,
+            events=EventList(given),
+            events_file=events_file,
         )
         self._open(deserializers, settings)
 
@@ -198,13 +214,14 @@ class MinibatchSource(Loops):
         whole = corpus
         corpus, self._long = treat_long(settings.chosen_layout, whole)
         as_whole = settings.order is not None
-        self._window, self._corpus = settings.window.for_corpus(corpus, as_whole=as_whole)
-        self._scores = scores_of(settings, whole, self._corpus)
-        self._layout = settings.chosen_layout.settle(self._corpus.core)
-        self._timeline = Timeline(
-            self._corpus, self._layout, settings, self._window, self._scores
-        )
-        self._contents = self._contents_of(self._keys)
+        self._settings = settings = with_fingerprints(settings, whole)
+        self._window, corpus = settings.window.for_corpus(corpus, as_whole=as_whole)
+        self._without_events = corpus
+        self._scores = scores_of(settings, whole, corpus)
+        first = at_first(corpus)
+        self._layout = settings.chosen_layout.settle(first.core)
+        self._order = Order(first, self._layout, settings, self._window, self._scores)
+        self._set(self._timeline_of(settings))
         self._memory = MemoryNeed(
             corpus=self._corpus,
             layout=self._layout,
@@ -226,9 +243,8 @@ class MinibatchSource(Loops):
             )
             made_of = self._deserializers, *settings.of_chunks
             served, self._cache_use = read_through(served, settings.node_cache, future, made_of)
-        # Not a method: a source is gone as soon as nobody has it, with all its memory.
-        make = partial(make_engine, served, self._layout, self._timeline, settings, ledger)
-        self._delivery = Delivery(make, turns, workers, self._cache_use)
+        self._through_cache = served if settings.node_cache is not None else None
+        self._delivery = Delivery(self._making(), turns, workers, self._cache_use)
         close_at_exit(self)
 
     @names_ours(NEXT)
@@ -302,7 +318,7 @@ class MinibatchSource(Loops):
             the source is unchanged.
         """
         found = State.from_dict(state)
-        found.check_same_order(self._state)
+        found.check_same_order(self._order.state, self._settings.events)
         try:
             self._delivery.go_to(_core.compose.Position(found.position, found.progress))
         except ValueError as error:
@@ -311,16 +327,12 @@ class MinibatchSource(Loops):
     state_dict = get_checkpoint_state
     load_state_dict = restore_from_checkpoint
 
-    @cached_property
-    def _state(self) -> State:
-        """That of the start; it takes a look at all lengths, so it waits until it is wanted."""
-        return State.at_start(
-            self._corpus, self._layout, self._settings, self._window, self._scores
-        )
-
     def _state_at(self, position: _core.compose.Position) -> dict[str, Any]:
         return replace(
-            self._state, position=position.time, progress=position.progress
+            self._order.state,
+            position=position.time,
+            progress=position.progress,
+            events=self._settings.events.told,
         ).to_dict()
 
     @property
@@ -350,21 +362,8 @@ class MinibatchSource(Loops):
             ``cache_chunks_offered`` of decoded ones. Of a mixture ``share_of_<corpus>``, of all
             samples before the position.
         """
-        found = self._delivery.stats()
-        loaded, written = found.load, found.write
         return {
-            "minibatches": found.minibatches,
-            "samples": found.samples,
-            "waited_seconds": found.waited_ns * 1e-9,
-            "read_seconds": (loaded.waited_ns + written.waited_ns) * 1e-9,
-            "decode_seconds": (loaded.total_ns - loaded.waited_ns) * 1e-9,
-            "assemble_seconds": (written.total_ns - written.waited_ns) * 1e-9,
-            "bytes_assembled": found.bytes_assembled,
-            "chunks_loaded": found.chunks_loaded,
-            "chunk_hits": found.chunk_hits,
-            "bytes_loaded": found.bytes_loaded,
-            "bytes_held": found.bytes_held,
-            "fill_ratio": found.samples / found.cells if found.cells else 1.0,
+            **counts_of(self._delivery.stats()),
             "dropped_sequences": self._corpus.num_dropped + self._long.dropped_sequences,
             "dropped_samples": self._long.dropped_samples,
             "split_sequences": self._long.split_sequences,
@@ -380,6 +379,12 @@ class MinibatchSource(Loops):
     def _made_at(self, place: _core.compose.Position) -> tuple[Any, ...]:
         made_of = type(self), self._deserializers, self._settings
         return _remake, (*made_of, place.time, place.progress)
+
+    def _reopen(self, settings: Settings) -> None:
+        place, before = self._delivery.position, self._delivery
+        made = _remake(type(self), self._deserializers, settings, place.time, place.progress)
+        self.__dict__ |= made.__dict__
+        self._delivery.follow(before)
 
     def close(self) -> None:
         """End the threads and give back memory; arrays that were handed out stay valid.
@@ -412,10 +417,6 @@ class MinibatchSource(Loops):
             key: self._keys[self.stream_info(stream).name] for key, stream in input_map.items()
         }
         return self._contents_of(keys)
-
-    def _contents_of(self, keys: Keys) -> Contents:
-        ended_by = self._timeline.sweeps_ended_by
-        return Contents(keys, self._layout, self._corpus.ids, ended_by)
 
 
 def _remake(

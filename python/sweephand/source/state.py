@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.corpus import Corpus
 from sweephand.errors import StateError
+from sweephand.events.event_list import EventList
 from sweephand.layouts import Layout
 from sweephand.source.described import (
     Described,
@@ -26,6 +27,7 @@ from sweephand.source.window import Window
 
 ORDER_VERSION = 1
 STATE_VERSION = 1
+_OPTIONAL = ("order", "events")  # not in the dict where there are none
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class State:
         depend on it.
     order : str
         An order by score, with a digest of it; empty, and not in the dict, if there is none.
+    events : str
+        How many events there are, with their digest; likewise.
     """
 
     position: int
@@ -65,6 +69,7 @@ class State:
     layout: str
     version: int = STATE_VERSION
     order: str = ""
+    events: str = ""
 
     @classmethod
     def at_start(
@@ -101,7 +106,7 @@ class State:
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON types."""
         told = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
-        return {name: value for name, value in told.items() if name != "order" or value}
+        return {name: value for name, value in told.items() if name not in _OPTIONAL or value}
 
     @classmethod
     def from_dict(cls, state: object) -> Self:
@@ -122,7 +127,7 @@ class State:
             )
         wanted = {field.name: _TYPES[str(field.type)] for field in fields(cls)}
         for name, kind in wanted.items():
-            if name == "order" and name not in state:
+            if name in _OPTIONAL and name not in state:
                 continue
             if name not in state:
                 raise StateError(f"the state has no key {name!r}")
@@ -146,8 +151,8 @@ class State:
                 )
         return cls(**state)
 
-    def check_same_order(self, here: State) -> None:
-        """Refuse a state that was taken of another order than `here`.
+    def check_same_order(self, here: State, events: EventList) -> None:
+        """Refuse a state that was taken of another order than `here`, or of other `events`.
 
         Raises
         ------
@@ -158,8 +163,10 @@ class State:
         for name in (field.name for field in fields(self)):
             theirs, ours = getattr(self, name), getattr(here, name)
             same = ours.is_told_by(theirs) if isinstance(ours, Described) else ours == theirs
-            if name not in ("position", "progress", "version") and not same:
+            if name not in ("position", "progress", "version", "events") and not same:
                 differing.append(_difference(name, ours, theirs))
+        if difference := events.difference(self.events, self.position):
+            differing.append(f"events differ: {difference}")
         if differing:
             raise StateError(
                 f"the state was taken of another corpus or order: {'; '.join(differing)}"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
 
 from sweephand import _core
 from sweephand.checks import check_int
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.mixing import Mixing
-from sweephand.layouts import Layout
+from sweephand.layouts import Layout, Packed
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
-from sweephand.source.limits import END_OF_TIME, MAX_TIME
+from sweephand.source.effects import effects_of
+from sweephand.source.limits import END_OF_TIME, INFINITELY_REPEAT, MAX_TIME
 from sweephand.source.order import make_order
 from sweephand.source.requests import Requests, SizeSchedule, size_at
 from sweephand.source.scores import ScoredOrder
@@ -23,6 +26,10 @@ class Timeline:
 
     Attributes
     ----------
+    effects : Effects
+        Of the events.
+    corpus : Corpus
+        The same, with the weights of a mixture as events change them.
     limit : int
         The end, in samples; `INFINITELY_REPEAT` if there is none.
     """
@@ -35,14 +42,58 @@ class Timeline:
         window: Window,
         scores: ScoredOrder | None = None,
     ) -> None:
-        self._corpus = corpus
         self._layout = layout
         self._settings = settings
-        self._order, self.limit = make_order(corpus, settings, window, scores)
+        self._window = window
+        self._scores = scores
+        self.limit = INFINITELY_REPEAT
+        self.effects = effects_of(settings.events, corpus, layout, self)
+        self.corpus = corpus = self.effects.corpus
+        self._order, self.limit = self._order_of(corpus)
         self._mixed: tuple[Mixing, _core.order.MixedTimeline] | None = None
         if isinstance(self._order, _core.order.MixedTimeline):
             assert corpus.mixing is not None
             self._mixed = corpus.mixing, self._order
+
+    def _order_of(self, corpus: Corpus) -> tuple[_core.order.Timeline, int]:
+        return make_order(corpus, self._settings, self._window, self._scores)
+
+    def later_part(self, time: int) -> int:
+        """Return the first time from `time` on before which nothing is of a later part."""
+        return _common_boundary(self._planners, time)
+
+    @cached_property
+    def _planners(self) -> list[_core.compose.Planner]:
+        lengths = [None, *(length for _, length in self.effects.rows)]
+        return [self._planner(self._order, length) for length in lengths]
+
+    def boundary(self, corpus: Corpus, lengths: Sequence[int | None], time: int) -> int:
+        """Return the first time from `time` on at which a part begins in rows of any length."""
+        return self._boundary_in(self._order_of(corpus)[0], lengths, time)
+
+    def free_key(self, corpus: Corpus, lengths: Sequence[int | None], time: int) -> int:
+        """Return the key from which on other shares change nothing before that boundary."""
+        order, _ = self._order_of(corpus)
+        assert isinstance(order, _core.order.MixedTimeline)
+        return order.free_key(self._boundary_in(order, lengths, time))
+
+    def _boundary_in(
+        self, order: _core.order.Timeline, lengths: Sequence[int | None], time: int
+    ) -> int:
+        return _common_boundary([self._planner(order, length) for length in lengths], time)
+
+    def _planner(
+        self, order: _core.order.Timeline, row_length: int | None = None
+    ) -> _core.compose.Planner:
+        layout = self._layout
+        if row_length is not None:
+            assert isinstance(layout, Packed)
+            layout = replace(layout, row_length=row_length)
+        return _core.compose.Planner(order, layout.planner_choices, self._end)
+
+    @property
+    def _end(self) -> int:
+        return min(self.limit, END_OF_TIME)
 
     @property
     def num_lanes(self) -> int:
@@ -53,7 +104,7 @@ class Timeline:
     def block_chunks(self) -> int:
         """Chunks that every lane has open, of every corpus."""
         if not self._settings.randomize:
-            return self._corpus.open_chunks
+            return self.corpus.open_chunks
         return self._order.block_chunks
 
     @property
@@ -62,7 +113,7 @@ class Timeline:
         if self._mixed is None:
             return self.num_lanes * self.block_chunks
         if not self._settings.randomize:
-            return self._corpus.open_chunks
+            return self.corpus.open_chunks
         mixing, order = self._mixed
         of_each = zip(mixing.corpora, order.own_block_chunks, strict=True)
         return sum(
@@ -105,20 +156,24 @@ class Timeline:
 
     def make_planner(self) -> _core.compose.Planner:
         """Return what says which sequences make up each minibatch, standing at the start."""
-        return _core.compose.Planner(
-            self._order, self._layout.planner_choices, min(self.limit, END_OF_TIME)
-        )
+        planner = self._planner(self._order)
+        if not self.effects.change_plans:
+            return planner
+        changed = _core.compose.EventPlanner(self._order, planner, self.effects.core)
+        for begin, row_length in self.effects.rows:
+            changed.hand_over(begin, self._planner(self._order, row_length))
+        return changed
 
     def make_chunk_uses(self) -> _core.order.ChunkUses:
         """Return what says when chunks are read."""
         by_lanes = self._layout.shares_by_lanes and not self._settings.keeps_order
-        return _core.order.ChunkUses(self._order, min(self.limit, END_OF_TIME), by_lanes)
+        return _core.order.ChunkUses(self._order, self._end, by_lanes)
 
     def make_look_ahead(self) -> _core.engine.LookAhead:
         """Return what says which chunks will be wanted soon."""
         by_lanes = self._layout.shares_by_lanes and not self._settings.keeps_order
-        with_open = self._corpus.readers[0].asks_a_store
-        end = min(self.limit, END_OF_TIME)
+        with_open = self.corpus.readers[0].asks_a_store
+        end = self._end
         return _core.engine.LookAhead(self._order, end, by_lanes, with_open)
 
     def sequence_ids(self, start: int, stop: int, minibatch_size: int) -> list[str]:
@@ -126,12 +181,12 @@ class Timeline:
         check_int("start", start, 0, MAX_TIME)
         check_int("stop", stop, 0, MAX_TIME)
         numbers = self.make_planner().sequences_in(start, stop, minibatch_size)
-        return self._corpus.ids.names(numbers)
+        return self.corpus.ids.names(numbers)
 
     def find(self, sequence_id: str, sweep: int, minibatch_size: int) -> int:
         """Return the nominal time of a sequence in a sweep; KeyError if there is none."""
-        check_int("sweep", sweep, 0, MAX_TIME // self._corpus.core.num_samples)
-        number = self._corpus.ids.number(sequence_id)
+        check_int("sweep", sweep, 0, MAX_TIME // self.corpus.core.num_samples)
+        number = self.corpus.ids.number(sequence_id)
         return self.make_planner().find(number, sweep, minibatch_size)
 
     def plan(
@@ -158,4 +213,14 @@ class Timeline:
             )
             if plan.end_of_data:
                 return
-            yield PlannedMinibatch(plan, self._corpus.ids)
+            yield PlannedMinibatch(plan, self.corpus.ids)
+
+
+def _common_boundary(planners: Sequence[_core.compose.Planner], time: int) -> int:
+    found, before = planners[0].boundary(time), None
+    # The beginning of a part in one length may be inside a part in another.
+    while len(planners) > 1 and found != before and found < END_OF_TIME:
+        before = found
+        for planner in planners:
+            found = planner.boundary(found)
+    return found

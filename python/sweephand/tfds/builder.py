@@ -10,7 +10,7 @@ from typing import overload
 
 import numpy as np
 
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.files.index_places import Keep, check_keep

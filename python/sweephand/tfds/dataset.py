@@ -16,7 +16,8 @@ from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import Sizing
-from sweephand.corpus.streams import StreamDefs, StreamInfo, size_stream
+from sweephand.corpus.stream_defs import StreamDefs
+from sweephand.corpus.streams import StreamInfo, size_stream
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.files.access import access_to
 from sweephand.files.index_places import Keep

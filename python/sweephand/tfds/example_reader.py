@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.casts import unmasked
+from sweephand.corpus.casts import unmasked
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 from sweephand.corpus.ledger import Ledger

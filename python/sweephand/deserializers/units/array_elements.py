@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.casts import element_type
+from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 from sweephand.deserializers.units.unit_scan import SampleType
 

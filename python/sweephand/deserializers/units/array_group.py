@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.sizes import check_offsets
-from sweephand.corpus.streams import StreamDef
+from sweephand.corpus.stream_defs import StreamDef
 from sweephand.deserializers.units.array_elements import StoredArray, kind_of, row_bytes
 from sweephand.deserializers.units.unit_scan import SampleType
 

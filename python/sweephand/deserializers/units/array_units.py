@@ -22,7 +22,8 @@ from sweephand.corpus import chunks
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
-from sweephand.corpus.streams import StreamDef, StreamDefs, StreamInfo
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
+from sweephand.corpus.streams import StreamInfo
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.units.array_elements import (
     column_of,
@@ -232,8 +233,7 @@ def _measure(
             lengths.append(column_of(np.asarray(one.array[begin:end]), one.rows).lengths)
         except (OSError, RuntimeError, ValueError) as error:
             told = f"rows {begin} to {end - 1} cannot be read: {error}"
-            scan.add_error(DataError(told, file.path, stream=name))
-            scan.damaged_rows += range(begin, end)
+            scan.add_error(DataError(told, file.path, stream=name), range(begin, end))
             lengths.append(np.zeros(end - begin, np.int64))
     return np.concatenate(lengths)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sweephand.corpus.columns import ColumnData, concat_columns
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.units.arrow_columns import convert, pick
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
@@ -59,16 +59,13 @@ class ArrowUnits(IndexedDeserializer):
             if scan.kinds[name].is_ragged:
                 scan.lengths.setdefault(name, []).extend(one.lengths for one in columns)
         for row, error in sorted(wrong.items()):
-            scan.add_error(
-                DataError(error.reason, path, stream=error.stream, sequence=first + row)
-            )
-            scan.damaged_rows.append(first + row)
+            told = DataError(error.reason, path, stream=error.stream, sequence=first + row)
+            scan.add_error(told, [first + row])
 
     def add_lost_rows(self, scan: UnitScan, num_rows: int, error: DataError) -> None:
         """Add the rows of a unit that cannot be read."""
-        scan.add_error(error)
         first = sum(scan.rows)
-        scan.damaged_rows += range(first, first + num_rows)
+        scan.add_error(error, range(first, first + num_rows))
         for name, kind in scan.kinds.items():
             if kind.is_ragged:
                 scan.lengths.setdefault(name, []).append(np.zeros(num_rows, np.int64))

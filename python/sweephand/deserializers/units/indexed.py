@@ -20,7 +20,8 @@ from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.ids import GivenIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.reader import Reader
-from sweephand.corpus.streams import StreamDef, StreamDefs, StreamInfo, size_stream
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
+from sweephand.corpus.streams import StreamInfo, size_stream
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams
 from sweephand.deserializers.deserializer import brief
 from sweephand.deserializers.formats import SelfDescribed

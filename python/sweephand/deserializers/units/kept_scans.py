@@ -124,13 +124,36 @@ def check_runs(runs: Sequence[Any], width: int) -> tuple[NDArray[np.int64], NDAr
 
 def check_row_runs(index: Index) -> None:
     """Refuse units that are not runs of a file's rows, one behind the other."""
-    units, starts = check_runs([facts["format"]["units"] for facts in index.facts], 2)
-    require(np.array_equal(starts, index.starts["rows"]), "units")
+    units, starts = check_units(index, 2)
     begins, ends = units.T
     _, first_begins, _ = check_ends(begins, ends, starts)
-    is_all = all_follow(begins[1:] == ends[:-1], starts) and bool((ends > begins).all())
-    require(is_all and not first_begins.any(), "units")
+    require(not first_begins.any(), "units")
     require(np.array_equal(ends - begins, index.arrays["rows"]), "units")
+
+
+def check_units(index: Index, width: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the units of files as `check_runs` does; they must lie one behind the other."""
+    units, starts = check_runs([facts["format"]["units"] for facts in index.facts], width)
+    require(np.array_equal(starts, index.starts["rows"]), "units")
+    begins, ends = units[:, 0], units[:, 1]
+    require(all_follow(begins[1:] == ends[:-1], starts), "units")
+    require(bool((ends > begins).all()), "units")
+    return units, starts
+
+
+def check_first_rows(index: Index, first_rows: NDArray[np.int64]) -> None:
+    """Refuse units of which one says that it begins with another row than it does."""
+    starts = index.starts["rows"]
+    rows = offsets_of(index.arrays["rows"])
+    own = rows[:-1] - spread(rows[starts[:-1]], starts)
+    require(np.array_equal(first_rows, own), "units")
+
+
+def check_members(members: Any, size: int) -> None:
+    """Refuse members of a compressed file of some size that cannot be: where each begins."""
+    found, _ = check_runs([members], 2)
+    require(bool((np.diff(found, axis=0) > 0).all()), "the members")
+    require(bool((found[:, 1] < max(size, 1)).all()), "the members")
 
 
 def spread(values: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[Any]:

@@ -80,9 +80,7 @@ class LineScan:
         for lengths, column in zip(scan.lengths.values(), columns, strict=True):
             if column.sample_offsets is not None:
                 lengths.append(column.lengths)
-        for row, error in wrong.items():
-            scan.add_error(error)
-            scan.damaged_rows.append(place.row + row)
+        scan.add_faults(wrong, place.row)
         num_rows = columns[0].num_sequences
         if begins_unit or not self._units:
             self._units.append(list(place))

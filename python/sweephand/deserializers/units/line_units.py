@@ -10,15 +10,16 @@ import numpy as np
 
 from sweephand.checks import check_int
 from sweephand.corpus import chunks
-from sweephand.corpus.columns import ColumnData, offsets_of
+from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import (
     all_follow,
     check_ends,
-    check_runs,
+    check_first_rows,
+    check_members,
+    check_units,
     require,
-    spread,
 )
 from sweephand.deserializers.units.line_scan import (
     BOM,
@@ -183,18 +184,11 @@ class LineUnits(IndexedDeserializer):
         packed = np.array(["compression" in facts["format"] for facts in index.facts], np.bool_)
         for file, facts in zip(index.files, index.facts, strict=True):
             _check_members(facts["format"], file)
-        units, starts = check_runs([facts["format"]["units"] for facts in index.facts], 4)
-        require(np.array_equal(starts, index.starts["rows"]), "units")
+        units, starts = check_units(index, 4)
         begins, ends, lines, first_rows = units.T
-        rows = offsets_of(index.arrays["rows"])
-        is_all = (
-            np.array_equal(first_rows, rows[:-1] - spread(rows[starts[:-1]], starts))
-            and all_follow(begins[1:] == ends[:-1], starts)
-            and np.array_equal(index.arrays["num_bytes"], ends - begins)
-            and bool((ends > begins).all())
-            and all_follow(lines[1:] >= lines[:-1], starts)
-        )
-        require(is_all, "units")
+        check_first_rows(index, first_rows)
+        require(np.array_equal(index.arrays["num_bytes"], ends - begins), "units")
+        require(all_follow(lines[1:] >= lines[:-1], starts), "units")
         sizes = np.array([file.size for file in index.files], np.int64)
         filled, firsts, lasts = check_ends(begins, ends, starts)
         is_first = np.isin(firsts, (0, len(BOM))) | self.has_header
@@ -210,6 +204,4 @@ def _check_members(facts: Mapping[str, Any], file: SourceFile) -> None:
     if "compression" not in facts:
         return
     require(facts["compression"] in PACKINGS, "the compression")
-    members, _ = check_runs([facts["members"]], 2)
-    require(bool((np.diff(members, axis=0) > 0).all()), "the members")
-    require(bool((members[:, 1] < max(file.size, 1)).all()), "the members")
+    check_members(facts["members"], file.size)

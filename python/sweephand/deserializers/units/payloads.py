@@ -10,17 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
-from sweephand.corpus.streams import StreamDef, StreamDefs
+from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.jsonl import JsonLines
 from sweephand.deserializers.jsonl_guess import guess_fields
 from sweephand.deserializers.units.line_scan import LinePlace
 from sweephand.deserializers.units.tf_examples import (
     PADDING,
-    ExampleField,
     decode_examples,
+    example_fields,
     find_kinds,
     keys_of_records,
-    sample_type,
 )
 from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.errors import DataError
@@ -99,13 +98,10 @@ class ExamplePayload:
         """Return the streams of some records."""
         offsets = offsets_of([len(one) for one in records])
         content = np.frombuffer(b"".join(records) + bytes(PADDING), np.uint8)
-        lacking = {n: one for n, one in self._definitions.items() if n not in self._kinds}
-        if lacking:
-            self._kinds |= find_kinds(lacking, self._fields, content, offsets=offsets)
-        fields = []
-        for name, one in self._definitions.items():
-            kind = self._kinds.get(name) or sample_type(one, "int64")  # no value so far
-            fields.append(ExampleField(name, self._fields[name], kind.dtype, kind.shape))
+        self._kinds = find_kinds(
+            self._definitions, self._fields, content, self._kinds, offsets=offsets
+        )
+        fields = example_fields(self._definitions, self._fields, self._kinds)
         return decode_examples(fields, content, file=file.path, first=first, offsets=offsets)
 
     def kinds(self) -> dict[str, SampleType]:

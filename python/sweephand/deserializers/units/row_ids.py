@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.casts import unmasked
+from sweephand.corpus.casts import unmasked
 from sweephand.corpus.corpus import Corpus
 from sweephand.deserializers.units.row_table import RowTable
 from sweephand.errors import DataError

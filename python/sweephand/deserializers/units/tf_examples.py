@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData, spread
-from sweephand.corpus.streams import StreamDef
+from sweephand.corpus.stream_defs import StreamDef
 from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.errors import DataError
 
@@ -27,7 +27,6 @@ KINDS = {
 _KIND_OF = {name: kind for kind, name in KINDS.items()}
 _MOST_ITEMS = 2**62
 _MOST_LOOKED_AT = 1000  # records, to know their features
-_RECORD_HEAD, _RECORD_TAIL = 12, 4  # bytes before and behind a message
 
 
 @dataclass(frozen=True)
@@ -158,6 +157,7 @@ def find_kinds(
     streams: Mapping[str, StreamDef],
     fields: Mapping[str, str],
     records: NDArray[np.uint8],
+    known: Mapping[str, SampleType],
     *,
     verify_checksums: bool = True,
     offsets: NDArray[np.int64] | None = None,
@@ -170,37 +170,44 @@ def find_kinds(
         What is known of them.
     fields : mapping of str
         The key of each.
+    known : mapping of SampleType
+        What earlier records have told of some.
     records, verify_checksums, offsets
         See `decode_examples`.
     """
+    lacking = [name for name in streams if name not in known]
+    if not lacking:
+        return dict(known)
     found = _core.formats.find_kinds(
-        [fields[name] for name in streams], records, verify_checksums, offsets
+        [fields[name] for name in lacking], records, verify_checksums, offsets
     )
     return {
-        name: sample_type(one, KINDS[told.kind], told.step_values)
-        for (name, one), told in zip(streams.items(), found, strict=True)
-        if told.kind in KINDS
+        **known,
+        **{
+            name: _sample_type(streams[name], KINDS[told.kind], told.step_values)
+            for name, told in zip(lacking, found, strict=True)
+            if told.kind in KINDS
+        },
     }
 
 
-def sample_type(stream: StreamDef, dtype: str, step_values: int = 0) -> SampleType:
+def example_fields(
+    streams: Mapping[str, StreamDef], fields: Mapping[str, str], kinds: Mapping[str, SampleType]
+) -> list[ExampleField]:
+    """Return what is decoded for streams; those without a value so far are of integers."""
+    found = []
+    for name, one in streams.items():
+        kind = kinds.get(name) or _sample_type(one, "int64")
+        found.append(ExampleField(name, fields[name], kind.dtype, kind.shape))
+    return found
+
+
+def _sample_type(stream: StreamDef, dtype: str, step_values: int = 0) -> SampleType:
     """Return what a stream's samples are, of which a step of a list may have several values."""
     shape = stream.sample_shape
     if shape is None:
         shape = (step_values,) if step_values > 1 else ()
     return SampleType(dtype, () if dtype == "bytes" else shape, is_ragged=True)
-
-
-def messages_in_frames(content: bytes) -> Iterator[bytes]:
-    """Yield the first whole records of some bytes."""
-    at = 0
-    while at + _RECORD_HEAD <= len(content):
-        begin = at + _RECORD_HEAD
-        end = begin + int.from_bytes(content[at : at + 8], "little")
-        if end > len(content):
-            return
-        yield content[begin:end]
-        at = end + _RECORD_TAIL
 
 
 def keys_of_records(records: Iterable[bytes]) -> list[str]:

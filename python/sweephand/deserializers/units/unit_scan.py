@@ -98,12 +98,26 @@ class UnitScan:
     facts: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
 
-    def add_error(self, error: DataError) -> None:
-        """List a damaged item."""
+    def add_error(self, error: DataError, rows: Iterable[int] = ()) -> None:
+        """List a damaged item, and the rows that cannot be served because of it."""
         if len(self.errors) == _MOST_ERRORS:
             error.add_note(f"{_MOST_ERRORS} items before it are damaged; no more are listed")
             raise error
         self.errors.append(error)
+        self.damaged_rows += rows
+
+    def add_faults(self, faults: Mapping[int, DataError], first: int = 0) -> None:
+        """List what is wrong with rows, by their numbers behind the first one here."""
+        for row, error in sorted(faults.items()):
+            self.add_error(error, [first + row])
+
+    def add_unit(self, columns: Mapping[str, ColumnData]) -> None:
+        """Add a unit of which each stream is known as a column."""
+        for name, column in columns.items():
+            if column.sample_offsets is not None:
+                self.lengths.setdefault(name, []).append(column.lengths)
+        self.rows.append(next(iter(columns.values())).num_sequences)
+        self.num_bytes.append(sum(column.num_bytes for column in columns.values()))
 
     def to_scan(self, file: SourceFile, streams: Iterable[str]) -> Scan:
         """Return what an index keeps of the file."""

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from sweephand.files.node_cache.descriptor import Descriptor
 from sweephand.files.node_cache.entries import Key
 
 _RECORD = struct.Struct("<B7x16sQQQQQ")
@@ -45,7 +46,7 @@ class Record(NamedTuple):
     time: int = 0
 
 
-class Journal:
+class Journal(Descriptor):
     """Records that were appended by any process, read as far as they go.
 
     Parameters
@@ -54,10 +55,8 @@ class Journal:
         A file, made if need be.
     """
 
-    _fd = -1
-
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        super().__init__(path, os.O_CREAT | os.O_APPEND)
         self._read = 0
 
     def append(self, records: Iterable[Record]) -> None:
@@ -83,12 +82,3 @@ class Journal:
         os.ftruncate(self._fd, 0)
         self._read = 0
         self.append(records)
-
-    def close(self) -> None:
-        """Give the descriptor back."""
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
-
-    def __del__(self) -> None:
-        self.close()

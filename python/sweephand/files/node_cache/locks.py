@@ -12,6 +12,8 @@ import struct
 from pathlib import Path
 from typing import Any
 
+from sweephand.files.node_cache.descriptor import Descriptor
+
 try:
     import fcntl
 except ImportError:  # Windows
@@ -26,16 +28,14 @@ def check_supported() -> None:
         raise NotImplementedError("a node cache needs Linux, whose locks it uses")
 
 
-class LockFile:
+class LockFile(Descriptor):
     """A descriptor of a file, and the bytes that it has locked.
 
     Closing it lets go of them, and so does the end of the process.
     """
 
-    _fd = -1
-
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        super().__init__(path, 0)
 
     def lock(self, byte: int, *, shared: bool = False) -> bool:
         """Lock a byte, or return False where another descriptor has it."""
@@ -55,15 +55,6 @@ class LockFile:
     def is_locked(self, byte: int) -> bool:
         """Return whether another descriptor has locked a byte."""
         return bool(self._call(fcntl.F_OFD_GETLK, fcntl.F_WRLCK, byte)[0] != fcntl.F_UNLCK)
-
-    def close(self) -> None:
-        """Let go of everything."""
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
-
-    def __del__(self) -> None:
-        self.close()
 
     def _call(self, command: int, kind: int, byte: int) -> tuple[Any, ...]:
         told = struct.pack(_FLOCK, kind, os.SEEK_SET, byte, 1, 0)

@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
+from sweephand.files.node_cache.descriptor import Descriptor
 from sweephand.files.node_cache.locks import LockFile
 
 MOST_RANKS = 1024
@@ -28,7 +29,7 @@ class Rank(NamedTuple):
         return self.num_workers, self.worker
 
 
-class Ranks:
+class Ranks(Descriptor):
     """The processes that use a folder, of which this is one.
 
     Parameters
@@ -44,11 +45,9 @@ class Ranks:
         Of this process; None where there was no place left.
     """
 
-    _fd = -1
-
     def __init__(self, path: Path, lock: LockFile) -> None:
         self._lock = lock
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        super().__init__(path, os.O_CREAT)
         places = range(MOST_RANKS)
         self.number = next((one for one in places if lock.lock(_FIRST + one)), None)
 
@@ -76,12 +75,3 @@ class Ranks:
         """Give the place back to others."""
         if self.number is not None:
             self._lock.unlock(_FIRST + self.number)
-
-    def close(self) -> None:
-        """Give the descriptor back."""
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
-
-    def __del__(self) -> None:
-        self.close()

@@ -1,0 +1,155 @@
+#include "compose/event_planner.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace sweephand {
+namespace {
+
+void check(const Events& events) {
+  std::uint64_t end = 0;
+  for (const Skip& skip : events.skips) {
+    if (skip.begin < end || skip.end <= skip.begin)
+      throw std::invalid_argument("spans to skip must ascend and hold something, got [" +
+                                  std::to_string(skip.begin) + ", " + std::to_string(skip.end) +
+                                  ") behind " + std::to_string(end));
+    end = skip.end;
+  }
+  if (!std::ranges::is_sorted(events.cuts))
+    throw std::invalid_argument("the times of events must ascend");
+}
+
+}  // namespace
+
+EventPlanner::EventPlanner(std::shared_ptr<const Timeline> timeline,
+                           std::unique_ptr<Planner> planner, Events events)
+    : timeline_(std::move(timeline)), events_(std::move(events)) {
+  check(events_);
+  legs_.push_back({0, std::move(planner)});
+}
+
+void EventPlanner::hand_over(std::uint64_t begin, std::unique_ptr<Planner> planner) {
+  if (begin <= legs_.back().begin)
+    throw std::invalid_argument("planners must take over one behind the other, got one at " +
+                                std::to_string(begin));
+  legs_.push_back({begin, std::move(planner)});
+}
+
+std::size_t EventPlanner::leg_at(std::uint64_t time) const noexcept {
+  const auto behind = std::ranges::upper_bound(legs_, time, {}, &Leg::begin);
+  return static_cast<std::size_t>(behind - legs_.begin()) - 1;
+}
+
+void EventPlanner::seek(std::uint64_t time) {
+  const std::size_t leg = leg_at(time);
+  legs_[leg].planner->seek(time);
+  current_ = leg;
+}
+
+void EventPlanner::resume(const Position& position) {
+  const std::size_t leg = leg_at(position.time);
+  legs_[leg].planner->resume(position);
+  current_ = leg;
+}
+
+// The first time at or after `time` that is not skipped.
+std::uint64_t EventPlanner::delivered_from(std::uint64_t time) const {
+  const auto skip = std::ranges::upper_bound(events_.skips, time, {}, &Skip::end);
+  return skip != events_.skips.end() && skip->begin <= time ? skip->end : time;
+}
+
+// Goes to where something is delivered, and returns whether that is elsewhere.
+bool EventPlanner::settle() {
+  bool moved = false;
+  while (true) {
+    const std::uint64_t wanted = delivered_from(time());
+    if (wanted == time() && leg_at(wanted) == current_) return moved;
+    seek(wanted);
+    moved = true;
+  }
+}
+
+// When the next minibatch must end at the latest.
+std::uint64_t EventPlanner::next_change() const {
+  std::uint64_t change = kNoLimit;
+  const std::uint64_t now = time();
+  if (current_ + 1 < legs_.size()) change = legs_[current_ + 1].begin;
+  const auto skip = std::ranges::lower_bound(events_.skips, now, {}, &Skip::begin);
+  if (skip != events_.skips.end()) change = std::min(change, skip->begin);
+  const auto cut = std::ranges::upper_bound(events_.cuts, now);
+  if (cut != events_.cuts.end()) change = std::min(change, *cut);
+  return change;
+}
+
+// The next plan of what is not skipped.
+Plan EventPlanner::delivered(const Request& request) {
+  while (true) {
+    settle();
+    Request until = request;
+    until.end = std::min(request.end, next_change());
+    Plan plan = leg().next(until);
+    // Where a minibatch is told first by its size it may begin later than was sought.
+    const std::uint64_t wanted = delivered_from(plan.nominal_time);
+    if (plan.end_of_data || wanted == plan.nominal_time) return plan;
+    seek(wanted);
+  }
+}
+
+Plan EventPlanner::next(const Request& request) {
+  Plan plan = delivered(request);
+  if (plan.end_of_data) return plan;
+  const std::uint64_t before = plan.next.time;
+  if (settle()) {
+    plan.next = {.time = time()};
+    const std::uint64_t sweep = timeline_->num_samples();
+    // Those that end in what is skipped.
+    if (timeline_->tells_sweeps())
+      plan.sweeps_ended += static_cast<std::uint32_t>(time() / sweep - before / sweep);
+  }
+  leave_out(plan);
+  return plan;
+}
+
+void EventPlanner::leave_out(Plan& plan) const {
+  if (events_.bans == nullptr || !events_.bans->hold_at(plan.nominal_time)) return;
+  const std::vector<std::size_t> banned = events_.bans->among(plan.share, plan.nominal_time);
+  if (banned.empty()) return;
+  for (const std::size_t j : banned) plan.banned.push_back(plan.share[j].sequence);
+  auto next = banned.begin();
+  const auto is_kept = [&](std::size_t j) {
+    if (next == banned.end() || *next != j) return true;
+    ++next;
+    return false;
+  };
+  const std::size_t kept = keep_of_share(plan, is_kept, [](std::size_t, std::size_t) {});
+  // Buckets have a row for each sequence.
+  if (plan.cells.empty() && plan.row_length != 0)
+    plan.num_rows = static_cast<std::uint32_t>(kept);
+}
+
+std::uint64_t EventPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
+                                 std::uint64_t num_samples) const {
+  for (std::size_t leg = legs_.size() - 1; leg > 0; --leg) {
+    const std::uint64_t time = legs_[leg].planner->find(sequence, sweep, num_samples);
+    if (time >= legs_[leg].begin) return time;
+  }
+  return legs_.front().planner->find(sequence, sweep, num_samples);
+}
+
+std::vector<std::uint64_t> EventPlanner::sequences_in(std::uint64_t start, std::uint64_t stop,
+                                                      std::uint64_t num_samples) const {
+  std::vector<std::uint64_t> found;
+  for (std::size_t leg = 0; leg < legs_.size(); ++leg) {
+    const std::uint64_t end = leg + 1 < legs_.size() ? legs_[leg + 1].begin : kNoLimit;
+    const std::uint64_t from = std::max(start, legs_[leg].begin);
+    const std::uint64_t to = std::min(stop, end);
+    if (from >= to) continue;
+    const auto some = legs_[leg].planner->sequences_in(from, to, num_samples);
+    found.insert(found.end(), some.begin(), some.end());
+  }
+  return found;
+}
+
+}  // namespace sweephand

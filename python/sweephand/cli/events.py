@@ -1,0 +1,171 @@
+"""Show what happens on a timeline, or add to it: bans, skips, weights, rows.
+
+FILE is what MinibatchSource(..., events=FILE) reads, and what source.events writes. Without
+more it is shown. A source that runs does not see what is added here: start it again from a
+checkpoint at or before the time, or a new one.
+
+for example:
+  sweephand events run/events.json
+  sweephand events run/events.json ban web-0.parquet__17 web-3.parquet__2 --at 1_000_000
+  sweephand events run/events.json ban --ids poison.txt --at 0
+  sweephand events run/events.json skip 1_000_000 1_065_536
+  sweephand events run/events.json weights web=3 code=1.5 --at 2_000_000
+  sweephand events run/events.json retire books --at 3_000_000
+  sweephand events run/events.json row-length 8192 --at 4_000_000
+  sweephand events run/events.json map-version crop 2 --at 5_000_000
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+from sweephand.cli.answers import Answer, WrongUsage
+from sweephand.cli.options import count, whole
+from sweephand.events.event import Add, Ban, Event, MapVersion, Retire, RowLength, Skip, Weights
+from sweephand.events.event_file import read, save
+from sweephand.events.event_list import EventList
+from sweephand.terminal.numbers import in_count
+from sweephand.terminal.screen import Screen
+
+_MOST_IDS = 3  # of a ban, on a screen
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("file", metavar="FILE", type=Path, help="a JSON file of events")
+    parser.add_argument(
+        "kind", metavar="KIND", nargs="?", choices=list(_MAKE), help=", ".join(_MAKE)
+    )
+    parser.add_argument("words", metavar="WORD", nargs="*", help="what it is about: see above")
+    parser.add_argument(
+        "--at", metavar="T", type=whole, help="nominal time in samples from which on it holds"
+    )
+    parser.add_argument(
+        "--ids", metavar="FILE", type=Path, help="of a ban: a text file, an id in each line"
+    )
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
+    """Run the command and return its facts."""
+    path: Path = arguments.file
+    if arguments.kind is None:
+        events = EventList(tuple(read(path)))
+    else:
+        before = tuple(read(path)) if path.exists() else ()
+        events = EventList(before).with_one(_event(arguments))
+        save(events, path)
+    facts: Answer = {
+        "ok": True,
+        "file": str(path),
+        "digest": events.digest,
+        "events": [event.to_json() for event in events],
+    }
+    screen.facts({"file": str(path), "events": in_count(len(events)), "digest": events.digest})
+    if len(events):
+        screen.heading("In the order of their times")
+        rows = [[in_count(one.at), one.name, _told(one)] for one in events.in_time]
+        screen.table(["at", "event", ""], rows)
+    return facts
+
+
+def _event(arguments: argparse.Namespace) -> Event:
+    kind: str = arguments.kind
+    try:
+        if arguments.ids is not None and kind != "ban":
+            raise ValueError("--ids is of a ban")
+        return _MAKE[kind](arguments)
+    except (argparse.ArgumentTypeError, ValueError) as error:
+        usage = f"usage: sweephand events FILE {_USAGE[kind]}\n"
+        raise WrongUsage(f"{kind}: {error}", "sweephand events", usage) from error
+
+
+def _at(arguments: argparse.Namespace) -> int:
+    if arguments.at is None:
+        raise ValueError("say from which nominal time on: --at T")
+    return int(arguments.at)
+
+
+def _word(arguments: argparse.Namespace) -> str:
+    if len(arguments.words) != 1:
+        raise ValueError(f"it takes one word, got {len(arguments.words)}")
+    return str(arguments.words[0])
+
+
+def _ban(arguments: argparse.Namespace) -> Ban:
+    ids = list(arguments.words)
+    if arguments.ids is not None:
+        lines = arguments.ids.read_text(encoding="utf-8", errors="surrogateescape")
+        ids += [line for line in lines.splitlines() if line]
+    if not ids:
+        raise ValueError("name an id, or --ids FILE")
+    return Ban(ids=tuple(ids), at=_at(arguments))
+
+
+def _skip(arguments: argparse.Namespace) -> Skip:
+    if len(arguments.words) != 2 or arguments.at is not None:
+        raise ValueError("it takes where it begins and where it stops")
+    begin, stop = map(whole, arguments.words)
+    return Skip(at=begin, stop=stop)
+
+
+def _weights(arguments: argparse.Namespace) -> Weights:
+    pairs = [word.partition("=") for word in arguments.words]
+    if not pairs or not all(name and equals for name, equals, _ in pairs):
+        raise ValueError("it takes NAME=WEIGHT of every corpus")
+    weights = {name: Fraction(weight) for name, _, weight in pairs}
+    return Weights(weights=weights, at=_at(arguments))
+
+
+def _retire(arguments: argparse.Namespace) -> Retire:
+    return Retire(corpus=_word(arguments), at=_at(arguments))
+
+
+def _row_length(arguments: argparse.Namespace) -> RowLength:
+    return RowLength(row_length=count(_word(arguments)), at=_at(arguments))
+
+
+def _map_version(arguments: argparse.Namespace) -> MapVersion:
+    if len(arguments.words) != 2:
+        raise ValueError("it takes the name of a map and a version")
+    name, version = arguments.words
+    return MapVersion(map=name, version=whole(version), at=_at(arguments))
+
+
+_MAKE: dict[str, Callable[[argparse.Namespace], Event]] = {
+    "ban": _ban,
+    "skip": _skip,
+    "weights": _weights,
+    "retire": _retire,
+    "row-length": _row_length,
+    "map-version": _map_version,
+}
+_USAGE = {
+    "ban": "ban ID... --at T, or ban --ids FILE --at T",
+    "skip": "skip START STOP",
+    "weights": "weights NAME=WEIGHT... --at T",
+    "retire": "retire NAME --at T",
+    "row-length": "row-length N --at T",
+    "map-version": "map-version NAME VERSION --at T",
+}
+
+
+def _told(event: Event) -> str:
+    if isinstance(event, Ban):
+        more = len(event.ids) - _MOST_IDS
+        shown = ", ".join(event.ids[:_MOST_IDS])
+        return f"{shown} and {in_count(more)} more" if more > 0 else shown
+    if isinstance(event, Skip):
+        return f"to {in_count(event.stop)}"
+    if isinstance(event, Add):
+        return event.corpus
+    if isinstance(event, Weights):
+        return " ".join(f"{name}={weight}" for name, weight in dict(event.weights).items())
+    if isinstance(event, Retire):
+        return event.corpus
+    if isinstance(event, RowLength):
+        return in_count(event.row_length)
+    assert isinstance(event, MapVersion)
+    return f"{event.map} {event.version}"

@@ -1,0 +1,225 @@
+"""Definitions of streams: what a user asks for of the named fields of every sequence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from numbers import Integral
+from typing import Any, Literal, Never, get_args
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from sweephand.checks import check_flag, check_function, check_int
+from sweephand.corpus.casts import as_dtype
+from sweephand.corpus.stream_slips import instead_of_definition, unknown_argument
+from sweephand.errors import ArgumentTypeError
+from sweephand.files.source_file import PathLike
+
+Transform = Callable[[NDArray[Any]], NDArray[Any]]
+Decode = Literal["image", "audio"]
+
+
+@dataclass(frozen=True, init=False)
+class StreamDef:
+    """What is wanted of one stream.
+
+    Parameters
+    ----------
+    field : str, optional
+        The stream's name in the data; by default the name that `StreamDefs` gives it.
+    shape : int or tuple of int, optional
+        Shape of one sample; for sparse text the dimension. Checked against the data where they
+        know.
+    is_sparse : bool
+        Samples are given by the indices of their non-zero elements.
+    dtype : dtype-like, optional
+        Element type to deliver, in native byte order, by a cast that is exact or an error;
+        ``None`` keeps the stored one. ``torch.int64`` is ``"int64"``.
+    defines_mb_size : bool
+        The size of a sequence is its number of samples in this stream. At most one stream of a
+        source says so; without one it is the longest stream's.
+    transforms : tuple of callables
+        Applied in turn to the values of every minibatch, an array of shape (samples, *sample
+        shape); each returns an array with as many samples.
+    broadcast : bool
+        The stream's one sample per sequence is repeated for every sample of the sequence.
+    decode : {"image", "audio"}, optional
+        Its ``bytes`` are stored pictures or sounds, which are decoded as `sweephand.decode` has
+        it. Of pictures a ``shape`` is (channels, height, width), which all are brought to.
+    scp, mlf : path, or sequence of them, optional
+        HTK's lists of feature files, and its master label files: see `HTKFeatureDeserializer`
+        and `HTKMLFDeserializer`.
+    context : tuple of int, optional
+        How many frames before and behind a frame of HTK's features stand beside it in a sample.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of a wrong type, or has another name, saying which one is meant.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> parity = sh.StreamDef(field="n", dtype="int32", transforms=(lambda values: values % 2,))
+    >>> corpus = sh.ArrayDeserializer({"n": np.arange(5)}, sh.StreamDefs(parity=parity))
+    >>> sh.MinibatchSource(corpus, randomize=False).next_minibatch(5)["parity"].values
+    array([0, 1, 0, 1, 0], dtype=int32)
+    """
+
+    field: str | None = None
+    shape: int | tuple[int, ...] | None = None
+    is_sparse: bool = False
+    dtype: DTypeLike | None = None
+    defines_mb_size: bool = False
+    transforms: tuple[Transform, ...] = ()
+    broadcast: bool = False
+    decode: Decode | None = None
+    scp: PathLike | tuple[PathLike, ...] | None = None
+    mlf: PathLike | tuple[PathLike, ...] | None = None
+    context: tuple[int, int] | None = None
+
+    def __init__(
+        self,
+        field: str | None = None,
+        shape: int | Sequence[int] | None = None,
+        is_sparse: bool = False,
+        dtype: object = None,
+        defines_mb_size: bool = False,
+        transforms: Sequence[Transform] | None = (),
+        broadcast: bool = False,
+        decode: Decode | None = None,
+        scp: PathLike | Sequence[PathLike] | None = None,
+        mlf: PathLike | Sequence[PathLike] | None = None,
+        context: Sequence[int] | None = None,
+        **unknown: Never,
+    ) -> None:
+        if unknown:
+            raise unknown_argument(next(iter(unknown)), [one.name for one in fields(self)])
+        if field is not None and not isinstance(field, str):
+            raise TypeError(f"field must be the stream's name in the data, got {field!r:.60}")
+        # What is delivered lies as this machine has it.
+        stored = None if dtype is None else as_dtype(dtype).newbyteorder("=")
+        values = {
+            "field": field,
+            "shape": None if shape is None else _shape_of(shape),
+            "is_sparse": check_flag("is_sparse", is_sparse),
+            "dtype": stored,
+            "defines_mb_size": check_flag("defines_mb_size", defines_mb_size),
+            "transforms": _transforms_of(transforms),
+            "broadcast": check_flag("broadcast", broadcast),
+            "decode": _decode_of(decode),
+            "scp": _paths_of("scp", scp),
+            "mlf": _paths_of("mlf", mlf),
+            "context": None if context is None else _context_of(context),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def sample_shape(self) -> tuple[int, ...] | None:
+        """Shape of one sample as it is stored, or None if it is not said."""
+        return self.shape if isinstance(self.shape, tuple) and not self.decode else None
+
+    def __repr__(self) -> str:
+        told = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.dtype is not None:
+            told["dtype"] = np.dtype(self.dtype).name
+        said = [f"{one.name}={told[one.name]!r}" for one in fields(self)
+                if told[one.name] != one.default]  # fmt: skip
+        return f"StreamDef({', '.join(said)})"
+
+
+def _shape_of(shape: object) -> tuple[int, ...]:
+    if isinstance(shape, Integral):
+        shape = (int(shape),)
+    if not isinstance(shape, Iterable) or isinstance(shape, str):
+        raise ArgumentTypeError(
+            f"every extent of shape must be an int, such as 784 or (28, 28), got {shape!r:.40}"
+        )
+    return tuple(check_int("every extent of shape", extent, 0) for extent in shape)
+
+
+def _transforms_of(transforms: object) -> tuple[Transform, ...]:
+    if callable(transforms) or not (transforms is None or isinstance(transforms, Iterable)):
+        raise TypeError("transforms must be a list of functions: write transforms=[function]")
+    found = tuple(transforms or ())
+    for one in found:
+        check_function("every one of transforms", one)
+    return found
+
+
+def _paths_of(name: str, paths: object) -> object:
+    if paths is None or isinstance(paths, str | os.PathLike):
+        return paths
+    if isinstance(paths, Sequence) and all(isinstance(one, str | os.PathLike) for one in paths):
+        return tuple(paths)
+    raise TypeError(f"{name} must be a path or a list of paths, got {type(paths).__name__}")
+
+
+def _context_of(context: object) -> tuple[int, int]:
+    if not isinstance(context, Sequence) or isinstance(context, str) or len(context) != 2:
+        raise TypeError(
+            f"context is how many frames before and behind, as (5, 5), got {context!r:.40}"
+        )
+    before, behind = (check_int("every part of context", one, 0, 2**16) for one in context)
+    return before, behind
+
+
+def _decode_of(decode: Decode | None) -> Decode | None:
+    if decode is not None and decode not in get_args(Decode):
+        raise ValueError(f"decode is 'image' or 'audio', got {decode!r:.60}")
+    return decode
+
+
+class StreamDefs(Mapping[str, StreamDef]):
+    """The streams that are wanted, by the name that they get.
+
+    Parameters
+    ----------
+    streams : dict of StreamDef, optional
+        For names that are no words of Python; all others are keywords.
+
+    Raises
+    ------
+    TypeError
+        If one is no `StreamDef`, saying what to write.
+
+    Examples
+    --------
+    >>> defs = StreamDefs(labels=StreamDef(field="L", shape=3, is_sparse=True))
+    >>> defs["labels"].field
+    'L'
+    """
+
+    def __init__(
+        self, streams: Mapping[str, StreamDef] | None = None, /, **more: StreamDef
+    ) -> None:
+        if not (streams is None or isinstance(streams, Mapping)):
+            raise TypeError(
+                "give the streams by name: StreamDefs(x=StreamDef()), or a dict of StreamDef; "
+                f"got {type(streams).__name__}"
+            )
+        given = {**(streams or {}), **more}
+        for name, definition in given.items():
+            if not isinstance(name, str):
+                raise TypeError(f"the name of a stream is text, got {name!r:.60}")
+            if not isinstance(definition, StreamDef):
+                raise TypeError(
+                    f"stream {name!r} must be a StreamDef: write "
+                    f"{instead_of_definition(name, definition)}"
+                )
+        self._streams = given
+
+    def __getitem__(self, name: str) -> StreamDef:
+        return self._streams[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._streams)
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def __repr__(self) -> str:
+        return f"StreamDefs({', '.join(f'{n}={d!r}' for n, d in self._streams.items())})"

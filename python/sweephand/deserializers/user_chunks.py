@@ -1,0 +1,170 @@
+"""The chunks that a user's object makes, as columns; errors in it name the chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.corpus.casts import unmasked
+from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.describe import describe_stream
+from sweephand.corpus.given_data import make_column
+from sweephand.corpus.stream_defs import StreamDefs
+from sweephand.corpus.streams import StreamInfo, name_of
+from sweephand.corpus.turns import Turn, turn_of
+from sweephand.corpus.wanted_streams import choose_streams
+from sweephand.deserializers.array import check_same_sequences
+from sweephand.errors import DataError
+
+if TYPE_CHECKING:
+    from sweephand.deserializers.user import UserDeserializer
+
+_CHUNKS_A_TURN = 64
+"""Whose lengths are asked for before others have a turn: taking one costs some 30 calls."""
+
+
+@dataclass(frozen=True)
+class ChunkData:
+    """A chunk as columns, and the size of each of its sequences, int64."""
+
+    columns: dict[str, ColumnData]
+    sizes: NDArray[np.int64]
+
+    @property
+    def num_bytes(self) -> int:
+        """Of its columns."""
+        return sum(column.num_bytes for column in self.columns.values())
+
+
+@dataclass
+class _Call:
+    """A method of the user's object, and the chunk that it is called for."""
+
+    method: str
+    chunk: int
+
+    def __str__(self) -> str:
+        return f"{self.method}({self.chunk})"
+
+
+class UserChunks:
+    """The chunks of one object."""
+
+    def __init__(self, user: UserDeserializer) -> None:
+        self._user = user
+        self.name = type(user).__name__
+        self.turn = Turn(several=True) if user.thread_safe else turn_of(user)
+        streams = self.call("stream_infos")
+        if not isinstance(streams, Mapping | list):
+            raise TypeError(
+                f"{self.name}.stream_infos() must return StreamDefs, a dict of StreamDef or a "
+                f"list of names, got {type(streams).__name__}"
+            )
+        if not streams:
+            raise ValueError(f"{self.name}.stream_infos() names no stream")
+        self._definitions = choose_streams(streams, StreamDefs)
+        self.size_stream = next(
+            (name for name, stream in self._definitions.items() if stream.defines_mb_size), None
+        )
+
+    def call(self, method: str) -> Any:
+        """Call a method of the user's object when it is our turn."""
+        with self.turn.take(f"{self.name}.{method}()"):
+            return getattr(self._user, method)()
+
+    def lengths(self, chunks: range) -> list[NDArray[np.integer]]:
+        """Return the sizes of the sequences of chunks: what is told, or else measured."""
+        told: list[NDArray[np.integer]] = []
+        for at in range(0, len(chunks), _CHUNKS_A_TURN):
+            told += self._lengths(chunks[at : at + _CHUNKS_A_TURN])
+        return told
+
+    def _lengths(self, chunks: range) -> list[NDArray[np.integer]]:
+        call = _Call(f"{self.name}.sequence_lengths", chunks[0])
+        told: list[Any] = []
+        untold = []
+        with self.turn.take(call):
+            for at, call.chunk in enumerate(chunks):
+                one = self._user.sequence_lengths(call.chunk)
+                if one is None:
+                    untold.append(at)
+                elif type(one) is not np.ndarray:
+                    one = np.asarray(unmasked(call, one))
+                told.append(one)
+        for at in untold:
+            told[at] = self.read(chunks[at]).sizes
+        return told
+
+    def read(self, chunk: int) -> ChunkData:
+        """Have a chunk made, and return it."""
+        # What is returned may read only when it is looked at.
+        with self.turn.take(f"{self.name}.get_chunk({chunk})"):
+            data = self._get(chunk)
+            try:
+                columns = {
+                    name: make_column(
+                        name, data[definition.field or name], definition.sample_shape
+                    )
+                    for name, definition in self._definitions.items()
+                }
+                check_same_sequences(columns)
+            except (TypeError, ValueError) as error:
+                raise DataError(str(error), self.name, chunk=chunk) from error
+        return ChunkData(columns, self._sizes(columns, chunk))
+
+    def describe(self, chunk: int, data: ChunkData) -> list[StreamInfo]:
+        """Return what the streams of a chunk are."""
+        try:
+            return [
+                # An array of one sample each says so of all chunks; lists may be of any length.
+                describe_stream(
+                    name,
+                    data.columns[name],
+                    definition,
+                    is_single=data.columns[name].sample_offsets is None,
+                )
+                for name, definition in self._definitions.items()
+            ]
+        except ValueError as error:
+            raise DataError(str(error), self.name, chunk=chunk) from error
+
+    def _get(self, chunk: int) -> Mapping[str, object]:
+        try:
+            data = self._user.get_chunk(chunk)
+        except Exception as error:
+            error.add_note(f"raised by {self.name}.get_chunk({chunk})")
+            raise
+        if not isinstance(data, Mapping):
+            raise TypeError(
+                f"{self.name}.get_chunk({chunk}) must return a dict of streams, got "
+                f"{type(data).__name__}"
+            )
+        data = {name_of(key): stream for key, stream in data.items()}
+        for name, definition in self._definitions.items():
+            if (definition.field or name) not in data:
+                raise DataError(
+                    f"get_chunk returned no stream {definition.field or name!r}, only "
+                    f"{', '.join(map(str, data))}",
+                    self.name,
+                    chunk=chunk,
+                )
+        return data
+
+    def _sizes(self, columns: Mapping[str, ColumnData], chunk: int) -> NDArray[np.int64]:
+        chosen = [self.size_stream] if self.size_stream else list(columns)
+        sizes = np.zeros(next(iter(columns.values())).num_sequences, dtype=np.int64)
+        for name in chosen:
+            offsets = columns[name].sample_offsets
+            sizes = np.maximum(sizes, 1 if offsets is None else np.diff(offsets))
+        if sizes.size and sizes.min() == 0:
+            raise DataError(
+                "the sequence has no sample in the stream that defines its size",
+                self.name,
+                chunk=chunk,
+                sequence=int(np.argmin(sizes)),
+            )
+        return sizes

@@ -1,0 +1,30 @@
+"""Events on the timeline: what changes from a nominal time on, and nothing before it.
+
+`MinibatchSource.events` adds them to a source that runs; ``MinibatchSource(..., events=...)``
+takes what it gives, or a file, and is the same run.
+"""
+
+from sweephand.events.event import (
+    Add,
+    Ban,
+    Event,
+    MapVersion,
+    Retire,
+    RowLength,
+    Skip,
+    Weights,
+)
+from sweephand.events.event_file import load, save
+
+__all__ = [
+    "Add",
+    "Ban",
+    "Event",
+    "MapVersion",
+    "Retire",
+    "RowLength",
+    "Skip",
+    "Weights",
+    "load",
+    "save",
+]

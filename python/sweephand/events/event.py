@@ -1,0 +1,237 @@
+"""What may happen on a timeline."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any, ClassVar, cast
+
+from sweephand.checks import check_int
+from sweephand.printable import shown
+
+_MAX_TIME = 2**63
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that changes the timeline from a nominal time on.
+
+    Attributes
+    ----------
+    at : int
+        Nominal time in samples. What begins before it is not changed.
+    """
+
+    name: ClassVar[str] = ""
+    at: int
+
+    def __post_init__(self) -> None:
+        self._settle("at", check_int("at", self.at, 0, _MAX_TIME))
+
+    def _settle(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the event as JSON types."""
+        told = {one.name: _plain(getattr(self, one.name)) for one in fields(self) if one.repr}
+        return {"event": self.name} | told
+
+    @cached_property
+    def digest(self) -> bytes:
+        """16 bytes of BLAKE2b over its JSON, keys sorted, without spaces."""
+        told = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.blake2b(told.encode(), digest_size=16).digest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ban(Event):
+    """Sequences that are left out; they keep their place.
+
+    Attributes
+    ----------
+    ids : tuple of str
+        As `Minibatch.ids` has them; of what a sequence was made into, by frames or a map, the
+        id of the sequence means all.
+    """
+
+    name = "ban"
+    ids: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given: object = self.ids
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise TypeError(f"ids are a list of texts, got {shown(given)}")
+        ids = tuple(given)
+        if not all(isinstance(one, str) for one in ids):
+            raise TypeError(f"ids are texts, got {shown(given)} with others")
+        self._settle("ids", ids)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skip(Event):
+    """A span of nominal time of which nothing that begins there is delivered.
+
+    Attributes
+    ----------
+    stop : int
+        Where what is delivered begins again; the span begins at `at`.
+    """
+
+    name = "skip"
+    stop: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._settle("stop", check_int("stop", self.stop, self.at + 1, _MAX_TIME))
+
+
+Weight = int | float | Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights(Event):
+    """Other weights of a mixture.
+
+    Attributes
+    ----------
+    weights : dict, or list of (int, dict)
+        As `Mixture` takes them.
+    """
+
+    name = "weights"
+    weights: Mapping[str, Weight] | Sequence[tuple[int, Mapping[str, Weight]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Add(Weights):
+    """A corpus that joins a mixture.
+
+    Attributes
+    ----------
+    corpus : str
+        Its name.
+    data : object
+        What `Mixture` takes. It is not in the JSON: `load` is given it again.
+    fingerprint : str
+        Which corpus it is; a source that is given "" finds it out.
+    """
+
+    name = "add"
+    corpus: str
+    fingerprint: str = ""
+    data: Any = field(repr=False, compare=False, default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retire(Event):
+    """A corpus of a mixture that comes no more; the shares of the others are scaled.
+
+    Attributes
+    ----------
+    corpus : str
+    """
+
+    name = "retire"
+    corpus: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowLength(Event):
+    """Packed rows of another length, from the first part that begins at or after its time.
+
+    Attributes
+    ----------
+    row_length : int
+    """
+
+    name = "row_length"
+    row_length: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._settle("row_length", check_int("row_length", self.row_length, 1, 2**31))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapVersion(Event):
+    """Another version of a map.
+
+    Attributes
+    ----------
+    map : str
+        Its name.
+    version : int
+        One that it has.
+    """
+
+    name = "map_version"
+    map: str
+    version: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._settle("version", check_int("version", self.version, 0, 2**63))
+
+
+_KINDS: dict[str, type[Event]] = {
+    kind.name: kind for kind in (Ban, Skip, Weights, Add, Retire, RowLength, MapVersion)
+}
+
+
+def event_of(told: object) -> Event:
+    """Return an event, or the one that JSON tells.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none.
+    """
+    if isinstance(told, Event):
+        return told
+    if not isinstance(told, Mapping):
+        raise TypeError(
+            "an event is one of sweephand.events, such as sh.events.Ban(ids=[...], at=0), or "
+            f"its JSON, got {shown(told)}"
+        )
+    given = dict(told)
+    kind = _KINDS.get(given.pop("event", None))
+    if kind is None:
+        raise ValueError(
+            f"an event has 'event': one of {', '.join(_KINDS)}; got {shown(told.get('event'))}"
+        )
+    wanted = {one.name for one in fields(kind) if one.repr}
+    if given.keys() != wanted:
+        raise ValueError(
+            f"the event {kind.name!r} has the fields {', '.join(sorted(wanted))}; got "
+            f"{', '.join(sorted(map(str, given))) or 'none'}"
+        )
+    if "weights" in given:
+        given["weights"] = _weights_of(given["weights"])
+    return kind(**given)
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Fraction):
+        return f"{value.numerator}/{value.denominator}"
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(one) for one in value]
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else value
+
+
+def _weights_of(told: object) -> Any:
+    """Return weights as JSON tells them: a fraction is a text there."""
+    if isinstance(told, Mapping):
+        return {
+            key: Fraction(one) if isinstance(one, str) else one for key, one in told.items()
+        }
+    return [(time, _weights_of(weights)) for time, weights in cast(Sequence[Any], told)]

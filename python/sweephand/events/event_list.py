@@ -1,0 +1,126 @@
+"""The events of a timeline, in the order in which they were added."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+from sweephand.events.event import Event
+
+
+@dataclass(frozen=True)
+class EventList(Sequence[Event]):
+    """Events, in the order in which they were added.
+
+    Attributes
+    ----------
+    events : tuple of Event
+    """
+
+    events: tuple[Event, ...] = ()
+
+    @overload
+    def __getitem__(self, place: int) -> Event: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Event]: ...
+    def __getitem__(self, place: int | slice) -> Event | Sequence[Event]:
+        """Return an event, or some."""
+        return self.events[place]
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events)
+
+    def with_one(self, event: Event) -> EventList:
+        """Return the list with an event behind the others."""
+        return EventList((*self.events, event))
+
+    @cached_property
+    def in_time(self) -> list[Event]:
+        """The events by their times; of one time, in the order in which they were added."""
+        return sorted(self.events, key=lambda event: event.at)
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hexadecimal digits that depend on what happens when; "" if there is nothing."""
+        return digest_of(self.events)
+
+    @property
+    def told(self) -> str:
+        """How many there are, and their digest, for a state; "" if there are none."""
+        return f"{len(self)} {self.digest}" if self.events else ""
+
+    def split(self, told: str) -> tuple[EventList, list[Event]] | None:
+        """Return what a state was taken with, and what was added since, in time order.
+
+        Parameters
+        ----------
+        told : str
+            What `told` was where the state was taken.
+
+        Returns
+        -------
+        EventList and list of Event, or None
+            None if it was taken with other events.
+        """
+        count, _, digest = told.partition(" ")
+        number = int(count) if count.isdecimal() else 0
+        # What was added later may come sooner than what was there.
+        for first in (self.events, tuple(self.in_time)):
+            if len(first) >= number and digest_of(first[:number]) == digest:
+                since = sorted(first[number:], key=lambda event: event.at)
+                return EventList(first[:number]), since
+        return None
+
+    def overtaking(self, told: str, position: int) -> Event | None:
+        """Return the first event that was added since, and changes what came before a state.
+
+        Parameters
+        ----------
+        told : str
+            What `told` was where the state was taken.
+        position : int
+            Where it was taken.
+        """
+        found = self.split(told)
+        since = found[1] if found else []
+        return since[0] if since and since[0].at < position else None
+
+    def difference(self, told: str, position: int) -> str:
+        """Say why a state cannot go on with these events; "" if it can.
+
+        Parameters
+        ----------
+        told : str
+            What `told` was where the state was taken.
+        position : int
+            Where it was taken: what was added since may change nothing before.
+        """
+        if self.split(told) is None:
+            count = told.partition(" ")[0]
+            if count.isdecimal() and len(self) < int(count):
+                return f"there are {count} in the state and {len(self)} here"
+            return f"the first {count} here are other ones than those in the state"
+        early = self.overtaking(told, position)
+        if early is None:
+            return ""
+        return (
+            f"{early.name!r} at {early.at} was added since, and changes what came before the "
+            f"state's position, {position}"
+        )
+
+
+def digest_of(events: Iterable[Event]) -> str:
+    """Return the digest of events, in whichever order they were added; "" of none."""
+    parts = sorted((event.at, event.digest) for event in events)
+    if not parts:
+        return ""
+    digest = hashlib.blake2b(digest_size=16)
+    for at, one in parts:
+        digest.update(at.to_bytes(8, "little") + one)
+    return digest.hexdigest()

@@ -1,0 +1,160 @@
+"""What the events of a source do to its timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.mixing import ShareChange
+from sweephand.events.event import Add, Ban, MapVersion, Retire, RowLength, Skip, Weights
+from sweephand.events.event_list import EventList
+from sweephand.layouts import Layout, Packed
+from sweephand.source.limits import MAX_TIME
+
+
+class Places(Protocol):
+    """Where on the timeline of a corpus something may change."""
+
+    def boundary(self, corpus: Corpus, lengths: Sequence[int | None], time: int) -> int:
+        """Return the first time from `time` on at which a part begins in rows of any length."""
+
+    def free_key(self, corpus: Corpus, lengths: Sequence[int | None], time: int) -> int:
+        """Return the key from which on other shares change nothing before that boundary."""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What events do to the timeline of a corpus.
+
+    Attributes
+    ----------
+    corpus : Corpus
+        With the weights of a mixture as they change.
+    rows : tuple of (int, int)
+        Nominal times, ascending, and the length of packed rows from there on.
+    skips : list of (int, int)
+        Spans of nominal time, ascending, apart from each other.
+    bans : list of (int, ndarray of uint64)
+        Nominal times, ascending, and which sequences are left out from there on.
+    cuts : list of int
+        Nominal times, ascending, that no minibatch reaches over, besides those of skips.
+    """
+
+    corpus: Corpus
+    rows: tuple[tuple[int, int], ...] = ()
+    skips: tuple[tuple[int, int], ...] = ()
+    bans: tuple[tuple[int, NDArray[np.uint64]], ...] = ()
+    cuts: tuple[int, ...] = ()
+
+    @property
+    def change_plans(self) -> bool:
+        """Whether minibatches are others than the order and the layout alone make them."""
+        return bool(self.rows or self.skips or self.bans or self.cuts)
+
+    @cached_property
+    def core(self) -> _core.compose.Events:
+        """The same for the core, but for rows."""
+        bans = _core.compose.Bans(sum(len(numbers) for _, numbers in self.bans))
+        for at, numbers in self.bans:
+            bans.add(at, numbers)
+        skips = [_core.compose.Skip(begin, end) for begin, end in self.skips]
+        return _core.compose.Events(skips, list(self.cuts), bans)
+
+
+def effects_of(events: EventList, corpus: Corpus, layout: Layout, places: Places) -> Effects:
+    """Return what events do.
+
+    Raises
+    ------
+    ValueError
+        If one does not fit the corpus or the layout, naming it.
+    """
+    effects = Effects(corpus)
+    for event in events.in_time:
+        try:
+            effects = _ADD[type(event)](effects, event, layout, places)  # type: ignore[operator] # by its type
+        except (KeyError, TypeError, ValueError) as error:
+            reason = error.args[0] if error.args else error
+            raise ValueError(f"the event {event.name!r} at {event.at}: {reason}") from error
+    skips = _joined([(one.at, one.stop) for one in events if isinstance(one, Skip)])
+    return replace(effects, skips=tuple(skips))
+
+
+def _ban(effects: Effects, event: Ban, _layout: Layout, _places: Places) -> Effects:
+    banned = event.at, effects.corpus.ids.numbers_of(event.ids)
+    return replace(effects, bans=(*effects.bans, banned), cuts=(*effects.cuts, event.at))
+
+
+def _skip(effects: Effects, _event: Skip, _layout: Layout, _places: Places) -> Effects:
+    return effects  # all of them at once, as they may overlap
+
+
+def _shares(
+    effects: Effects, event: Weights | Retire, layout: Layout, places: Places
+) -> Effects:
+    mixing = effects.corpus.mixing
+    if mixing is None:
+        raise ValueError("there is one corpus; weights are of a sh.Mixture")
+    lengths = [None, *(length for _, length in effects.rows)]
+    key = places.free_key(effects.corpus, lengths, event.at)
+    if key > MAX_TIME:  # nothing comes from there on
+        return effects
+    change = ShareChange(
+        time=key,
+        weights=event.weights if isinstance(event, Weights) else None,
+        retired=event.corpus if isinstance(event, Retire) else None,
+    )
+    return replace(effects, corpus=mixing.changed(change))
+
+
+def _rows(effects: Effects, event: RowLength, layout: Layout, places: Places) -> Effects:
+    if not isinstance(layout, Packed):
+        raise ValueError(
+            f"rows of a length come with layout=sh.Packed(...), this is {layout!r}"
+        )
+    if layout.split_long != "split":
+        longest = _core.index.find_long(effects.corpus.core, event.row_length)
+        if longest.num_sequences:
+            raise ValueError(
+                f"{longest.num_sequences} sequences have more than {event.row_length} samples, "
+                f"the longest {longest.size}; sh.Packed(..., split_long='split') would cut them"
+            )
+    lengths = [None, *(length for _, length in effects.rows), event.row_length]
+    begin = places.boundary(effects.corpus, lengths, event.at)
+    before = tuple(row for row in effects.rows if row[0] < begin)
+    return replace(effects, rows=(*before, (begin, event.row_length)))
+
+
+def _map_version(
+    effects: Effects, event: MapVersion, _layout: Layout, _places: Places
+) -> Effects:
+    return replace(effects, cuts=(*effects.cuts, event.at))  # maps see to the rest
+
+
+_ADD = {
+    Ban: _ban,
+    Skip: _skip,
+    Weights: _shares,
+    Add: _shares,
+    Retire: _shares,
+    RowLength: _rows,
+    MapVersion: _map_version,
+}
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans, ascending, those that touch as one."""
+    joined: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((begin, end))
+    return joined

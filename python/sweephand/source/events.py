@@ -1,0 +1,189 @@
+"""The events of a source: the list, and what adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand.events.event import (
+    Add,
+    Ban,
+    Event,
+    MapVersion,
+    Retire,
+    RowLength,
+    Skip,
+    Weight,
+    Weights,
+)
+from sweephand.events.event_file import save
+from sweephand.events.event_list import EventList
+from sweephand.source.state import State
+
+
+class Events(Sequence[Event]):
+    """What happens on the timeline of a source, in the order in which it was added.
+
+    Every method adds one event, `at` a nominal time in samples or else the source's
+    `current_position`. Nothing that begins before is changed by it, to the bit. A minibatch
+    that could reach over the time of a ban, a skip or another version of a map ends there.
+
+    Raises
+    ------
+    ValueError
+        If an event lies before the position, or does not fit the corpus or the layout; the
+        source is unchanged.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(6)}), randomize=False)
+    >>> source.events.ban(["array__1", "array__4"])
+    >>> minibatch = source.next_minibatch(6)
+    >>> minibatch.ids, minibatch.banned_ids, minibatch.global_num_samples
+    (['array__0', 'array__2', 'array__3', 'array__5'], ['array__1', 'array__4'], 6)
+    """
+
+    def __init__(
+        self,
+        added: Callable[[], EventList],
+        add: Callable[[Event], None],
+        position: Callable[[], int],
+    ) -> None:
+        self._all = added
+        self._add = add
+        self._position = position
+
+    def ban(self, ids: Sequence[str], at: int | None = None) -> None:
+        """Leave sequences out, which keep their places.
+
+        Shares, `Minibatch.global_num_samples` and `MinibatchSource.sequence_ids` are those of
+        the plan without the ban; `Minibatch.ids` and `Minibatch.num_samples` are what is
+        delivered, and `Minibatch.banned_ids` the rest. In a row what is behind moves up.
+
+        Parameters
+        ----------
+        ids : sequence of str
+            As `Minibatch.ids` has them; of a sequence that was made into several, by frames or
+            a map, its own id means all of these.
+
+        Raises
+        ------
+        ValueError
+            If there is no sequence with an id.
+        """
+        self._add(Ban(ids=_texts(ids), at=self._time(at)))
+
+    def skip(self, start: int, stop: int) -> None:
+        """Deliver nothing that begins in ``[start, stop)``: nominal time jumps.
+
+        What a layout makes as one, a row or a minibatch of a bucket, is skipped as one.
+        """
+        self._add(Skip(at=start, stop=stop))
+
+    def weights(
+        self,
+        weights: Mapping[str, Weight] | Sequence[tuple[int, Mapping[str, Weight]]],
+        at: int | None = None,
+    ) -> None:
+        """Change the weights of a mixture; each corpus goes on where it is.
+
+        Parameters
+        ----------
+        weights : dict, or list of (int, dict)
+            As `Mixture` takes them; what a list says of times before `at` does not count. In
+            layouts of rows and buckets they hold from the next part on.
+        """
+        self._add(Weights(weights=weights, at=self._time(at)))
+
+    def add(
+        self,
+        name: str,
+        corpus: object,
+        weights: Mapping[str, Weight] | Sequence[tuple[int, Mapping[str, Weight]]],
+        at: int | None = None,
+    ) -> None:
+        """Add a corpus to a mixture, with the weights of all from then on.
+
+        Parameters
+        ----------
+        name : str
+        corpus : deserializer, or list of them
+            As `Mixture` takes them. A file of events does not hold it: see
+            `sweephand.events.load`.
+        """
+        self._add(Add(corpus=name, data=corpus, weights=weights, at=self._time(at)))
+
+    def retire(self, name: str, at: int | None = None) -> None:
+        """Take a corpus out of a mixture; the shares of the others are scaled."""
+        self._add(Retire(corpus=name, at=self._time(at)))
+
+    def row_length(self, row_length: int, at: int | None = None) -> None:
+        """Pack rows of another length from the next part of the timeline on."""
+        self._add(RowLength(row_length=row_length, at=self._time(at)))
+
+    def overtaking(self, state: Mapping[str, object]) -> Event | None:
+        """Return the first event that changes what came before a state, and was added since.
+
+        A source with these events cannot go on from the state: its past has changed. An
+        earlier one may fit, and a `training_session` looks for it by itself.
+
+        Parameters
+        ----------
+        state : dict
+            As `MinibatchSource.get_checkpoint_state` returned it.
+
+        Returns
+        -------
+        Event or None
+            None if there is none, or if the state was taken with other events.
+
+        Raises
+        ------
+        StateError
+            If it is no state.
+        """
+        found = State.from_dict(state)
+        return self._all().overtaking(found.events, found.position)
+
+    def map_version(self, name: str, version: int, at: int | None = None) -> None:
+        """Take another version of a map: one of ``corpus.map(..., versions={2: function})``.
+
+        What it draws is of its version, too.
+        """
+        self._add(MapVersion(map=name, version=version, at=self._time(at)))
+
+    @property
+    def digest(self) -> str:
+        """32 hexadecimal digits that depend on what happens when; "" if there is nothing."""
+        return self._all().digest
+
+    def save(self, path: str | Path) -> None:
+        """Write the events to a JSON file, which ``events=`` of another source takes."""
+        save(self._all(), path)
+
+    @overload
+    def __getitem__(self, place: int) -> Event: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Event]: ...
+    def __getitem__(self, place: int | slice) -> Event | Sequence[Event]:
+        """Return an event, or some."""
+        return self._all()[place]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{event.name} at {event.at}" for event in self._all()[:8])
+        return f"Events({told}{', ...' if len(self) > 8 else ''})"
+
+    def _time(self, at: int | None) -> int:
+        return self._position() if at is None else at
+
+
+def _texts(ids: Sequence[str] | NDArray[np.generic]) -> tuple[str, ...]:
+    return tuple(ids.tolist()) if isinstance(ids, np.ndarray) else ids  # type: ignore[return-value] # checked by the event

@@ -1,0 +1,156 @@
+"""Another version of a map, from a nominal time on."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+
+AT = 130
+
+
+def once(sequence: Any) -> Any:
+    return {"x": sequence["x"] + 1000}
+
+
+def twice(sequence: Any) -> Any:
+    return {"x": sequence["x"] + 2000}
+
+
+def noise(sequence: Any, key: sh.Key) -> Any:
+    return {"x": sequence["x"] + key.integer(10**9)}
+
+
+def many(sequences: Any) -> Any:
+    return {"x": [values + 3000 for values in sequences["x"]]}
+
+
+def corpus() -> sh.ArrayDeserializer:
+    lengths = np.random.default_rng(0).integers(1, 9, 60)
+    return sh.ArrayDeserializer({"x": [np.full(n, i) for i, n in enumerate(lengths)]})
+
+
+def values_of(minibatch: sh.Minibatch) -> dict[str, int]:
+    firsts = [int(values[0]) for values in minibatch["x"].as_sequences()]
+    return dict(zip(minibatch.ids, firsts, strict=True))
+
+
+EXECUTORS: list[dict[str, Any]] = [
+    {"num_map_workers": 0},
+    {"num_map_workers": 2},
+    {"num_map_workers": 1, "map_executor": "processes"},
+]
+
+
+@pytest.mark.parametrize("executor", EXECUTORS, ids=str)
+@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Packed(16)], ids=repr)
+@pytest.mark.parametrize("size", [7, 64])
+def test_what_begins_later_is_made_by_the_new_version(
+    executor: dict[str, Any], layout: sh.Layout, size: int
+) -> None:
+    mapped = corpus().map(once, name="add", versions={2: twice})
+    event = sh.events.MapVersion(at=AT, map="add", version=2)
+    options = {"layout": layout, "max_sweeps": 2, **executor}
+    with sh.MinibatchSource(mapped, events=[event], **options) as source:
+        seen = []
+        for minibatch in source.minibatches(size):
+            added = 1000 if minibatch.nominal_time < AT else 2000
+            seen.append(added)
+            for name, value in values_of(minibatch).items():
+                assert value == added + int(name.rpartition("__")[2])
+            end = minibatch.nominal_time + minibatch.global_num_samples
+            assert not minibatch.nominal_time < AT < end - 16
+    assert {1000, 2000} == set(seen)
+
+
+def test_a_version_is_taken_while_a_run_goes_on_and_copies_have_it() -> None:
+    mapped = corpus().map(once, name="add", versions={2: twice})
+    with sh.MinibatchSource(mapped, max_sweeps=2) as source:
+        before = source.next_minibatch(50)
+        source.events.map_version("add", 2)
+        behind = source.next_minibatch(50)
+        assert min(values_of(before).values()) < 2000 <= min(values_of(behind).values())
+        assert source.stats()["minibatches"] == 2
+        state = source.get_checkpoint_state()
+        with pickle.loads(pickle.dumps(source)) as copy:
+            assert values_of(copy.next_minibatch(50)) == values_of(source.next_minibatch(50))
+        events = list(source.events)
+    with sh.MinibatchSource(mapped, max_sweeps=2, events=events) as again:
+        assert values_of(again.next_minibatch(50)) == values_of(before)
+        again.restore_from_checkpoint(state)
+        assert min(values_of(again.next_minibatch(50)).values()) >= 2000
+
+
+def test_what_is_drawn_is_of_the_version() -> None:
+    def values(events: list[Any]) -> dict[str, int]:
+        mapped = corpus().map(noise, name="noise", random=True, versions={2: noise})
+        with sh.MinibatchSource(mapped, events=events, max_sweeps=1) as source:
+            return {k: v for one in source.minibatches(9) for k, v in values_of(one).items()}
+
+    plain, changed = values([]), values([sh.events.MapVersion(at=AT, map="noise", version=2)])
+    whole = sh.MinibatchSource(corpus()).sequence_ids(0, AT)
+    for name, value in plain.items():
+        assert (changed[name] == value) == (name in whole)
+    other = corpus().map(noise, name="noise", random=True, version=2)
+    with sh.MinibatchSource(other, max_sweeps=1) as source:
+        for minibatch in source.minibatches(50):
+            for name, value in values_of(minibatch).items():
+                assert (changed[name] == value) == (name not in whole)
+
+
+def test_maps_of_maps_and_of_mixtures_change_by_themselves() -> None:
+    def add(sequence: Any) -> Any:
+        return {"x": sequence["x"] + 10**6}
+
+    def more(sequence: Any) -> Any:
+        return {"x": sequence["x"] + 2 * 10**6}
+
+    mixture = sh.Mixture({"a": corpus(), "b": corpus()}, {"a": 1, "b": 1})
+    mapped = mixture.map(once, name="add", versions={2: twice}).map(
+        add, name="outer", versions={5: more}
+    )
+    events = [
+        sh.events.MapVersion(at=AT, map="add", version=2),
+        sh.events.MapVersion(at=2 * AT, map="outer", version=5),
+        sh.events.MapVersion(at=3 * AT, map="add", version=1),
+    ]
+    with sh.MinibatchSource(mapped, events=events, max_samples=4 * AT) as source:
+        for minibatch in source.minibatches(30):
+            time = minibatch.nominal_time
+            inner = 2000 if AT <= time < 3 * AT else 1000
+            outer = 10**6 if time < 2 * AT else 2 * 10**6
+            for name, value in values_of(minibatch).items():
+                assert value == inner + outer + int(name.rpartition("__")[2])
+
+
+def test_batched_maps_have_versions() -> None:
+    mapped = corpus().map(many, name="m", batched=True, versions={7: lambda s: dict(s)})
+    with sh.MinibatchSource(mapped, randomize=False, num_map_workers=0) as source:
+        source.events.map_version("m", 7, at=50)
+        assert min(values_of(source.next_minibatch(50)).values()) >= 3000
+        assert max(values_of(source.next_minibatch(50)).values()) < 3000
+
+
+def test_what_is_no_version_is_refused() -> None:
+    for options, why in (
+        ({"version": 2, "versions": {2: twice}}, "is the one of the map itself"),
+        ({"size": "measured", "versions": {2: twice}}, "no size= or cache="),
+        ({"cache": True, "versions": {2: twice}}, "no size= or cache="),
+    ):
+        with pytest.raises(ValueError, match=why):
+            corpus().map(once, name="add", **options)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="callable"):
+        corpus().map(once, name="add", versions={2: "twice"})  # type: ignore[dict-item]
+    mapped = corpus().map(once, name="add", versions={2: twice})
+    with sh.MinibatchSource(mapped) as source:
+        source.next_minibatch(20)
+        with pytest.raises(ValueError, match="has no version 3, only 1, 2"):
+            source.events.map_version("add", 3)
+        with pytest.raises(ValueError, match="there is no map 'sub'"):
+            source.events.map_version("sub", 2)
+        assert list(source.events) == []
+        assert source.next_minibatch(20).num_samples > 0
