@@ -311,6 +311,38 @@ def record_by_hand(size: int) -> Steps:
             yield 50
 
 
+def give_receipts(
+    size: int, layout: sh.Layout | None = None, *, content: bool = False
+) -> Steps:
+    minibatch, _ = minibatch_and_losses(size, layout)
+    with (
+        TemporaryDirectory() as folder,
+        sh.Receipts(Path(folder) / "receipts", content=content) as receipts,
+    ):
+        yield 0
+        while True:
+            for _ in range(50):
+                receipts.record(minibatch)
+            yield 50
+
+
+class Receipts(Row):
+    """What a step costs in receipts."""
+
+    contenders = {
+        "64 sequences": lambda: give_receipts(64),
+        "64 sequences, with content": lambda: give_receipts(64, content=True),
+        "16,384 tokens in packed rows": lambda: give_receipts(16_384, sh.Packed(2048)),
+        "16,384 tokens in packed rows, with content": lambda: give_receipts(
+            16_384, sh.Packed(2048), content=True
+        ),
+    }
+    unit, per = "µs", 1e-6
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
 class Ledger(Row):
     """What a step costs in a ledger of losses."""
 

@@ -50,6 +50,9 @@ from .source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from .source.schedules.minibatch_sizes import minibatch_size_schedule
 from .source.source import MinibatchSource
 from .source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+from .train.forgetting.forgetting import Forgetting
+from .train.forgetting.plan_forgetting import plan_forgetting
+from .train.forgetting.saved_moment import SavedMoment
 from .train.ledger.loss_ledger import LossLedger
 from .train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from .train.loss_scale.step_result import StepResult
@@ -60,6 +63,8 @@ from .train.progress.progress_bar import ProgressBar
 from .train.progress.record import ProgressWriter, Record, Step
 from .train.progress.tensorboard_writer import TensorBoardProgressWriter
 from .train.progress.tracker_writers import MLflowProgressWriter, WandbProgressWriter
+from .train.receipts.receipts import Receipts
+from .train.receipts.report import ReceiptAudit, ReceiptMismatch
 from .train.schedules.cosine import cosine_schedule
 from .train.schedules.learning_rates import (
     UnitType,
@@ -85,7 +90,11 @@ from .train.session.learning_rate_control import LearningRateControl
 from .train.session.minibatch_scaling import MinibatchScaling
 from .train.session.preemption import PREEMPTED_EXIT_CODE
 from .train.session.session import TrainingSession, training_session
+from .train.spikes.spike import Spike, SpikeError
+from .train.spikes.spike_policy import SpikePolicy
+from .train.spikes.spike_report import SpikeReport
 from .train.trainer.noise_scale import GradientNoiseScale
+from .train.trainer.parameter_digest import parameter_digest
 from .train.trainer.trainer import Trainer
 
 __version__: str
@@ -113,6 +122,7 @@ __all__ = [
     "CrossValidationConfig",
     "DataError",
     "Deserializer",
+    "Forgetting",
     "Frames",
     "GradientNoiseScale",
     "HDF5Deserializer",
@@ -149,8 +159,16 @@ __all__ = [
     "ProgressWriter",
     "Ragged",
     "RawTokensDeserializer",
+    "ReceiptAudit",
+    "ReceiptMismatch",
+    "Receipts",
     "Record",
+    "SavedMoment",
     "Seesaw",
+    "Spike",
+    "SpikeError",
+    "SpikePolicy",
+    "SpikeReport",
     "StaleError",
     "StateError",
     "Step",
@@ -187,6 +205,8 @@ __all__ = [
     "mxnet",
     "numpy",
     "open",
+    "parameter_digest",
+    "plan_forgetting",
     "ray",
     "seesaw",
     "sequence_to_cntk_text_format",

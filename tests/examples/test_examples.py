@@ -63,6 +63,30 @@ def test_wrong_labels_have_the_highest_losses(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "losses" / "0.losses").exists()
 
 
+def test_a_poisoned_run_heals_itself(run: Run, tmp_path: Path) -> None:
+    told = run("heal_poisoned_run.py", "--output", tmp_path)
+    assert "as it is: the loss is nan" in told
+    assert "6 of 6 poisoned texts are banned, and 0 others" in told
+    assert (tmp_path / "healed" / "spikes.txt").read_text().startswith("6 spikes\n")
+
+
+def test_a_forged_run_is_found(run: Run, tmp_path: Path) -> None:
+    told = run("receipts.py", "--output", tmp_path)
+    assert "94 steps, 6000 samples: ok is True" in told
+    assert "forged: step 40: begin should be 2496" in told
+    assert (tmp_path / "receipts" / "0.receipts").exists()
+
+
+def test_a_document_is_forgotten_to_the_bit(run: Run, tmp_path: Path) -> None:
+    told = run("forget_document.py", "--output", tmp_path)
+    assert "2, of which 2 were seen" in told
+    assert "passing over checkpoint-00000004 to checkpoint-00000009" in told
+    assert "forgotten to the bit: True" in told
+    assert "6 checkpoints that held them are deleted" in told
+    kept = sorted(one.name for one in (tmp_path / "checkpoints").iterdir())
+    assert kept[3:5] == ["checkpoint-00000003", "checkpoint-00000010"]
+
+
 def test_a_mixture_anneals_and_goes_on(run: Run) -> None:
     told = run("anneal_mixture.py", "--samples", 300_000, "--sources", SOURCES)
     assert "gone on from a state it is the same: True" in told

@@ -8,7 +8,6 @@ gradients of all parts by themselves.
 """
 
 import json
-import os
 import sys
 from itertools import product
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import torch._dynamo  # what optimizers import, before there are children
 import torch.distributed as dist
+from tests.train.children import tell_two
 from tests.train.small import source_of_lengths
 from tests.train.small_torch import torch_error
 from torch import nn
@@ -120,18 +120,8 @@ def tell(folder: Path, rank: int) -> dict[str, Any]:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    children = []
-    for rank in range(2):
-        child = os.fork()
-        if child == 0:
-            (folder / f"{rank}.json").write_text(json.dumps(tell(folder, rank)))
-            os._exit(0)
-        children.append(child)
-    for child in children:
-        _, code = os.waitpid(child, 0)
-        if code:
-            sys.exit(f"a worker ended with {code}")
-    print(json.dumps([json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]))
+    told = tell_two(folder, lambda rank: json.dumps(tell(folder, rank)))
+    print(f"[{', '.join(told)}]")
 
 
 if __name__ == "__main__":

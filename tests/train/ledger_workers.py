@@ -6,13 +6,13 @@ Each worker is a child. Worker 0 writes the losses of its steps to FOLDER/losses
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import torch._dynamo  # what optimizers import, before there are children
 import torch.distributed as dist
+from tests.train.children import fork_two
 from tests.train.small import Heard, source_of_lengths
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -29,13 +29,13 @@ def squared_errors(model: Any, minibatch: sh.Minibatch) -> torch.Tensor:
     return error.square()
 
 
-def make(ledger: sh.LossLedger, heard: Heard) -> sh.Trainer:
+def make(ledger: sh.LossLedger, heard: Heard, *writers: sh.Receipts) -> sh.Trainer:
     torch.manual_seed(0)
     model: nn.Module = nn.Linear(2, 1)
     learner = sh.torch.Learner(torch.optim.SGD(model.parameters(), 0.1), 0.1)
     if dist.is_initialized():
         model = DistributedDataParallel(model)
-    return sh.Trainer(model, squared_errors, learner, [heard, ledger])
+    return sh.Trainer(model, squared_errors, learner, [heard, *writers, ledger])
 
 
 def train(trainer: sh.Trainer, rank: int, count: int) -> None:
@@ -48,11 +48,15 @@ def work(folder: Path, rank: int) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=2)
     heard = Heard()
-    trainer = make(sh.LossLedger(folder / "ledger"), heard)
+    receipts = sh.Receipts(folder / "receipts", content=True, parameters_every=2)
+    planned = sh.Receipts(folder / "planned", parameters_every=3)
+    trainer = make(sh.LossLedger(folder / "ledger"), heard, receipts, planned)
     train(trainer, rank, 2)
     trainer.save_checkpoint(folder / "saved")
     train(trainer, rank, 2)  # which a restore forgets
     trainer.writers[-1].close()  # type: ignore[attr-defined]
+    receipts.close()
+    planned.close()
     if rank == 0:
         (folder / "losses.json").write_text(json.dumps([step.loss for step in heard.steps]))
     dist.destroy_process_group()
@@ -60,17 +64,7 @@ def work(folder: Path, rank: int) -> None:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    children = []
-    for rank in range(2):
-        child = os.fork()
-        if child == 0:
-            work(folder, rank)
-            os._exit(0)
-        children.append(child)
-    for child in children:
-        _, code = os.waitpid(child, 0)
-        if code:
-            sys.exit(f"a worker ended with {code}")
+    fork_two(lambda rank: work(folder, rank))
 
 
 if __name__ == "__main__":

@@ -1,35 +1,20 @@
 """Batch sizes measured by two workers: noise scales of their parts, and branches."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 from tests.train.batch_size_workers import branches  # noqa: E402
+from tests.train.children import run  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def stories(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """Let two workers measure, once for all tests."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            Path(__file__).with_name("batch_size_workers.py"),
-            tmp_path_factory.mktemp("workers"),
-        ],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    told: list[dict[str, Any]] = json.loads(done.stdout)
+    found = run("batch_size_workers.py", tmp_path_factory.mktemp("workers"))
+    told: list[dict[str, Any]] = json.loads(found)
     return told
 
 

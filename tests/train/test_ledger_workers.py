@@ -1,15 +1,13 @@
-"""Two workers keep one ledger, and one goes on with it."""
+"""Two workers keep one ledger, and receipts, and one goes on with them."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.train.ledger_workers import SIZES, make, train
-from tests.train.small import Heard
+from tests.train.children import run
+from tests.train.ledger_workers import LENGTHS, SIZES, make, train
+from tests.train.small import Heard, source_of_lengths
 
 import sweephand as sh
 
@@ -18,15 +16,7 @@ import sweephand as sh
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Let two workers train, once for all tests."""
     folder = tmp_path_factory.mktemp("workers")
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("ledger_workers.py"), folder],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    run("ledger_workers.py", folder)
     return folder
 
 
@@ -62,3 +52,26 @@ def test_one_worker_alone_goes_on_and_has_the_rows_of_a_run_alone(folder: Path) 
     wanted = {(row["step"], row["id"]): row["loss"] for row in rows_of(alone)}
     found = {(row["step"], row["id"]): row["loss"] for row in rows_of(again)}
     assert found == pytest.approx(wanted, rel=1e-4)
+
+
+def test_receipts_of_two_workers_are_those_of_the_minibatches(folder: Path) -> None:
+    names = {
+        kind: sorted(path.name for path in (folder / kind).iterdir())
+        for kind in ("receipts", "planned")
+    }
+    assert names == {"receipts": ["0.receipts", "1.receipts"], "planned": ["0.receipts"]}
+    source, steps = source_of_lengths(LENGTHS), 2 * len(SIZES)
+    for kind in names:
+        # The second loop begins anew, as the restored one does.
+        content = kind == "receipts"
+        audit = sh.Receipts(folder / kind).audit(source, content=content, allow_jumps=True)
+        assert audit.mismatch is None
+        assert audit.num_steps == steps
+        assert [step for step, _, _ in audit.jumps] == [len(SIZES) + 1]
+    with sh.Receipts(folder / "receipts", content=True) as receipts:
+        trainer = make(sh.LossLedger(folder / "other"), Heard(), receipts)
+        trainer.restore_from_checkpoint(folder / "saved")
+        train(trainer, 0, 1)
+    audit = sh.Receipts(folder / "receipts").audit(source, content=True, allow_jumps=True)
+    assert audit.mismatch is None
+    assert audit.num_steps == steps

@@ -272,3 +272,23 @@ def test_wrong_settings_are_refused(
 ) -> None:
     with pytest.raises(kind, match=message):
         make()
+
+
+def test_the_norm_of_a_step_is_that_of_its_mean_gradient_and_changes_no_noise_scale() -> None:
+    noise = sh.GradientNoiseScale(frequency=3)
+    told = []
+    for measures in False, True:
+        heard = Heard()
+        trainer = line_trainer([heard], sub_minibatches=2, gradient_noise_scale=noise)
+        if measures:
+            trainer.measure_gradient_norms()
+        source = source_of_lengths([1, 2, 3] * 6)
+        for minibatch in source.minibatches(6):
+            expected = squared_error(Line(), minibatch)[1][0] / minibatch.num_samples
+            trainer.train_minibatch(minibatch)
+            if len(heard.steps) == 1 and measures:
+                assert heard.steps[0].gradient_norm == pytest.approx(np.linalg.norm(expected))
+            if len(heard.steps) == 7:
+                break
+        told.append(str([step[:6] + step[8:9] for step in heard.steps]))
+    assert told[0] == told[1]

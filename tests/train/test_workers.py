@@ -1,13 +1,11 @@
 """Several workers train as one does: the same steps, skips, checkpoints and end."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.train.children import run
 from tests.train.small import Heard, source_of_lengths
 from tests.train.two_workers import LENGTHS, make, numbers_of, steps
 
@@ -23,16 +21,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def stories(folder: Path) -> list[dict[str, Any]]:
     """Let two workers train, once for all tests."""
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("two_workers.py"), folder],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    told: list[dict[str, Any]] = json.loads(done.stdout)
+    found = run("two_workers.py", folder)
+    told: list[dict[str, Any]] = json.loads(found)
     return told
 
 

@@ -20,7 +20,7 @@ from sweephand.printable import printable
 
 COMMANDS = (
     "demo", "info", "index", "plan", "bench", "verify", "trace", "find", "split", "simulate",
-    "events", "ledger", "plot", "completion",
+    "events", "ledger", "forget", "audit", "plot", "completion",
 )  # fmt: skip
 
 # What a user or the data can cause; anything else is a bug and shows its traceback.

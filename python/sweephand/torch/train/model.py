@@ -4,49 +4,32 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from sweephand.errors import ArgumentTypeError, StateError
+from sweephand.errors import ArgumentTypeError
 from sweephand.torch.train.criterion import Criterion, evaluating
 from sweephand.torch.train.device_number import array_of, number_of
 from sweephand.torch.train.engine import unwrapped
+from sweephand.torch.train.learned_module import LearnedModule
 from sweephand.torch.train.learner import TorchLearner
 from sweephand.torch.train.part_norms import PartNormMeter, check_gathered, part_norms
 from sweephand.torch.train.random_state import capture_random_state, restore_random_state
-from sweephand.torch.train.saved_state import (
-    DTYPES,
-    SavedState,
-    load_tensors,
-    on_host,
-    save_tensors,
-)
-from sweephand.torch.train.sharded_state import (
-    load_optimizer_states,
-    optimizer_parts,
-    optimizer_states,
-    parts_like,
-    whole,
-)
-from sweephand.train.checkpoint.saved_tensors import SavedTensors
-from sweephand.train.trainer.coverage import check_coverage
-from sweephand.train.trainer.trained_model import Data, Outcome, SavedFiles
-
-WEIGHTS = "model.safetensors"
+from sweephand.torch.train.sharded_state import whole
+from sweephand.train.trainer.trained_model import Data, Outcome
 
 
-class TorchModel:
+class TorchModel(LearnedModule):
     """A `TrainedModel` for a torch module, compiled or not.
 
     Several workers have it in a `DistributedDataParallel`, or sharded by ``fully_shard``. Its
-    criterion returns the sum of the
-    loss, or that and the sum of a metric. ArgumentTypeError is raised for learners that are not
-    of torch, ValueError if a parameter has no learner or several, a learner has others, a loss
-    scale does not hold for all learners, or workers would train apart.
+    criterion returns the sum of the loss, or that and the sum of a metric. ArgumentTypeError is
+    raised for learners that are not of torch, ValueError if a parameter has no learner or
+    several, a learner has others, a loss scale does not hold for all learners, or workers would
+    train apart.
     """
 
     def __init__(
@@ -61,20 +44,17 @@ class TorchModel:
                     "the learners of a torch module must be sweephand.torch.Learner, got "
                     f"{learner!r}"
                 )
-        self.learners = learners
-        self.loss_scales = [one.loss_scale for one in learners if one.loss_scale is not None]
-        if self.loss_scales and len(learners) > 1:
+        if len(learners) > 1 and any(one.loss_scale is not None for one in learners):
             raise ValueError(
                 "a loss scale must hold for all parameters: give one learner with a "
                 "LossScaleOptimizer around a list of optimizers"
             )
-        self._module, self._engine = unwrapped(model)
+        module, self._engine = unwrapped(model)
         self.workers = self._engine.workers()
         self._criterion = Criterion(
-            criterion, model, self._module, self._engine.num_averaged, self.workers
+            criterion, model, module, self._engine.num_averaged, self.workers
         )
-        self._optimizers = [optimizer for one in learners for optimizer in one.optimizers]
-        self._learned = self._check_coverage()
+        super().__init__(module, learners)
         names = {id(parameter): name for name, parameter in self._learned.items()}
         for scale in self.loss_scales:
             scale.name_parameters(names)
@@ -147,89 +127,6 @@ class TorchModel:
         self._clear()
         return norms, _squared_norm(total) / max(samples, 1) ** 2
 
-    def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return copies of parameters and learners."""
-        files: dict[str, Any] = {WEIGHTS: save_tensors(self._tensors())}
-        for i, optimizer in enumerate(self._optimizers):
-            files[_optimizer_file(i)] = SavedState(on_host(optimizer.state_dict()))
-        return files, self.describe()
-
-    def describe(self) -> dict[str, Any]:
-        """Return all but tensors, as JSON can hold it."""
-        return {
-            "optimizers": [_describe(optimizer) for optimizer in self._optimizers],
-            "learners": [learner.state_dict() for learner in self.learners],
-            "loss_scales": [scale.state_dict() for scale in self.loss_scales],
-        }
-
-    def tensors(self) -> dict[str, Any]:
-        """Return parameters and states of optimizers as they are, of shards the own ones."""
-        has_begun = any(optimizer.state for optimizer in self._optimizers)
-        if not has_begun:
-            self._clear()
-        return {
-            "model": dict(self._tensors()),
-            "optimizers": optimizer_states(self._module, self._optimizers),
-            "has_begun": has_begun,
-        }
-
-    def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """Continue from what `tensors` and `describe` returned."""
-        self._check_learners(state)
-        self._module.load_state_dict(tensors["model"])
-        if tensors["has_begun"]:
-            load_optimizer_states(self._module, self._optimizers, tensors["optimizers"])
-        else:
-            for optimizer in self._optimizers:
-                optimizer.state.clear()
-        self._load_described(state)
-
-    def read(self, folder: Path) -> dict[str, Any]:
-        """Return the files of a checkpoint."""
-        files: dict[str, Any] = {WEIGHTS: SavedTensors.read(folder / WEIGHTS)}
-        for i in range(len(self._optimizers)):
-            files[_optimizer_file(i)] = SavedState.read(folder / _optimizer_file(i))
-        return files
-
-    def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
-        """Raise if a checkpoint is of another model or other learners."""
-        files[WEIGHTS].check(
-            "model",
-            {
-                name: (DTYPES[tensor.dtype], tuple(tensor.shape))
-                for name, tensor in self._tensors().items()
-            },
-        )
-        self._check_learners(state)
-
-    def _check_learners(self, state: Mapping[str, Any]) -> None:
-        mine = [_describe(optimizer) for optimizer in self._optimizers]
-        theirs = state.get("optimizers")
-        if mine != theirs:
-            raise StateError(f"the checkpoint is of the optimizers {theirs}, here are {mine}")
-        counts = len(self.learners), len(self.loss_scales)
-        found = len(state["learners"]), len(state["loss_scales"])
-        if counts != found:
-            raise StateError(
-                f"the checkpoint is of {found[0]} learners and {found[1]} loss scales, here "
-                f"are {counts[0]} and {counts[1]}"
-            )
-
-    def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
-        """Continue from what was captured."""
-        weights = load_tensors(files[WEIGHTS])
-        self._module.load_state_dict(parts_like(self._tensors(), weights))
-        for i, optimizer in enumerate(self._optimizers):
-            saved = files[_optimizer_file(i)].copy()  # the optimizer keeps what it is given
-            optimizer.load_state_dict(optimizer_parts(optimizer, saved))
-        self._load_described(state)
-
-    def _load_described(self, state: Mapping[str, Any]) -> None:
-        for learner, one in zip(self.learners, state["learners"], strict=True):
-            learner.load_state_dict(one)
-        for scale, one in zip(self.loss_scales, state["loss_scales"], strict=True):
-            scale.load_state_dict(one)
-
     def capture_random_state(self) -> dict[str, Any]:
         """Return the states of Python's, NumPy's and torch's generators."""
         return capture_random_state()
@@ -293,39 +190,6 @@ class TorchModel:
         numbers = [number_of(one) for one in told[:num_sums]]
         return numbers[0], numbers[1] if num_sums > 1 else None, *told[num_sums:]
 
-    def _clear(self) -> None:
-        for parameter in self._learned.values():
-            parameter.grad = None
-        for scale in self.loss_scales:
-            scale.discard()
-
-    def _tensors(self) -> dict[str, Tensor]:
-        """Return what the module saves, by name."""
-        found = self._module.state_dict()
-        for name, value in found.items():
-            if not isinstance(value, Tensor):
-                raise TypeError(
-                    f"only tensors can be saved: {name} of the module's state is a "
-                    f"{type(value).__name__}"
-                )
-        return found
-
-    def _check_coverage(self) -> dict[str, nn.Parameter]:
-        """Return the parameters that are learned, by name."""
-        named = dict(self._module.named_parameters())
-        learned = {name: p for name, p in named.items() if p.requires_grad}
-        check_coverage(
-            {name: id(parameter) for name, parameter in learned.items()},
-            [
-                id(parameter)
-                for optimizer in self._optimizers
-                for group in optimizer.param_groups
-                for parameter in group["params"]
-            ],
-            frozen={id(parameter) for parameter in named.values()},
-        )
-        return learned
-
     def _check_gradients(self) -> None:
         """Warn, once, about parameters that the loss does not depend on."""
         missing = [name for name, p in self._learned.items() if p.grad is None]
@@ -343,16 +207,6 @@ class TorchModel:
 def is_module(model: object) -> bool:
     """Tell whether a model is a torch module."""
     return isinstance(model, nn.Module)
-
-
-def _optimizer_file(i: int) -> str:
-    return f"optimizer_{i}.pt"
-
-
-def _describe(optimizer: torch.optim.Optimizer) -> list[Any]:
-    """Return the kind of an optimizer, and how many parameters its groups have."""
-    groups = [len(group["params"]) for group in optimizer.param_groups]
-    return [type(optimizer).__name__, groups]
 
 
 def _squared_norm(gradients: Mapping[str, Tensor]) -> float:

@@ -104,6 +104,6 @@ def check_gathered(parameters: Mapping[str, Tensor], mesh: DeviceMesh | None) ->
     for name, parameter in parameters.items():
         if getattr(parameter, "device_mesh", mesh) != mesh:
             raise ValueError(
-                "the noise scale of gradients cannot be measured where parameters are computed "
-                f"in parts, as {name} is: leave gradient_noise_scale out"
+                "norms of gradients cannot be measured where parameters are computed in parts, "
+                f"as {name} is: leave gradient_noise_scale out, and watch the loss alone"
             )

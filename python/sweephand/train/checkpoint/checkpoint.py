@@ -61,6 +61,7 @@ class Checkpoint:
             raise StateError(f"{folder / MANIFEST} lists no files")
         for name, wanted in files.items():
             _check_file(folder, name, wanted)
+        self._files = files
         run = manifest.get("run")
         self.run: str | None = run if isinstance(run, str) else None
 
@@ -68,6 +69,12 @@ class Checkpoint:
     def number(self) -> int | None:
         """Its number in its store, or None if its folder is named otherwise."""
         return number_of(self.folder)
+
+    def sha256(self, name: str) -> str:
+        """Return the SHA-256 of one of its files, or raise StateError if it has none such."""
+        if name not in self._files:
+            raise StateError(f"{self.folder} has no {name}")
+        return str(self._files[name]["sha256"])
 
     def state(self) -> dict[str, Any]:
         """Return what ``state.json`` holds."""

@@ -15,6 +15,7 @@ an older one is removed. So at any moment, and after any kill, the newest checkp
 Only checkpoints of the same run are ever removed. REQUIRES for writing: the lock of the store.
 """
 
+import errno
 import logging
 import re
 import shutil
@@ -55,12 +56,15 @@ class CheckpointStore:
         Those whose number is a multiple of it stay as well; 0: none.
     run : str
         What is saved is of this run, and nothing of any other is removed.
+    overtaken : frozenset of int
+        Numbers that cannot be gone on from; they count as older than all others.
     """
 
     folder: Path
     keep_last: int | None = 1
     keep_every: int = 0
     run: str = field(default_factory=lambda: uuid4().hex)
+    overtaken: frozenset[int] = frozenset()
 
     def numbers(self) -> list[int]:
         """Return the numbers of the checkpoints, complete or not, in ascending order."""
@@ -75,13 +79,15 @@ class CheckpointStore:
         return self.folder / f"checkpoint-{number:08d}"
 
     def newest(self) -> Checkpoint | None:
-        """Return the newest complete checkpoint, or None if the store is empty.
+        """Return the newest complete checkpoint that is not overtaken, or None.
 
         Damaged ones are passed over, with a message. StateError is raised if all are damaged,
         OtherFormatError if another version of this library wrote the newest.
         """
         damaged = []
         for number in reversed(self.numbers()):
+            if number in self.overtaken:
+                continue
             try:
                 return Checkpoint(self.path(number))
             except OtherFormatError:
@@ -129,10 +135,30 @@ class CheckpointStore:
         if self.keep_last is not None:
             older = [number for number in self.numbers() if number < newest]
             older = [number for number in older if self._is_own(number)]
+            older.sort(key=lambda number: (number not in self.overtaken, number))
             for number in older[: max(0, len(older) - self.keep_last + 1)]:
                 is_kept = self.keep_every and number % self.keep_every == 0
                 if number not in pinned and not is_kept:
                     self._remove(number)
+        self._remove_leftovers()
+
+    def remove(self, numbers: Collection[int]) -> None:
+        """Remove checkpoints, whatever the settings say, and what a kill has left behind.
+
+        REQUIRES the lock. OSError is raised if one cannot be removed, or is a link.
+        """
+        for number in numbers:
+            if self.path(number).is_symlink():
+                reason = "a link is not removed: remove what it leads to, and it"
+                raise OSError(errno.ELOOP, reason, str(self.path(number)))
+            self._remove(number)
+            if any(self.folder.glob(f".removing-{number:08d}-*")):
+                reason = "the checkpoint cannot be removed"
+                raise OSError(errno.EIO, reason, str(self.path(number)))
+        self._remove_leftovers()
+        sync_folder(self.folder)
+
+    def _remove_leftovers(self) -> None:
         for entry in list(self.folder.iterdir()):
             if _LEFTOVER.fullmatch(entry.name):
                 shutil.rmtree(entry, ignore_errors=True)
@@ -152,10 +178,11 @@ class CheckpointStore:
         shutil.rmtree(doomed, ignore_errors=True)
 
 
-def find(path: Path) -> Checkpoint | None:
+def find(path: Path, overtaken: frozenset[int] = frozenset()) -> Checkpoint | None:
     """Return the checkpoint in a folder, the newest complete one of a store, or None.
 
-    StateError is raised if what is there is damaged.
+    Those of a store that are overtaken are left out. StateError is raised if what is there is
+    damaged.
     """
     if path.exists() and not path.is_dir():
         raise StateError(
@@ -164,7 +191,7 @@ def find(path: Path) -> Checkpoint | None:
         )
     if (path / MANIFEST).exists() or number_of(path) is not None:
         return Checkpoint(path) if path.exists() else None
-    return CheckpointStore(path).newest()
+    return CheckpointStore(path, overtaken=overtaken).newest()
 
 
 def _explained(error: OSError, what: str) -> OSError:

@@ -12,7 +12,6 @@ import logging
 import os
 import socket
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 logger = logging.getLogger("sweephand")
@@ -45,12 +44,7 @@ class FolderLock:
         self.acquire()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Release it."""
         self.release()
 

@@ -10,24 +10,10 @@ from sweephand.errors import DataError
 from sweephand.files.local import open_regular
 from sweephand.train.ledger.blocks import Kind, blocks_of
 from sweephand.train.ledger.sequence_names import SequenceNames
+from sweephand.train.ledger.step_log import worker_files
 from sweephand.train.ledger.visits import Visits, unpack_visits
 
-_SUFFIX = ".losses"
-
-
-def file_of_worker(folder: Path, index: int) -> Path:
-    """Return the file that a worker writes to."""
-    return folder / f"{index}{_SUFFIX}"
-
-
-def worker_files(folder: Path) -> dict[int, Path]:
-    """Return the files of a ledger by the workers that have written them."""
-    found = {
-        int(path.name.removesuffix(_SUFFIX)): path
-        for path in folder.glob(f"*{_SUFFIX}")
-        if path.name.removesuffix(_SUFFIX).isdecimal()
-    }
-    return dict(sorted(found.items()))
+SUFFIX = ".losses"
 
 
 def read_ledger(folder: Path) -> tuple[Visits, SequenceNames]:
@@ -40,7 +26,7 @@ def read_ledger(folder: Path) -> tuple[Visits, SequenceNames]:
     DataError
         If a file is damaged, elsewhere than at its end.
     """
-    files = worker_files(folder)
+    files = worker_files(folder, SUFFIX)
     if not files:
         reason = "there is no ledger of losses: no file 0.losses in this folder"
         raise FileNotFoundError(errno.ENOENT, reason, os.fspath(folder))

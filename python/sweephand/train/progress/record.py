@@ -27,6 +27,9 @@ class Step(NamedTuple):
         Since the step before has ended, and how many of them passed outside of the trainer.
     gradient_noise_scale : float or None
         In label samples, of the steps so far; None if it is not measured.
+    gradient_norm : float or None
+        Of the mean gradient over all workers, before any clipping and without a loss scale;
+        None if it is not measured.
 
     Examples
     --------
@@ -45,6 +48,7 @@ class Step(NamedTuple):
     seconds: float
     waited_seconds: float
     gradient_noise_scale: float | None = None
+    gradient_norm: float | None = None
 
 
 @dataclass(frozen=True)

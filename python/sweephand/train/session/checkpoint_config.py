@@ -26,7 +26,9 @@ class CheckpointConfig:
         As for `training_session`.
     restore : {"auto", True, False} or path
         What training begins with. "auto": the newest checkpoint that is whole, or none, which
-        is said. True: the newest one, and an error if there is none. A path: that one. False:
+        is said. If the source's events were added to since, it is the newest one that lies
+        before what they change; what is passed over is said, and counts as older than all
+        others. True: the newest one, and an error if there is none. A path: that one. False:
         none. What goes on from the newest one is the same run; checkpoints of another run are
         never removed.
     preserve_all : bool

@@ -3,7 +3,7 @@
 import logging
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 # EX_TEMPFAIL of sysexits.h: try again later.
@@ -36,12 +36,7 @@ class Preemption:
             self._handlers = {one: signal.signal(one, self._request) for one in SIGNALS}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Restore the previous handlers."""
         for one, handler in self._handlers.items():
             signal.signal(one, handler)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from sweephand.errors import StateError
+from sweephand.events.event import Event
+from sweephand.source.events import Events
 from sweephand.train.checkpoint.background_writer import CheckpointWriter
-from sweephand.train.checkpoint.checkpoint import Checkpoint
+from sweephand.train.checkpoint.checkpoint import STATE, Checkpoint, read_json
 from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, find
 from sweephand.train.checkpoint.folder_lock import FolderLock, refuse_file
 from sweephand.train.checkpoint.snapshot import Snapshot
@@ -44,12 +46,13 @@ class Saver:
         """Whether training may begin with a checkpoint."""
         return self._config.restore is not False
 
-    def begin_with(self) -> Checkpoint | None:
+    def begin_with(self, events: Events, say: Callable[[str], None]) -> Checkpoint | None:
         """Return the checkpoint to begin with, or None to begin afresh.
 
-        The folder is ours from here to `close`. What goes on from its newest checkpoint is the
-        same run, whose older ones are removed; anything else is a new one. It raises if another
-        run saves there, if one is required and there is none, or if all are damaged.
+        Those that events have overtaken are passed over, which is said. The folder is ours
+        from here to `close`. What goes on from its newest checkpoint is the same run, whose
+        older ones are removed; anything else is a new one. It raises if another run saves
+        there, if one is required and there is none, or if all are damaged.
         """
         refuse_file(self.store.folder)
         on_first(self._workers, self._lock.acquire)
@@ -59,15 +62,39 @@ class Saver:
         path = (
             self.store.folder if restore in (True, "auto") else Path(str(restore)).expanduser()
         )
-        found = find(path)
+        overtaken = _overtaken(path, events)
+        found = find(path, frozenset(overtaken))
+        self._say_passed_over(overtaken, found, path, say)
         if found is None and restore != "auto":
             raise FileNotFoundError(
                 f"restore={restore!r}, but there is no checkpoint in {path}"
+                f"{' that fits the events' if overtaken else ''}"
             )
         if found is not None and found.run is not None and path == self.store.folder:
-            self.store = replace(self.store, run=found.run)
+            self.store = replace(self.store, run=found.run, overtaken=frozenset(overtaken))
             self._writer = CheckpointWriter(self.store)
         return found
+
+    def _say_passed_over(
+        self,
+        overtaken: Mapping[int, Event],
+        found: Checkpoint | None,
+        path: Path,
+        say: Callable[[str], None],
+    ) -> None:
+        """Say which checkpoints are newer than the one to begin with, and why not these."""
+        oldest = -1 if found is None or found.number is None else found.number
+        newer = sorted(number for number in overtaken if number > oldest)
+        if newer:
+            name = CheckpointStore(path).path
+            event = overtaken[newer[-1]]
+            told = name(newer[0]).name
+            if len(newer) > 1:
+                told += f" to {name(newer[-1]).name}"
+            say(
+                f"passing over {told}, taken without {event.name!r} at {event.at}, which "
+                "changes what came before; they stay, and count as the oldest"
+            )
 
     def next_number(self) -> int:
         """Return the number of the next checkpoint, the same on all workers."""
@@ -103,3 +130,18 @@ class Saver:
             logger.error("%s", error)
         finally:
             self._lock.release()
+
+
+def _overtaken(path: Path, events: Events) -> dict[int, Event]:
+    """Return the checkpoints of a store that events have overtaken, and one for each."""
+    store = CheckpointStore(path)
+    found = {}
+    for number in store.numbers() if events and path.is_dir() else []:
+        try:
+            source = read_json(store.path(number) / STATE).get("source")
+            event = None if source is None else events.overtaking(source)
+        except StateError:  # damaged, or of another version: told when it is read
+            continue
+        if event is not None:
+            found[number] = event
+    return found

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable
 
-from sweephand.checks import check_flag
+from sweephand.errors import LossScaleError
 from sweephand.source.foreign_names import SESSION, names_ours
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.schedules.schedule import Schedule
 from sweephand.source.schedules.spec import Spec
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source
-from sweephand.train.checkpoint.checkpoint import Checkpoint
-from sweephand.train.checkpoint.read_state import read_count, read_optional, read_text, reading
-from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.progress.averages import Averages
+from sweephand.train.progress.record import ProgressWriter
 from sweephand.train.session.checkpoint_config import CheckpointConfig
 from sweephand.train.session.critical_batch_size import BatchSizeBranches, CriticalBatchSize
 from sweephand.train.session.evaluation import Evaluator
@@ -25,17 +22,21 @@ from sweephand.train.session.frequency import Action, FrequencySpec
 from sweephand.train.session.learning_rate_control import LearningRateControl
 from sweephand.train.session.minibatch_feed import MinibatchFeed
 from sweephand.train.session.minibatch_scaling import MinibatchScaling
-from sweephand.train.session.preemption import PREEMPTED_EXIT_CODE, Preempted, Preemption
+from sweephand.train.session.preemption import Preempted, Preemption
 from sweephand.train.session.saver import Saver
+from sweephand.train.session.session_moments import SessionMoments
 from sweephand.train.session.session_settings import SessionSettings
 from sweephand.train.session.steering import Steering
 from sweephand.train.session.training_run import CRITICAL_BATCH_SIZE, TrainingRun
+from sweephand.train.spikes.healer import Healer, Spiked
+from sweephand.train.spikes.spike_policy import SpikePolicy
+from sweephand.train.spikes.spike_report import SpikeReport
 from sweephand.train.trainer.trainer import Trainer
 
 logger = logging.getLogger("sweephand")
 
 
-class TrainingSession:
+class TrainingSession(SessionMoments):
     """Train for a number of samples, and save, validate and steer on the way.
 
     An epoch is the label samples between two housekeeping points; it need not be a sweep. After
@@ -76,6 +77,8 @@ class TrainingSession:
     mb_scaling : MinibatchScaling, optional
     critical_batch_size : CriticalBatchSize, optional
         Measures how far the minibatch could grow, and tells it; training does not change.
+    spike_policy : SpikePolicy, optional
+        Goes back from spikes of the loss, and leaves out what has caused them.
     test_config : TestConfig, optional
     cut_minibatch_at : int, optional
         Minibatches end at multiples of so many label samples, as far as no sequence is cut.
@@ -119,6 +122,7 @@ class TrainingSession:
         test_config: TestConfig | None = None,
         cut_minibatch_at: int | None = None,
         critical_batch_size: CriticalBatchSize | None = None,
+        spike_policy: SpikePolicy | None = None,
     ) -> None:
         check_kind("trainer", trainer, Trainer)
         check_source("mb_source", mb_source)
@@ -132,6 +136,7 @@ class TrainingSession:
             lr_control=lr_control,
             mb_scaling=mb_scaling,
             critical_batch_size=critical_batch_size,
+            spike_policy=spike_policy,
             test_config=test_config,
             cut_minibatch_at=cut_minibatch_at,
         )
@@ -164,11 +169,22 @@ class TrainingSession:
         if critical_batch_size is not None:
             self._due[CRITICAL_BATCH_SIZE] = self._steering.measure_batch_sizes
         self._ended: str | None = None  # why, if a callback asked for it
+        self._healer = None
+        if spike_policy is not None:
+            folder = None if self._saver is None else self._saver.store.folder
+            self._healer = Healer(
+                self._run, spike_policy, self._next_size, self._return_to, self._say, folder
+            )
 
     @property
     def batch_size_branches(self) -> BatchSizeBranches | None:
         """What the last measurement of the critical batch size has found."""
         return self._steering.branches
+
+    @property
+    def spike_report(self) -> SpikeReport:
+        """The spikes so far; empty without a `SpikePolicy`."""
+        return SpikeReport() if self._healer is None else self._healer.report
 
     def train(self) -> None:
         """Train to the end, from the beginning or from a checkpoint.
@@ -183,10 +199,15 @@ class TrainingSession:
             If a checkpoint cannot be written; those that were there stay.
         FloatingPointError, LossScaleError
             As `Trainer.train_minibatch`.
+        SpikeError
+            If there are too many spikes, or the action of one says so.
         SystemExit
             With ``PREEMPTED_EXIT_CODE``, after SIGTERM or SIGUSR1.
         """
-        self._trainer.writers.append(self._run.averages)
+        watching: list[ProgressWriter] = [self._run.averages]
+        if self._healer is not None:
+            watching.append(self._healer.watch)
+        self._trainer.writers += watching
         self._stats = self._source.stats()
         try:
             with self._preemption, self._trainer.model.workers:
@@ -196,30 +217,33 @@ class TrainingSession:
                 except Preempted:
                     self._leave()
         finally:
-            self._trainer.writers.remove(self._run.averages)
+            for one in watching:
+                self._trainer.writers.remove(one)
             if self._saver is not None:
                 self._saver.close()
 
-    def _begin(self) -> None:
-        """Restore the checkpoint to begin with, if there is one."""
-        store = None
-        if self._saver is not None:
-            store = self._saver.store
-            checkpoint = self._saver.begin_with()
-            if checkpoint is not None:
-                self._restore(Snapshot.read(checkpoint, self._trainer.model))
-                self._say(f"going on from {checkpoint.folder}")
-                if checkpoint.folder.parent != store.folder:
-                    store = None  # its other checkpoints are not ours
-            elif self._saver.restores:
-                self._say(f"no checkpoint in {store.folder}: starting afresh")
-        self._steering.begin(lambda number: store is not None and store.path(number).exists())
-
     def _train(self) -> None:
         self._act()  # what was due when it was saved
-        while not self._has_ended() and self._step():
-            self._act()
+        while self._goes_on():
+            pass
         self._finish()
+
+    def _goes_on(self) -> bool:
+        """Train a minibatch and do what is due, or go back; return False at the end."""
+        try:
+            if self._has_ended() or not self._step():
+                self._await_step()
+                return False
+            self._act()
+        except (Spiked, FloatingPointError, LossScaleError) as error:
+            if self._healer is not None and self._healer.go_back(error):
+                self._act()
+            elif isinstance(error, FloatingPointError):
+                self._steering.outlive(error)
+                self._act()
+            else:
+                raise
+        return True
 
     def _has_ended(self) -> bool:
         if self._why_ended is not None:
@@ -233,17 +257,32 @@ class TrainingSession:
 
     def _step(self) -> bool:
         """Train one minibatch; return False at the end of data."""
-        size = self._request.size(self._run)
+        healer = self._healer
+        if healer is not None:
+            healer.resolve()
+            begin = self._source._delivery.position
+        size = self._next_size()
         minibatch, num_samples = self._run.feed.next(self._source, size)
         if not minibatch:
             return False
         self._run.has_label_per_sequence = num_samples == self._run.feed.num_sequences
         self._evaluator.is_tested = False
-        try:
-            self._trainer.train_minibatch(minibatch, num_samples)
-        except FloatingPointError as error:
-            self._steering.outlive(error)
+        if healer is not None:
+            healer.note(begin, size, minibatch, num_samples)
+        self._trainer.train_minibatch(minibatch, num_samples)
+        if healer is not None:
+            healer.check()
         return True
+
+    def _next_size(self) -> int:
+        """Return how many samples to request for the next minibatch."""
+        return self._request.size(self._run)
+
+    def _await_step(self) -> None:
+        """Wait for the results of the last step, and raise if they are a spike."""
+        self._trainer.await_step()
+        if self._healer is not None:
+            self._healer.check()
 
     def _act(self) -> None:
         """Do what is due between two minibatches."""
@@ -252,12 +291,16 @@ class TrainingSession:
             self._run.feed.raise_if_preempted()
             if actions[name].is_due(count):
                 self._do(action)
-        if self._steering.is_to_accept or actions["checkpoint"].is_due(count):
+        healer = self._healer
+        is_to_save = self._steering.is_to_accept or actions["checkpoint"].is_due(count)
+        if is_to_save and (healer is None or healer.watch.is_healthy):
             self._do(self._save)
+        if healer is not None and healer.is_due:
+            self._do(self._keep)
         self._run.feed.raise_if_preempted()
 
     def _do(self, action: Callable[[], None]) -> None:
-        self._trainer.await_step()
+        self._await_step()
         action()
         self._trainer.pause()
 
@@ -279,15 +322,6 @@ class TrainingSession:
             self._save()
         self._wait_for_saver()
         self._tell_verdict()
-
-    def _leave(self) -> None:
-        """Save and exit after a signal; what is due is done after the restore."""
-        assert self._saver is not None
-        self._wait_for_saver()
-        self._write(self._saver, self._saver.next_number())
-        self._wait_for_saver()
-        self._say(f"preempted at {self._run.count('sample')} samples, all is saved")
-        sys.exit(PREEMPTED_EXIT_CODE)
 
     def _summarize(self) -> None:
         self._run.done("summary")
@@ -312,73 +346,12 @@ class TrainingSession:
         self._steering.choose_size()
         self._run.done("scaling")
 
-    def _save(self) -> None:
-        """Save the present moment, in memory if there are no checkpoints."""
-        if self._saver is None:
-            self._steering.accept(self._capture())
-            return
-        self._wait_for_saver()
-        number = self._saver.next_number()
-        self._steering.accept(number)
-        self._run.done("checkpoint")
-        self._write(self._saver, number)
-
-    def _write(self, saver: Saver, number: int) -> None:
-        pinned = self._steering.accepted
-        saver.save(number, self._capture(), pinned if isinstance(pinned, int) else None)
-
-    def _read(self, number: int) -> Snapshot:
-        """Read a checkpoint again that this session has saved."""
-        assert self._saver is not None
-        self._wait_for_saver()
-        checkpoint = Checkpoint(self._saver.store.path(number))
-        return Snapshot.read(checkpoint, self._trainer.model)
-
-    def _wait_for_saver(self) -> None:
-        if self._saver is not None:
-            self._saver.wait()
-
-    def _watch_saver(self) -> None:
-        if self._saver is not None:
-            self._saver.watch()
-
-    def _tell_saved(self, checkpoint: Checkpoint) -> None:
-        self._trainer.tell("event", {"message": f"saved {checkpoint.folder}"})
-
     def _tell_verdict(self) -> None:
         """Tell the writers where the time went."""
         verdict = self._run.averages.stages.verdict(self._stats, self._source.stats())
         if verdict is not None:
             self._trainer.tell("event", {"message": verdict})
             logger.info("%s", verdict)
-
-    def _say(self, message: str) -> None:
-        """Write a message to the progress writers, or to the log if none of them shows it."""
-        if not all(getattr(one, "is_silent", False) for one in self._trainer.writers):
-            self._trainer.tell("event", {"message": message})
-        else:
-            logger.warning("%s", message)
-
-    def _capture(self) -> Snapshot:
-        snapshot = self._run.capture()
-        snapshot.state["session"] = {
-            "seconds": self._run.feed.seconds,
-            "steering": self._steering.state_dict(),
-            "ended": self._ended,
-            "is_tested": self._evaluator.is_tested,
-        }
-        return snapshot
-
-    def _restore(self, snapshot: Snapshot) -> None:
-        """Go on from where a session was saved."""
-        self._run.restore(snapshot)
-        with reading("a session"):
-            state = snapshot.state["session"]
-            ended = read_optional(read_text, "ended", state["ended"])
-            is_tested = check_flag("is_tested", state["is_tested"])
-            self._run.feed.begin_at(read_count("seconds", state["seconds"]))
-            self._steering.load_state_dict(state["steering"])
-        self._ended, self._evaluator.is_tested = ended, is_tested
 
 
 training_session = TrainingSession  # as CNTK spells it

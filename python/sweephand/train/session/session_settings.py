@@ -14,6 +14,7 @@ from sweephand.train.session.learning_rate_control import LearningRateControl
 from sweephand.train.session.minibatch_scaling import MinibatchScaling
 from sweephand.train.session.minibatch_size import SizeRequest, session_sizes
 from sweephand.train.session.training_run import CRITICAL_BATCH_SIZE
+from sweephand.train.spikes.spike_policy import SpikePolicy
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class SessionSettings:
     lr_control: LearningRateControl | None
     mb_scaling: MinibatchScaling | None
     critical_batch_size: CriticalBatchSize | None
+    spike_policy: SpikePolicy | None
     test_config: TestConfig | None
     cut_minibatch_at: int | None
 
@@ -39,6 +41,7 @@ class SessionSettings:
             "lr_control": LearningRateControl,
             "mb_scaling": MinibatchScaling,
             "critical_batch_size": CriticalBatchSize,
+            "spike_policy": SpikePolicy,
             "test_config": TestConfig,
         }
         for name, kind in kinds.items():

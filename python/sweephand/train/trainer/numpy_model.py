@@ -75,14 +75,14 @@ class NumpyModel:
     ) -> Outcome:
         """Take one step, as `TrainedModel.train`."""
         losses: list[tuple[Data, Any]] = []
-        squared: list[float] | None = None if part_sizes is None else []
+        squared: list[float] | None = [] if part_sizes and any(part_sizes) else None
         loss, metric, gradients = self._sum(parts, losses, squared)
         if not math.isfinite(loss) and not self.loss_scales:
             raise FloatingPointError(f"the loss is {loss}")
         norms = None
-        if squared is not None and part_sizes is not None:
+        if part_sizes is not None:
             together = self._squared_norm(gradients) / num_samples**2
-            norms = PartNorms.of_sums(squared, part_sizes, together)
+            norms = PartNorms.of_sums(squared or [0.0] * len(parts), part_sizes, together)
         results: list[StepResult | None] = []
         for updater, share in self._shares(gradients):
             results.append(updater.update(share, num_samples, sweeps_ended))
@@ -107,6 +107,10 @@ class NumpyModel:
             total = [a + b for a, b in zip(total, sums, strict=True)] if total else sums
             samples += num_samples
         return norms, _squared_norm(total) / max(samples, 1) ** 2
+
+    def parameters(self) -> SavedTensors:
+        """Return the file of parameters, over their memory."""
+        return _saved(self._arrays)
 
     def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return copies of parameters and learners."""

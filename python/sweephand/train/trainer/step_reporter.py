@@ -10,7 +10,11 @@ from typing import Any
 from sweephand.errors import ArgumentTypeError
 from sweephand.train.learners.clock import Clock
 from sweephand.train.ledger.loss_ledger import LossLedger
+from sweephand.train.ledger.step_log import StepLog
 from sweephand.train.progress.record import Figures, ProgressWriter, Record, RecordKind, Step
+from sweephand.train.receipts.parts import control_part, parameters_part
+from sweephand.train.receipts.receipt import NO_PARAMETERS
+from sweephand.train.receipts.receipts import Receipts
 from sweephand.train.trainer.mean_criterion import MeanDetector
 from sweephand.train.trainer.noise_scale import SmoothedNoiseScale
 from sweephand.train.trainer.trained_model import Outcome, TrainedModel
@@ -39,8 +43,10 @@ class StepReporter:
         self._reported: dict[str, float] = {}  # the value of each when it was last reported
         self._pending: tuple[Outcome, Step] | None = None  # its results are on their way
         self._last: Step | None = None
-        for ledger in self._ledgers:
-            ledger.share(model.workers.count, model.workers.index)
+        # Of all workers: parameters are gathered by those, too, that write nothing.
+        self._receipts = [writer for writer in writers if isinstance(writer, Receipts)]
+        for log in self._logs:
+            log.share(model.workers.count, model.workers.index)
         self._mean_detector: MeanDetector | None = MeanDetector()
 
     def tell(self, kind: RecordKind, step: int, samples: int, figures: Figures) -> None:
@@ -61,32 +67,58 @@ class StepReporter:
     @contextmanager
     def reporting_to(self, writers: Sequence[ProgressWriter]) -> Iterator[None]:
         """Report to other writers inside; afterwards as if nothing had been reported there."""
-        kept = self.writers, self._reported, self._last, self._mean_detector
+        kept = self.writers, self._receipts, self._reported, self._last, self._mean_detector
         self.writers, self._reported, self._mean_detector = list(writers), {}, None
+        self._receipts = []
         try:
             yield
         finally:
-            self.writers, self._reported, self._last, self._mean_detector = kept
+            (
+                self.writers,
+                self._receipts,
+                self._reported,
+                self._last,
+                self._mean_detector,
+            ) = kept
 
     @property
     def _ledgers(self) -> list[LossLedger]:
         return [writer for writer in self.writers if isinstance(writer, LossLedger)]
 
+    @property
+    def _logs(self) -> list[StepLog[Any]]:
+        return [writer for writer in self.writers if isinstance(writer, StepLog)]
+
     def begin(self, steps: int) -> None:
-        """Prepare ledgers for the step behind so many, or raise what keeps them from it."""
-        for ledger in self._ledgers:
-            ledger.begin(steps)
+        """Prepare logs for the step behind so many, or raise what keeps them from it."""
+        for log in self._logs:
+            log.begin(steps)
 
     def settle(self) -> None:
-        """Wait for the results of the last step, and until ledgers have them on disk."""
+        """Wait for the results of the last step, and until logs have them on disk."""
         self.await_step()
-        for ledger in self._ledgers:
-            ledger.flush(to_disk=True)
+        for log in self._logs:
+            log.flush(to_disk=True)
 
     def rewind(self, steps: int) -> None:
-        """Let ledgers drop what lies behind so many steps."""
-        for ledger in self._ledgers:
-            ledger.rewind(steps)
+        """Let logs drop what lies behind so many steps."""
+        for log in self._logs:
+            log.rewind(steps)
+
+    def give_receipts(
+        self, minibatch: object, step: int, num_samples: int, *, applied: bool
+    ) -> None:
+        """Give a step its receipts, with the values that held for it."""
+        mine = [writer for writer in self.writers if isinstance(writer, Receipts)]
+        if not mine and not self._receipts:
+            return
+        found = NO_PARAMETERS
+        if any(one.wants_parameters(step) for one in {*mine, *self._receipts}):
+            found = parameters_part(self._model.parameters())
+        told = {"applied": applied, "num_samples": num_samples, **self._reported}
+        for one in mine:
+            parameters = found if one.wants_parameters(step) else NO_PARAMETERS
+            one.add(minibatch, control_part(told), parameters, step)
 
     def add(self, outcome: Outcome, step: Step) -> None:
         """Report a step, or the one before if the results of this one are on their way.
@@ -126,13 +158,15 @@ class StepReporter:
                 f"the loss was {loss} in step {step.step}, which changed the parameters"
             )
         metric = None if outcome.metric is None else float(outcome.metric)
-        noise_scale = None
+        noise_scale, gradient_norm = None, None
+        if outcome.norms is not None:
+            gradient_norm = math.sqrt(float(outcome.norms.together))
         if self._noise is not None:
-            if outcome.norms is not None:
+            if outcome.norms is not None and self._noise.is_due(step.step - 1):
                 self._noise.add(outcome.norms, step.num_samples)
             noise_scale = self._noise.value
         # This takes a fifth of what _replace takes.
-        self._last = Step(*step[:3], loss, metric, *step[5:8], noise_scale)
+        self._last = Step(*step[:3], loss, metric, *step[5:8], noise_scale, gradient_norm)
         self._detect_mean(self._last)
         for ledger in self._ledgers:
             for minibatch, losses in outcome.losses:
@@ -162,7 +196,7 @@ def _listening(writers: Sequence[Any], workers: Workers) -> list[ProgressWriter]
         writer
         for writer in writers
         if workers.rank == 0 or getattr(writer, "every_worker", False)
-        if workers.counts or not isinstance(writer, LossLedger)  # another has the same data
+        if workers.counts or not isinstance(writer, StepLog)  # another has the same data
     ]
 
 

@@ -99,6 +99,9 @@ class TrainedModel(Protocol):
         each minibatch, the last one is that of all of them together.
         """
 
+    def parameters(self) -> SavedFile:
+        """Return the file of parameters that `capture` makes; all processes ask for it."""
+
     def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return copies of all that is learned: `SavedFile` by name, and what JSON holds."""
 

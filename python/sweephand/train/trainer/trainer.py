@@ -120,6 +120,7 @@ class Trainer(Checkpoints):
         self._state = TrainerState(self._model, stateful or {}, self._noise)
         self._run_id = uuid4().hex  # of which its checkpoints are
         self._stopwatch = Stopwatch()
+        self._has_gradient_norms = False
 
     @property
     def consumed(self) -> Clock:
@@ -223,12 +224,14 @@ class Trainer(Checkpoints):
         sweeps_ended = getattr(minibatch, "sweeps_ended", 0)
         if num_samples == 0:
             self._skip(sweeps_ended)
+            self._give_receipts(minibatch, 0, applied=False)
             return True
         self._reporter.report_changes(self.consumed)
         outcome = self._step(minibatch, num_samples, sweeps_ended)
         applied = all(result is None or result.applied for result in outcome.results)
         self._state.clocks.advance(num_samples, sweeps_ended, applied=applied)
         step, samples = self.consumed.steps, self.consumed.samples
+        self._give_receipts(minibatch, num_samples, applied=applied)
         seconds = self._stopwatch.leave()
         self._reporter.add(
             outcome, Step(step, samples, num_samples, math.nan, None, applied, *seconds)
@@ -269,6 +272,19 @@ class Trainer(Checkpoints):
         """Restore random generators and stateful objects if an error of a kind occurs."""
         return self._state.drawing_again(error)
 
+    def measure_gradient_norms(self) -> None:
+        """Measure the gradient norm of every step from now on, as `Step` tells it.
+
+        It costs a pass over the gradients, and changes no bit of training.
+
+        Raises
+        ------
+        ValueError
+            If no process has whole gradients.
+        """
+        self._model.check_part_norms()
+        self._has_gradient_norms = True
+
     def pause(self) -> None:
         """Do not count the time until the next minibatch as waiting for data."""
         self._stopwatch.forget()
@@ -290,6 +306,7 @@ class Trainer(Checkpoints):
             ) from error
         except LossScaleError as error:
             self._state.clocks.advance(num_samples, sweeps_ended, applied=False)
+            self._give_receipts(minibatch, num_samples, applied=False)
             raise LossScaleError(
                 f"{error}; {_place(minibatch)}",
                 error.step,
@@ -298,6 +315,11 @@ class Trainer(Checkpoints):
                 error.parameters,
                 _ids(minibatch),
             ) from error
+
+    def _give_receipts(self, minibatch: Data, num_samples: int, *, applied: bool) -> None:
+        """Give the last step its receipts."""
+        steps = self.consumed.steps
+        self._reporter.give_receipts(minibatch, steps, num_samples, applied=applied)
 
     def _smoothed(self, settings: GradientNoiseScale | None) -> SmoothedNoiseScale | None:
         check_kind("gradient_noise_scale", settings, GradientNoiseScale, optional=True)
@@ -312,10 +334,13 @@ class Trainer(Checkpoints):
         return SmoothedNoiseScale(settings)
 
     def _part_sizes(self, parts: Sequence[Data]) -> list[int] | None:
-        """Return the label samples of each part, if the noise scale is to be measured."""
-        if self._noise is None or not self._noise.is_due(self.consumed.steps):
-            return None
-        return [self.count_local_label_samples(part) for part in parts]
+        """Return the label samples of each part, if norms of gradients are to be measured.
+
+        They are 0 where that of the whole is enough.
+        """
+        if self._noise is not None and self._noise.is_due(self.consumed.steps):
+            return [self.count_local_label_samples(part) for part in parts]
+        return [0] * len(parts) if self._has_gradient_norms else None
 
     def _skip(self, sweeps_ended: int) -> None:
         """Count a step without label samples."""

@@ -1,0 +1,126 @@
+"""Audit receipts: derive from the corpus what every step must have had, and compare.
+
+RECEIPTS is the folder that a sh.Receipts writes. Seed, window, layout and all else that decides
+the order stand in its header; SCRIPT.py:NAME may also be the source of the run. The first step
+that is wrong is told, and what of it. The exit code is 0 only if all is well.
+
+for example:
+  sweephand audit run/receipts train.npz
+  sweephand audit run/receipts train.npz --content --seed 7
+  sweephand audit run/receipts train.py:source --step 81920 --json
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sweephand.cli.answers import Answer
+from sweephand.cli.options import add_corpus, add_scores, open_corpus, whole
+from sweephand.cli.script_corpus import of_script
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.source.by_score import ByScore
+from sweephand.source.source import MinibatchSource
+from sweephand.terminal.numbers import in_count
+from sweephand.terminal.screen import Screen
+from sweephand.train.receipts.audit import audit
+from sweephand.train.receipts.header import Header
+from sweephand.train.receipts.read_receipts import read_receipts
+from sweephand.train.receipts.reopen import source_of
+from sweephand.train.receipts.report import ReceiptAudit
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument("receipts", metavar="RECEIPTS", type=Path, help="their folder")
+    add_corpus(parser)
+    parser.add_argument(
+        "--step", metavar="N", type=whole, help="derive this step alone, counted from 1"
+    )
+    parser.add_argument(
+        "--content", action="store_true", help="also read the data, if their hashes are there"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=whole, help="that the run must have had; else the header's"
+    )
+    add_scores(parser)
+    parser.add_argument(
+        "--events", metavar="FILE", type=Path, help="that the run has written or was given"
+    )
+    parser.add_argument(
+        "--head", metavar="HEX", help="the last link of the chain, as the run has told it"
+    )
+    parser.add_argument(
+        "--against",
+        metavar="RECEIPTS",
+        type=Path,
+        help="of a run that did the same again: control and parameters must be equal too",
+    )
+    parser.add_argument(
+        "--allow-unsealed",
+        action="store_true",
+        help="accept a file that was not closed: its run was killed, or goes on",
+    )
+    parser.add_argument(
+        "--allow-jumps",
+        action="store_true",
+        help="accept minibatches that begin elsewhere than the one before ended",
+    )
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
+    """Run the command and return its facts."""
+    header = read_receipts(arguments.receipts)[0].header
+    with _source(header, arguments) as source:
+        found = audit(
+            arguments.receipts,
+            source,
+            content=arguments.content,
+            step=arguments.step,
+            head=arguments.head,
+            against=arguments.against,
+            allow_unsealed=arguments.allow_unsealed,
+            allow_jumps=arguments.allow_jumps,
+        )
+    _show(arguments.receipts, found, screen)
+    return {
+        "ok": found.ok,
+        "receipts": str(arguments.receipts),
+        **asdict(found),
+        "mismatch": None
+        if found.mismatch is None
+        else {**asdict(found.mismatch), "told": str(found.mismatch)},
+    }
+
+
+def _source(header: Header, arguments: argparse.Namespace) -> MinibatchSource:
+    """Return the source that a script names, or one with the options of the header."""
+    by_script: Deserializer | MinibatchSource | None = of_script(arguments.paths)
+    if isinstance(by_script, MinibatchSource):
+        return by_script
+    corpus = open_corpus(arguments) if by_script is None else by_script
+    order = ByScore(arguments.scores) if arguments.scores else None
+    return source_of(header, corpus, seed=arguments.seed, order=order, events=arguments.events)
+
+
+def _show(path: Path, found: ReceiptAudit, screen: Screen) -> None:
+    shown: dict[str, Any] = {"receipts": str(path)}
+    if found.first_step is not None and found.last_step is not None:
+        shown["steps"] = f"{in_count(found.first_step)} to {in_count(found.last_step)}"
+    shown |= {
+        "sequences": in_count(found.num_sequences),
+        "samples": in_count(found.num_samples),
+        "jumps": in_count(len(found.jumps)),
+        "head": found.head,
+    }
+    if found.mismatch is None:
+        shown["sealed"] = "yes" if found.is_sealed else "no"
+        shown["found"] = "all as derived"
+    else:
+        shown["found"] = f"NOT as derived: {found.mismatch}"
+        shown["differs"] = ", ".join(found.mismatch.parts)
+        if found.mismatch.ids:
+            shown["begins with"] = ", ".join(found.mismatch.ids)
+    screen.facts(shown)

@@ -1,0 +1,166 @@
+"""Plan to forget sequences: when they were seen, and from which checkpoint to replay.
+
+FILE has one id a line, or is a JSON list. Seed, window and layout are those that the
+checkpoints tell; SCRIPT.py:NAME may also be the source of the run. With --write the ban is
+added to a file of events: a session whose source has events=FILE goes on from the right
+checkpoint by itself, and what comes out is, to the bit, the run that never had them. Nothing
+else is changed; --delete deletes the checkpoints that hold them.
+
+for example:
+  sweephand forget --ids ids.txt --checkpoints run/checkpoints train.npz
+  sweephand forget --ids ids.txt --checkpoints run/checkpoints train.npz --write run/events.json
+  sweephand forget --ids ids.txt --checkpoints run/checkpoints train.py:source --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from sweephand.cli.answers import Answer, WrongUsage
+from sweephand.cli.forget_report import facts_of, show
+from sweephand.cli.near_ids import unknown_id
+from sweephand.cli.options import add_corpus, add_scores, add_size, count, open_corpus
+from sweephand.cli.script_corpus import of_script
+from sweephand.cli.source_of_state import source_of_state
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.errors import StateError
+from sweephand.events.event import Event
+from sweephand.events.event_file import read, save
+from sweephand.source.source import MinibatchSource
+from sweephand.terminal.numbers import in_count
+from sweephand.terminal.screen import Screen
+from sweephand.train.checkpoint.checkpoint_store import CheckpointStore
+from sweephand.train.forgetting.plan_forgetting import plan_forgetting, unknown_ids
+from sweephand.train.forgetting.saved_moment import SavedMoment
+
+_ROWS = 20
+_MOST_TOLD = 4
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.add_argument(
+        "--ids", metavar="FILE", type=Path, required=True, help="what to forget"
+    )
+    parser.add_argument(
+        "--checkpoints", metavar="FOLDER", type=Path, required=True, help="those of the run"
+    )
+    add_corpus(parser)
+    parser.add_argument(
+        "--events", metavar="FILE", type=Path, help="that the run had; else those of --write"
+    )
+    parser.add_argument(
+        "--write", metavar="FILE", type=Path, help="add the ban to this file of events"
+    )
+    parser.add_argument(
+        "--delete", action="store_true", help="delete the checkpoints that hold any of them"
+    )
+    add_scores(parser)
+    add_size(parser, optional="of buckets and truncated rows, which are made by it")
+    parser.add_argument(
+        "--rows", metavar="N", type=count, default=_ROWS, help=f"to show; {_ROWS} by default"
+    )
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
+    """Run the command and return its facts."""
+    ids = _read_ids(arguments.ids)
+    with _source(arguments) as source:
+        _check_ids(ids, source)
+        found = plan_forgetting(
+            ids, arguments.checkpoints, source, minibatch_size=arguments.size
+        )
+        events = list(source.events)
+    written = None
+    if arguments.write is not None:
+        _check_file(arguments.write, events)
+        save([*events, found.ban] if found.ban else events, arguments.write)
+        written = str(arguments.write)
+    elif arguments.delete and found.ban is not None:
+        raise _wrong("the run would see them again: --delete needs --write, or no ban is left")
+    deleted = found.delete_holding() if arguments.delete else []
+    facts: Answer = {
+        "ok": True,
+        "checkpoints": str(arguments.checkpoints),
+        **facts_of(found),
+        "written": written,
+        "deleted": [str(one) for one in deleted],
+    }
+    show(facts, arguments.rows, screen)
+    return facts
+
+
+def _read_ids(path: Path) -> list[str]:
+    """Return the ids of a file, each once."""
+    text = path.read_text(encoding="utf-8-sig")
+    if text.lstrip().startswith("["):
+        try:
+            given = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"{path} begins as a JSON list and is none: {error}") from None
+        if not all(isinstance(one, str) for one in given):
+            raise ValueError(f"{path}: ids are texts, there are others in the list")
+    else:
+        given = [line.strip() for line in text.splitlines()]
+    ids = list(dict.fromkeys(one for one in given if one))
+    if not ids:
+        raise ValueError(f"{path} has no ids: one a line, or a JSON list")
+    return ids
+
+
+def _check_ids(ids: Sequence[str], source: MinibatchSource) -> None:
+    """Refuse ids of which there is no sequence, with those that are near to the first."""
+    if unknown := unknown_ids(ids, source):
+        told = unknown_id(unknown[0], source._corpus)
+        if others := unknown[1:]:
+            some = ", ".join(map(repr, others[:_MOST_TOLD]))
+            told += f"; {in_count(len(others))} more are unknown: {some}"
+        raise ValueError(told)
+
+
+def _source(arguments: argparse.Namespace) -> MinibatchSource:
+    """Return the source of the run: the one that a script names, or as checkpoints tell."""
+    by_script: Deserializer | MinibatchSource | None = of_script(arguments.paths)
+    if isinstance(by_script, MinibatchSource):
+        if arguments.events is not None:
+            raise _wrong("the source of a script has its events: leave --events out")
+        return by_script
+    corpus = open_corpus(arguments) if by_script is None else by_script
+    events: list[Event] = []
+    if arguments.events is not None:
+        events = read(arguments.events)
+    elif arguments.write is not None and arguments.write.exists():
+        events = read(arguments.write)
+    state = _newest(arguments.checkpoints).source
+    return source_of_state(corpus, state, events, arguments.scores)
+
+
+def _wrong(told: str) -> WrongUsage:
+    usage = "usage: sweephand forget --ids FILE --checkpoints FOLDER PATH [--write FILE]\n"
+    return WrongUsage(told, "sweephand forget", usage)
+
+
+def _newest(folder: Path) -> SavedMoment:
+    """Return the newest checkpoint that can be read."""
+    store, refused = CheckpointStore(folder), None
+    for number in reversed(store.numbers()):
+        try:
+            return SavedMoment.read(store.path(number), number)
+        except StateError as error:
+            refused = refused or error
+    if refused is not None:
+        raise refused
+    raise FileNotFoundError(f"there is no checkpoint in {folder}")
+
+
+def _check_file(path: Path, events: Sequence[Event]) -> None:
+    """Refuse to write over other events than those that the run has."""
+    if path.exists() and [one.to_json() for one in read(path)] != [
+        one.to_json() for one in events
+    ]:
+        raise ValueError(
+            f"{path} has other events than the run: --write needs a new file, or the run's"
+        )

@@ -1,0 +1,93 @@
+"""A source over a corpus, in the order that a state tells."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sweephand import layouts
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.errors import StateError
+from sweephand.events.event import Event
+from sweephand.layouts import Layout
+from sweephand.source.by_score import ByScore
+from sweephand.source.limits import FULL_DATA_SWEEP
+from sweephand.source.source import MinibatchSource
+from sweephand.source.state import State
+
+_LAYOUTS = ("Ragged", "Padded", "Packed", "Bucketed", "TruncatedBPTT", "Frames")
+_ADVICE = "SCRIPT.py:NAME may name the source of the run in place of its corpus"
+
+
+def source_of_state(
+    corpus: Deserializer,
+    told: Mapping[str, Any],
+    events: Sequence[Event] = (),
+    scores: str | None = None,
+) -> MinibatchSource:
+    """Return a source whose order is that of a state; where it stands does not count.
+
+    Parameters
+    ----------
+    corpus : Deserializer
+    told : dict
+        The state.
+    events : sequence of Event
+    scores : str, optional
+        Of an order by score, as on a command line: a state has only their digest.
+
+    Raises
+    ------
+    StateError
+        If it is no state, of another corpus, or has no words for all of its options.
+    """
+    state = State.from_dict(told)
+    options: dict[str, Any] = {
+        "layout": _layout(state.layout),
+        "randomize": state.randomize,
+        "randomization_seed": state.seed,
+        "num_lanes": state.num_lanes,
+        "order": ByScore(scores) if scores else None,
+        "num_threads": 0,
+        "events": list(events),
+    }
+    refused: StateError | None = None
+    for window in _windows(state.window):
+        source = MinibatchSource(corpus, **options, **window)
+        known = source._settings.events.split(state.events)
+        try:
+            with_events = known[0] if known else source._settings.events
+            state.check_same_order(source._order.state, with_events)
+            return source
+        except StateError as error:
+            refused = refused or error
+            source.close()
+    raise StateError(f"{refused}; {_ADVICE}") from None
+
+
+def _windows(told: str) -> Iterator[dict[str, Any]]:
+    """Return options for a window: the default, which has many forms, and the one in words."""
+    yield {}
+    if told == "all":
+        yield {"randomization_window_in_samples": FULL_DATA_SWEEP}
+    elif found := re.fullmatch(r"(\d+) (chunks|samples)", told):
+        yield {f"randomization_window_in_{found[2]}": int(found[1])}
+
+
+def _layout(told: str) -> Layout:
+    """Return the layout that a state tells of in words."""
+    try:
+        call = ast.parse(told, mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise ValueError
+        if call.func.id not in _LAYOUTS or call.args:
+            raise ValueError
+        values = {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
+        made: Layout = getattr(layouts, call.func.id)(**values)
+    except (SyntaxError, TypeError, ValueError):
+        raise StateError(
+            f"the state has no words for all of its layout, {told!r}; {_ADVICE}"
+        ) from None
+    return made

@@ -1,0 +1,181 @@
+"""Torch modules and their learners, as checkpoints hold them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sweephand.errors import StateError
+from sweephand.torch.train.learner import TorchLearner
+from sweephand.torch.train.saved_state import (
+    DTYPES,
+    SavedState,
+    load_tensors,
+    on_host,
+    save_tensors,
+)
+from sweephand.torch.train.sharded_state import (
+    load_optimizer_states,
+    optimizer_parts,
+    optimizer_states,
+    parts_like,
+)
+from sweephand.train.checkpoint.saved_tensors import SavedTensors
+from sweephand.train.trainer.coverage import check_coverage
+from sweephand.train.trainer.trained_model import SavedFiles
+
+WEIGHTS = "model.safetensors"
+
+
+class LearnedModule:
+    """A module and its learners: what they are, are saved as, and continue from.
+
+    Attributes
+    ----------
+    learners : sequence of TorchLearner
+    loss_scales : list of LossScaleOptimizer
+
+    Raises
+    ------
+    ValueError
+        If a parameter has no learner or several, or a learner has others.
+    """
+
+    def __init__(self, module: nn.Module, learners: Sequence[TorchLearner]) -> None:
+        self.learners = learners
+        self.loss_scales = [one.loss_scale for one in learners if one.loss_scale is not None]
+        self._module = module
+        self._optimizers = [optimizer for one in learners for optimizer in one.optimizers]
+        self._learned = self._check_coverage()
+
+    def parameters(self) -> SavedTensors:
+        """Return the file of parameters, in main memory."""
+        return save_tensors(self._tensors())
+
+    def capture(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return copies of parameters and learners."""
+        files: dict[str, Any] = {WEIGHTS: self.parameters()}
+        for i, optimizer in enumerate(self._optimizers):
+            files[_optimizer_file(i)] = SavedState(on_host(optimizer.state_dict()))
+        return files, self.describe()
+
+    def describe(self) -> dict[str, Any]:
+        """Return all but tensors, as JSON can hold it."""
+        return {
+            "optimizers": [_describe(optimizer) for optimizer in self._optimizers],
+            "learners": [learner.state_dict() for learner in self.learners],
+            "loss_scales": [scale.state_dict() for scale in self.loss_scales],
+        }
+
+    def tensors(self) -> dict[str, Any]:
+        """Return parameters and states of optimizers as they are, of shards the own ones."""
+        has_begun = any(optimizer.state for optimizer in self._optimizers)
+        if not has_begun:
+            self._clear()
+        return {
+            "model": dict(self._tensors()),
+            "optimizers": optimizer_states(self._module, self._optimizers),
+            "has_begun": has_begun,
+        }
+
+    def load(self, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        """Continue from what `tensors` and `describe` returned."""
+        self._check_learners(state)
+        self._module.load_state_dict(tensors["model"])
+        if tensors["has_begun"]:
+            load_optimizer_states(self._module, self._optimizers, tensors["optimizers"])
+        else:
+            for optimizer in self._optimizers:
+                optimizer.state.clear()
+        self._load_described(state)
+
+    def read(self, folder: Path) -> dict[str, Any]:
+        """Return the files of a checkpoint."""
+        files: dict[str, Any] = {WEIGHTS: SavedTensors.read(folder / WEIGHTS)}
+        for i in range(len(self._optimizers)):
+            files[_optimizer_file(i)] = SavedState.read(folder / _optimizer_file(i))
+        return files
+
+    def check(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
+        """Raise if a checkpoint is of another model or other learners."""
+        files[WEIGHTS].check(
+            "model",
+            {
+                name: (DTYPES[tensor.dtype], tuple(tensor.shape))
+                for name, tensor in self._tensors().items()
+            },
+        )
+        self._check_learners(state)
+
+    def _check_learners(self, state: Mapping[str, Any]) -> None:
+        mine = [_describe(optimizer) for optimizer in self._optimizers]
+        theirs = state.get("optimizers")
+        if mine != theirs:
+            raise StateError(f"the checkpoint is of the optimizers {theirs}, here are {mine}")
+        counts = len(self.learners), len(self.loss_scales)
+        found = len(state["learners"]), len(state["loss_scales"])
+        if counts != found:
+            raise StateError(
+                f"the checkpoint is of {found[0]} learners and {found[1]} loss scales, here "
+                f"are {counts[0]} and {counts[1]}"
+            )
+
+    def restore(self, files: SavedFiles, state: Mapping[str, Any]) -> None:
+        """Continue from what was captured."""
+        weights = load_tensors(files[WEIGHTS])
+        self._module.load_state_dict(parts_like(self._tensors(), weights))
+        for i, optimizer in enumerate(self._optimizers):
+            saved = files[_optimizer_file(i)].copy()  # the optimizer keeps what it is given
+            optimizer.load_state_dict(optimizer_parts(optimizer, saved))
+        self._load_described(state)
+
+    def _load_described(self, state: Mapping[str, Any]) -> None:
+        for learner, one in zip(self.learners, state["learners"], strict=True):
+            learner.load_state_dict(one)
+        for scale, one in zip(self.loss_scales, state["loss_scales"], strict=True):
+            scale.load_state_dict(one)
+
+    def _clear(self) -> None:
+        for parameter in self._learned.values():
+            parameter.grad = None
+        for scale in self.loss_scales:
+            scale.discard()
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """Return what the module saves, by name."""
+        found = self._module.state_dict()
+        for name, value in found.items():
+            if not isinstance(value, Tensor):
+                raise TypeError(
+                    f"only tensors can be saved: {name} of the module's state is a "
+                    f"{type(value).__name__}"
+                )
+        return found
+
+    def _check_coverage(self) -> dict[str, nn.Parameter]:
+        """Return the parameters that are learned, by name."""
+        named = dict(self._module.named_parameters())
+        learned = {name: p for name, p in named.items() if p.requires_grad}
+        check_coverage(
+            {name: id(parameter) for name, parameter in learned.items()},
+            [
+                id(parameter)
+                for optimizer in self._optimizers
+                for group in optimizer.param_groups
+                for parameter in group["params"]
+            ],
+            frozen={id(parameter) for parameter in named.values()},
+        )
+        return learned
+
+
+def _optimizer_file(i: int) -> str:
+    return f"optimizer_{i}.pt"
+
+
+def _describe(optimizer: torch.optim.Optimizer) -> list[Any]:
+    """Return the kind of an optimizer, and how many parameters its groups have."""
+    groups = [len(group["params"]) for group in optimizer.param_groups]
+    return [type(optimizer).__name__, groups]

@@ -1,0 +1,91 @@
+"""A file that one process appends to, whole pieces at a time."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+from pathlib import Path
+
+
+class AppendedFile:
+    """A file that is open to be appended to, by one process.
+
+    Parameters
+    ----------
+    path : Path
+        It is made if it is not there.
+    kind, what : str
+        The class that users know, and what it writes, for errors.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written to, or another process does so.
+    """
+
+    def __init__(self, path: Path, kind: str, what: str) -> None:
+        self.path = path
+        self.end = 0  # of what counts; what lies behind is written over
+        self._process = os.getpid()
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(path, flags, 0o666)
+        try:
+            _lock(self._descriptor, path, kind, what)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this process opened it, and not one that it was forked from."""
+        return self._process == os.getpid()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not closed."""
+        return self._descriptor >= 0
+
+    def content(self) -> memoryview:
+        """Map the file, which nobody else shortens."""
+        if not os.fstat(self._descriptor).st_size:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ))
+
+    def append(self, data: bytes) -> None:
+        """Write behind what counts."""
+        end, left = self.end, memoryview(data)
+        while left:
+            written = os.pwrite(self._descriptor, left, end)
+            end, left = end + written, left[written:]
+        os.ftruncate(self._descriptor, end)  # what was torn there may have been longer
+        self.end = end
+
+    def cut(self, end: int) -> None:
+        """Drop what lies behind a place."""
+        os.ftruncate(self._descriptor, end)
+        self.end = end
+
+    def sync(self) -> None:
+        """Return when the disk has it."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.is_open:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _lock(descriptor: int, path: Path, kind: str, what: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        reason = (
+            f"another run, or another {kind} of this one, writes to this {what}; close that "
+            "one, or give each its own"
+        )
+        raise BlockingIOError(errno.EWOULDBLOCK, reason, str(path)) from error
+    except OSError:  # file systems that know no locks
+        return

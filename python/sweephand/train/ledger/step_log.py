@@ -1,0 +1,218 @@
+"""What a run keeps of every step: a folder with a file for each worker.
+
+It knows its steps and is told where to go back to, so it is part of no checkpoint.
+"""
+
+from __future__ import annotations
+
+import errno
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+from sweephand.checks import check_flag, check_int
+from sweephand.errors import ArgumentTypeError
+from sweephand.minibatch.minibatch import Minibatch
+from sweephand.train.arguments import check_path
+from sweephand.train.checkpoint.read_state import check_keys, read_count, reading
+from sweephand.train.progress.record import Record, Step
+
+
+class StepFile(Protocol):
+    """The file of one worker."""
+
+    @property
+    def last_step(self) -> int:
+        """The last step that it holds, those that wait to be written included; 0 if none."""
+
+    def rewind(self, step: int) -> None:
+        """Drop all behind a step; behind step 0 all that there is."""
+
+    def flush(self, *, to_disk: bool = False) -> None:
+        """Write what waits, to the disk if that is wanted."""
+
+    def close(self) -> None:
+        """Write what waits, and close the file."""
+
+
+File = TypeVar("File", bound=StepFile)
+
+
+class StepLog(ABC, Generic[File]):
+    """What is kept of every step of a run, in a folder with a file for each worker.
+
+    Parameters
+    ----------
+    path : path
+        The folder, whatever its name. It is made when the first step comes.
+    overwrite : bool
+        What a start at step 1 does with steps that are there: drop them, or be refused. A run
+        that is restored goes on with them in any case.
+    num_data_partitions, partition_index : int
+        How many workers there are, and which one this is. A `Trainer` tells it its own.
+    """
+
+    every_worker = True
+    is_silent = True  # it shows nobody what it is told
+
+    suffix: ClassVar[str]  # of its files
+    what: ClassVar[str]  # for errors: "a ledger of losses is a folder"
+    kept: ClassVar[str]  # "this ledger has rows up to step 3"
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        overwrite: bool = False,
+        num_data_partitions: int = 1,
+        partition_index: int = 0,
+    ) -> None:
+        check_path("path", path)
+        self._folder = Path(path).expanduser()
+        self._overwrite = check_flag("overwrite", overwrite)
+        self._step = 0  # the last one that was recorded or gone back to
+        self._file: File | None = None  # once it is written to
+        self._closing: weakref.finalize[[], StepLog[File]] | None = None
+        self._num_workers, self._index = 1, 0
+        self.share(num_data_partitions, partition_index)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._folder)!r})"
+
+    @abstractmethod
+    def _open_file(self, path: Path) -> File:
+        """Return a file to be written to, which is made if it is not there."""
+
+    def share(self, num_data_partitions: int, partition_index: int) -> None:
+        """Say how many workers write, and which one this is, before the first step."""
+        count = check_int("num_data_partitions", num_data_partitions)
+        index = check_int("partition_index", partition_index, 0, count)
+        if self._file is not None and (count, index) != (self._num_workers, self._index):
+            self.close()
+        self._num_workers, self._index = count, index
+
+    def _next_step(self, minibatch: object, step: int | None) -> int:
+        """Return the step of a minibatch to be recorded; raise if it is none."""
+        if not isinstance(minibatch, Minibatch):
+            raise ArgumentTypeError(
+                f"minibatch must be one of a source, got a {type(minibatch).__name__}"
+            )
+        return self._step + 1 if step is None else check_int("step", step, max(self._step, 1))
+
+    def begin(self, step: int) -> None:
+        """Be ready for the steps behind one, or raise as `record` does."""
+        self._ready(step)
+
+    def _ready(self, step: int) -> File:
+        """Return the file, once it is ready for the steps behind one."""
+        if self._file is None:
+            self._open(lambda file: self._prepare(file, step))
+            self._step = step
+        assert self._file is not None
+        return self._file
+
+    def rewind(self, step: int) -> None:
+        """Drop what is kept of the steps behind one, also by workers that are no more.
+
+        A trainer calls it when it is restored. Every worker does.
+        """
+        check_int("step", step, 0)
+        has_more = self._file is None or self._file.last_step > step or self._left_files()
+        if has_more:
+            self.close()
+            self._open(lambda file: file.rewind(step))
+        self._step = step
+
+    def flush(self, *, to_disk: bool = False) -> None:
+        """Write what waits, and return when the disk has it if that is wanted."""
+        if self._file is not None:
+            self._file.flush(to_disk=to_disk)
+
+    def close(self) -> None:
+        """Write what waits, and close the file; the next step opens it again.
+
+        At the end of the program, or when nobody has this object any more, it happens by
+        itself.
+        """
+        if self._closing is not None:
+            self._closing()
+        self._file = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where this stands, for loops without a trainer; all is on disk."""
+        self.flush(to_disk=True)
+        return {"step": self._step}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go back to where this stood: `rewind`."""
+        check_keys(self.what, state, ["step"])
+        with reading(self.what):
+            step = read_count("step", state["step"])
+        self.rewind(step)
+
+    def update(self, step: Step) -> None:
+        """Do nothing: a trainer calls `record`."""
+
+    def write(self, record: Record) -> None:
+        """Write what waits when something else than a value is told."""
+        if record.kind != "change":
+            self.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _open(self, prepare: Callable[[File], None]) -> None:
+        """Open this worker's file, and prepare it and those of workers that are no more."""
+        if self._folder.exists() and not self._folder.is_dir():
+            reason = f"{self.what} is a folder, this is a file"
+            raise NotADirectoryError(errno.ENOTDIR, reason, str(self._folder))
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for path in self._left_files():
+            with closing(self._open_file(path)) as left:
+                prepare(left)
+        file = self._open_file(file_of_worker(self._folder, self._index, self.suffix))
+        try:
+            prepare(file)
+        except BaseException:
+            file.close()
+            raise
+        self._file = file
+        self._closing = weakref.finalize(self, file.close)
+
+    def _left_files(self) -> list[Path]:
+        """Return the files of workers that are no more, which the first one looks after."""
+        found = worker_files(self._folder, self.suffix) if self._index == 0 else {}
+        return [path for index, path in found.items() if index >= self._num_workers]
+
+    def _prepare(self, file: File, step: int) -> None:
+        """Refuse, or drop, what is behind a step that nobody has gone back to."""
+        if file.last_step <= step:
+            return
+        if not self._overwrite:
+            reason = (
+                f"{self.kept} up to step {file.last_step}: restore the run that wrote "
+                f"them (or call rewind({step})), name another folder, or say overwrite=True"
+            )
+            raise FileExistsError(errno.EEXIST, reason, str(self._folder))
+        file.rewind(step)
+
+
+def file_of_worker(folder: Path, index: int, suffix: str) -> Path:
+    """Return the file that a worker writes to."""
+    return folder / f"{index}{suffix}"
+
+
+def worker_files(folder: Path, suffix: str) -> dict[int, Path]:
+    """Return the files of a folder by the workers that have written them."""
+    found = {
+        int(path.name.removesuffix(suffix)): path
+        for path in folder.glob(f"*{suffix}")
+        if path.name.removesuffix(suffix).isdecimal()
+    }
+    return dict(sorted(found.items()))

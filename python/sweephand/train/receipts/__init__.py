@@ -1,0 +1,1 @@
+"""Receipts: what every step was given, in a chain of hashes that anybody can check."""

@@ -1,0 +1,62 @@
+"""Steps of receipts, planned or read again."""
+
+from __future__ import annotations
+
+import copy
+from typing import NamedTuple, Protocol
+
+from sweephand import _core
+from sweephand.minibatch.minibatch import Minibatch
+from sweephand.source.origin import whole_request
+from sweephand.source.source import MinibatchSource
+from sweephand.train.receipts.parts import content_part
+from sweephand.train.receipts.receipt import NO_CONTENT, Receipt
+
+
+class Derived(NamedTuple):
+    """What a step should have had: its plan for all workers, and its content if it was read."""
+
+    plan: _core.compose.Plan | _core.engine.Batch
+    content: bytes = NO_CONTENT
+
+
+class Again(Protocol):
+    """What derives steps again."""
+
+    def at(self, position: _core.compose.Position, receipt: Receipt) -> Derived:
+        """Return the minibatch that begins at a place; ValueError for what is no request."""
+
+
+class Planned:
+    """Plans steps again; nothing is read."""
+
+    def __init__(self, source: MinibatchSource) -> None:
+        self._plans = source._origin.whole_plans()
+
+    def at(self, position: _core.compose.Position, receipt: Receipt) -> Derived:
+        """Return the minibatch that begins at a place."""
+        samples, crosses_sweeps = receipt.asked
+        self._plans.go_to(position)
+        return Derived(self._plans.next(samples, crosses_sweeps=crosses_sweeps))
+
+
+class Read:
+    """Reads steps again, some of their streams."""
+
+    def __init__(self, source: MinibatchSource, streams: list[str]) -> None:
+        self._source = copy.copy(source)  # at a place of its own
+        self._streams = streams
+
+    def at(self, position: _core.compose.Position, receipt: Receipt) -> Derived:
+        """Return the minibatch that begins at a place."""
+        source, (samples, crosses_sweeps) = self._source, receipt.asked
+        here = source._delivery.position
+        if (here.time, here.progress) != (position.time, position.progress):
+            source._delivery.go_to(position)
+        balance = source._settings.balance
+        batch = source._delivery.next(
+            whole_request(samples, balance, crosses_sweeps=crosses_sweeps)
+        )
+        if batch.end_of_data:
+            return Derived(batch)
+        return Derived(batch, content_part(Minibatch(batch, source._contents), self._streams))

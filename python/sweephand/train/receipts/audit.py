@@ -1,0 +1,248 @@
+"""The audit of receipts: each is derived again, and what differs first is told."""
+
+from __future__ import annotations
+
+from itertools import chain, pairwise
+from pathlib import Path
+
+from sweephand import _core
+from sweephand.source.origin import Origin
+from sweephand.source.source import MinibatchSource
+from sweephand.train.receipts.again import Again, Planned, Read
+from sweephand.train.receipts.header import order_of
+from sweephand.train.receipts.parts import added, events_part, ids_part
+from sweephand.train.receipts.read_receipts import Link, ReceiptsOfWorker, read_receipts
+from sweephand.train.receipts.receipt import BYTES, NO_CONTENT, TO_SWEEP_END, Receipt
+from sweephand.train.receipts.report import ReceiptAudit, ReceiptMismatch, wrong
+
+_IDS_SHOWN = 5
+# A request is not believed that asks for more, and for so many times what came of it.
+_MANY_SAMPLES = 1 << 24
+_MOST_PER_SAMPLE = 64
+Position = _core.compose.Position
+
+
+def audit(
+    folder: Path,
+    source: MinibatchSource,
+    *,
+    content: bool = False,
+    step: int | None = None,
+    head: str | None = None,
+    against: Path | None = None,
+    allow_unsealed: bool = False,
+    allow_jumps: bool = False,
+) -> ReceiptAudit:
+    """Derive receipts again; see `Receipts.audit`."""
+    first, *others = read_receipts(folder)
+    streams = first.header.streams
+    if content and streams is None:
+        raise ValueError(
+            "these receipts have no content: they were not written with content=True"
+        )
+    again = Read(source, streams) if content and streams is not None else Planned(source)
+    auditor = _Auditor(first, others, source, again)
+    auditor.only, auditor.allow_jumps = step, allow_jumps
+    auditor.allow_unsealed = allow_unsealed
+    if against is not None:
+        auditor.replayed = read_receipts(against)[0]
+    mismatch = auditor.look()
+    if mismatch is None and head is not None and head != first.head.hex():
+        mismatch = wrong(None, "head", head, first.head)
+    if mismatch is None and step is not None and not auditor.num_steps:
+        raise ValueError(f"there is no receipt of step {step}")
+    return ReceiptAudit(
+        mismatch,
+        auditor.num_steps,
+        auditor.num_sequences,
+        auditor.num_samples,
+        auditor.first_step,
+        auditor.last_step,
+        auditor.jumps,
+        first.head.hex(),
+        auditor.is_sealed,
+    )
+
+
+class _Auditor:
+    """Goes through receipts, and stops where something is wrong."""
+
+    def __init__(
+        self,
+        file: ReceiptsOfWorker,
+        others: list[ReceiptsOfWorker],
+        source: MinibatchSource,
+        again: Again,
+    ) -> None:
+        self._file, self._others = file, others
+        self._origin: Origin = source._origin
+        self._again = again
+        # A step may depend on those before it, and not on its place alone.
+        self._walks = source._layout.depends_on_size
+        self.only: int | None = None
+        self.allow_jumps = self.allow_unsealed = False
+        self.replayed: ReceiptsOfWorker | None = None
+        self.first_step: int | None = None
+        self.last_step: int | None = None
+        self.num_steps = self.num_sequences = self.num_samples = 0
+        self.jumps: list[tuple[int, int, int]] = []
+        self.is_sealed = False
+
+    def look(self) -> ReceiptMismatch | None:
+        """Return what is wrong first."""
+        if differing := self._file.header.difference(order_of(self._origin)):
+            return wrong(
+                None, "header", "the receipts are of another corpus or order", differing
+            )
+        mismatch = self._look_at_steps() or self._look_at_end(self._file, self.is_sealed)
+        for other in self._others:
+            mismatch = mismatch or self._look_at_other(other)
+        return mismatch
+
+    def _look_at_steps(self) -> ReceiptMismatch | None:
+        start = self._file.header.start
+        position, step = Position(start["time"], start["progress"]), start["step"]
+        for link, following in pairwise(chain(self._file.links(), [None])):
+            assert link is not None
+            if self.is_sealed:
+                return wrong(None, "seal", "the last of the file", "before a receipt")
+            receipt = link.receipt
+            end = None if following is None else following.receipt.begin
+            mismatch = None
+            if receipt.is_seal:
+                self.is_sealed = True
+                mismatch = self._look_at_seal(link, position)
+            else:
+                mismatch, position = self._look_at(receipt, step, position, end)
+            if link.chain != link.wanted:
+                return _with_chain(mismatch, link, step)
+            if mismatch is not None:
+                return mismatch
+            step = receipt.step + 1
+        return None
+
+    def _look_at_seal(self, link: Link, position: Position) -> ReceiptMismatch | None:
+        time = position.time if self.only is None else link.receipt.begin
+        wanted = Receipt(0, time, link.number)
+        if link.receipt != wanted:
+            return wrong(None, "seal", str(wanted), str(link.receipt))
+        return None
+
+    def _look_at(
+        self, receipt: Receipt, step: int, position: Position, end: int | None
+    ) -> tuple[ReceiptMismatch | None, Position]:
+        """Look at a receipt; return what is wrong, and where the next one begins."""
+        if receipt.step != step and not (self.allow_jumps and receipt.step > step):
+            return wrong(step, "step", step, receipt.step), position
+        is_wanted = self.only in (None, receipt.step)
+        if not is_wanted and not self._walks:
+            return None, position
+        if not self._can_serve(receipt, end):
+            asked = receipt.asked[0]
+            return wrong(receipt.step, "request", "one that was served", asked), position
+        there = Position(receipt.begin, [])
+        try:
+            walks = self.only is None or self._walks
+            plan, content = self._again.at(position if walks else there, receipt)
+            if plan.nominal_time != receipt.begin and walks and self.allow_jumps:
+                self.jumps.append((receipt.step, plan.nominal_time, receipt.begin))
+                plan, content = self._again.at(there, receipt)
+        except (ValueError, OverflowError) as error:
+            told = wrong(receipt.step, "request", "one that can be served", str(error))
+            return told, position
+        if plan.end_of_data:
+            told = wrong(receipt.step, "begin", "before the end of the data", receipt.begin)
+            return told, position
+        mismatch = self._compare(receipt, plan, content) if is_wanted else None
+        if is_wanted and mismatch is None:
+            self._count(receipt, plan)
+        return mismatch, plan.next
+
+    def _can_serve(self, receipt: Receipt, end: int | None) -> bool:
+        """Whether a request is not beyond what came of it: nobody shall plan for ever."""
+        samples, _ = receipt.asked
+        if samples == TO_SWEEP_END:
+            return not self._origin.timeline.is_endless
+        least = 0 if end is None else end - receipt.begin
+        return samples <= max(_MANY_SAMPLES, _MOST_PER_SAMPLE * least)
+
+    def _count(self, receipt: Receipt, plan: _core.compose.Plan | _core.engine.Batch) -> None:
+        if self.first_step is None:
+            self.first_step = receipt.step
+        self.last_step = receipt.step
+        self.num_steps += 1
+        self.num_sequences += plan.num_sequences
+        self.num_samples += plan.num_samples
+
+    def _compare(
+        self, receipt: Receipt, plan: _core.compose.Plan | _core.engine.Batch, content: bytes
+    ) -> ReceiptMismatch | None:
+        pairs: dict[str, tuple[object, object]] = {
+            "begin": (plan.nominal_time, receipt.begin),
+            "events": (events_part(self._origin, plan.nominal_time), receipt.events),
+            "ids": (ids_part(plan), receipt.ids),
+        }
+        if self._file.header.streams is None:
+            pairs["content"] = NO_CONTENT, receipt.content
+        elif isinstance(self._again, Read):
+            pairs["content"] = content, self._content_of(receipt)
+        if self.replayed is not None:
+            again = self.replayed.by_step.get(receipt.step)
+            for name in ("control", "parameters"):
+                mine = getattr(receipt, name)
+                theirs = getattr(again, name) if again else "of no step of the other run"
+                pairs[name] = theirs, mine
+        differing = [name for name, (wanted, found) in pairs.items() if wanted != found]
+        if not differing:
+            return None
+        names = self._origin.ids.names(plan.sequences()[:_IDS_SHOWN])
+        return wrong(receipt.step, differing[0], *pairs[differing[0]], tuple(differing), names)
+
+    def _content_of(self, receipt: Receipt) -> bytes:
+        """Return the content of a step over all workers."""
+        found = receipt.content
+        for other in self._others:
+            theirs = other.by_step.get(receipt.step)
+            found = found if theirs is None else added(found, theirs.content)
+        return found
+
+    def _look_at_end(self, file: ReceiptsOfWorker, is_sealed: bool) -> ReceiptMismatch | None:
+        torn, worker = (len(file.content) - file.begin) % BYTES, file.header.worker
+        if self.allow_unsealed or (is_sealed and not torn):
+            return None
+        found = f"behind or before {torn} bytes of a receipt" if torn else (
+            "missing: the file was cut, or its run was killed or goes on")  # fmt: skip
+        return wrong(None, "seal", "the last of the file", found, worker=worker)
+
+    def _look_at_other(self, other: ReceiptsOfWorker) -> ReceiptMismatch | None:
+        """Look at the file of another worker: its own are its chain and its content."""
+        worker, mine, is_sealed = other.header.worker, self._file.by_step, False
+        if differing := other.header.difference(self._file.header.order):
+            return wrong(
+                None, "header", f"worker {worker} was in another run", differing, worker=worker
+            )
+        for link in other.links():
+            if is_sealed:
+                return wrong(
+                    None, "seal", "the last of the file", "before a receipt", worker=worker
+                )
+            receipt = link.receipt
+            is_sealed = receipt.is_seal
+            if link.chain != link.wanted:
+                return wrong(receipt.step, "chain", link.wanted, link.chain, worker=worker)
+            same = mine.get(receipt.step)
+            for name in ("step", "begin", "request", "events", "ids"):
+                theirs, wanted = getattr(receipt, name), getattr(same, name, "none")
+                if theirs != wanted and not is_sealed:
+                    return wrong(receipt.step, name, wanted, theirs, worker=worker)
+        return self._look_at_end(other, is_sealed)
+
+
+def _with_chain(mismatch: ReceiptMismatch | None, link: Link, step: int) -> ReceiptMismatch:
+    """Return what is wrong with a receipt whose chain is broken."""
+    if mismatch is None:
+        return wrong(step, "chain", link.wanted, link.chain)
+    parts = ("chain", *mismatch.parts)
+    return ReceiptMismatch(
+        mismatch.step, mismatch.part, mismatch.expected, mismatch.found, parts, mismatch.ids
+    )

@@ -1,0 +1,92 @@
+"""The parts of a receipt: hashes of what a step was given."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_right
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Any
+
+from sweephand import _core
+from sweephand.events.event_list import digest_of
+from sweephand.minibatch.content_digest import sum_of_digests
+from sweephand.minibatch.minibatch import Minibatch
+from sweephand.source.origin import Origin
+from sweephand.train.receipts.receipt import NO_CONTROL, NO_EVENTS
+from sweephand.train.trainer.trained_model import SavedFile
+
+# What the header says of each part, for who finds a file and nothing else.
+TOLD = {
+    "chain": "BLAKE2b-128 of the chain before (first: of this header) and the next 48 bytes",
+    "step": "u32, from 1; 0 in the seal that ends a closed file",
+    "events": "first 4 bytes of the digest of events that are not behind begin; 0 if none",
+    "begin": "u64, nominal time at which the global minibatch begins",
+    "request": "u64, samples asked for; bit 63: ends with its sweep; other bits all 1: a sweep",
+    "ids": "BLAKE2b-64 of u64 count | u64 sequence ... | u32 samples ... | of rows u32 cells",
+    "content": "sum modulo 2^64 of BLAKE2b-64 of the sequences of this worker; 0 if not taken",
+    "control": "BLAKE2b-32 of JSON with sorted keys and no spaces; 0 if none was given",
+    "parameters": "BLAKE2b-32 of model.safetensors as a checkpoint has it; 0 if not taken",
+}
+
+
+def ids_part(plan: _core.compose.Plan | _core.engine.Batch) -> bytes:
+    """Return the hash of what was planned, of a plan for all workers."""
+    found = hashlib.blake2b(plan.share_size.to_bytes(8, "little"), digest_size=8)
+    found.update(plan.sequences().astype("<u8", copy=False).data)
+    found.update(plan.sizes().astype("<u4", copy=False).data)
+    if plan.num_rows:
+        found.update(plan.cells().astype("<u4", copy=False).data)
+    return found.digest()
+
+
+def content_part(minibatch: Minibatch, streams: list[str]) -> bytes:
+    """Return the sum over what a share holds of some streams."""
+    return sum_of_digests(minibatch, streams).to_bytes(8, "little")
+
+
+def added(one: bytes, other: bytes) -> bytes:
+    """Return the content of two shares together."""
+    total = int.from_bytes(one, "little") + int.from_bytes(other, "little")
+    return (total % 2**64).to_bytes(8, "little")
+
+
+def events_part(origin: Origin, time: int) -> bytes:
+    """Return the hash of the events whose time is not behind a nominal time."""
+    events = origin.settings.events
+    if not events:
+        return NO_EVENTS
+    count = bisect_right(events.in_time, time, key=attrgetter("at"))
+    return bytes.fromhex(digest_of(events.in_time[:count]))[:4] or NO_EVENTS
+
+
+def control_part(control: Mapping[str, Any] | None) -> bytes:
+    """Return the hash of what was decided."""
+    if control is None:
+        return NO_CONTROL
+    text = json.dumps(control, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=4).digest()
+
+
+class _Hash:
+    """A file that is hashed in place of being written."""
+
+    def __init__(self) -> None:
+        self._found = hashlib.blake2b(digest_size=4)
+
+    def write(self, data: Any, /) -> object:
+        """Add bytes."""
+        self._found.update(data)
+        return None
+
+    def digest(self) -> bytes:
+        """Return the hash of all bytes."""
+        return self._found.digest()
+
+
+def parameters_part(parameters: SavedFile) -> bytes:
+    """Return the hash of the file of parameters of a checkpoint."""
+    found = _Hash()
+    parameters.write(found)
+    return found.digest()

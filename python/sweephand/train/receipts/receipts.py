@@ -1,0 +1,355 @@
+"""The receipts that a training run keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sweephand.checks import check_flag, check_int
+from sweephand.errors import StateError
+from sweephand.minibatch.minibatch import Minibatch
+from sweephand.printable import shown
+from sweephand.source.origin import Origin, WholePlans
+from sweephand.source.source import MinibatchSource
+from sweephand.train.arguments import check_kind
+from sweephand.train.ledger.step_log import StepLog, file_of_worker
+from sweephand.train.receipts.audit import audit
+from sweephand.train.receipts.header import Header, order_of
+from sweephand.train.receipts.parts import (
+    content_part,
+    control_part,
+    events_part,
+    ids_part,
+    parameters_part,
+)
+from sweephand.train.receipts.read_receipts import SUFFIX, read_file
+from sweephand.train.receipts.receipt import (
+    NO_CONTENT,
+    NO_PARAMETERS,
+    Receipt,
+    request_of,
+)
+from sweephand.train.receipts.receipt_file import ReceiptFile
+from sweephand.train.receipts.report import ReceiptAudit
+from sweephand.train.receipts.tensors import file_of_tensors
+
+
+class Receipts(StepLog[ReceiptFile]):
+    """Keep a receipt of every step: 64 bytes that anybody can check with corpus and seed.
+
+    A receipt says where the minibatch of a step began, and hashes what was planned for all
+    workers, the events in force, what control decided and, if that is wanted, what the
+    minibatch held and the parameters after it. Each is chained to all before it. `audit`, and
+    ``sweephand audit``, derive them again from the corpus; ``docs/receipts.md`` says how to do
+    so without this library.
+
+    As a progress writer of a `Trainer` it is told of every step. In other loops `record` is.
+    A run that is restored, or goes back, drops the receipts behind that step. The first worker
+    writes; with `content` each writes what its own share held, to a file of its own.
+
+    Parameters
+    ----------
+    path : path
+        The folder of the receipts. It is made when the first step comes.
+    source : MinibatchSource, optional
+        That of the minibatches, where they come from the processes of a loader.
+    content : bool
+        Also hash what minibatches hold, at some 1 GB/s.
+    parameters_every : int
+        Also hash the parameters of the model after every so many steps; 0: never. It is done by
+        a `Trainer`; in other loops those are hashed that `record` is given.
+    overwrite : bool
+        What a start at step 1 does with receipts that are there: drop them, or be refused. A
+        run that is restored goes on with them in any case.
+    num_data_partitions, partition_index : int
+        How many workers there are, and which one this is. A `Trainer` tells it its own.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(10.0)}))
+    >>> with sh.Receipts("receipts") as receipts:
+    ...     for _ in range(3):
+    ...         receipts.record(source.next_minibatch(4))
+    >>> audit = receipts.audit(source)
+    >>> audit.ok, audit.num_steps
+    (True, 3)
+    """
+
+    suffix = SUFFIX
+    what = "receipts"
+    kept = "there are receipts"
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        source: MinibatchSource | None = None,
+        content: bool = False,
+        parameters_every: int = 0,
+        overwrite: bool = False,
+        num_data_partitions: int = 1,
+        partition_index: int = 0,
+    ) -> None:
+        check_kind("source", source, MinibatchSource, optional=True)
+        self._origin = None if source is None else source._origin
+        self._content = check_flag("content", content)
+        self._parameters_every = check_int("parameters_every", parameters_every, 0)
+        self._plans: tuple[Origin, WholePlans] | None = None
+        self._checked: tuple[ReceiptFile, Origin] | None = None  # that belong together
+        super().__init__(
+            path,
+            overwrite=overwrite,
+            num_data_partitions=num_data_partitions,
+            partition_index=partition_index,
+        )
+        self.every_worker = self._content
+
+    @property
+    def _writes(self) -> bool:
+        return self._content or self._index == 0
+
+    def wants_parameters(self, step: int) -> bool:
+        """Whether those after a step are to be hashed."""
+        return self._parameters_every > 0 and step % self._parameters_every == 0
+
+    def record(
+        self,
+        minibatch: Minibatch,
+        *,
+        control: Mapping[str, bool | float | str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        step: int | None = None,
+    ) -> None:
+        """Add the receipt of a step that took a minibatch, or this worker's share of it.
+
+        Parameters
+        ----------
+        minibatch : Minibatch
+        control : mapping from name to bool, number or str, optional
+            What was decided for the step: whether it changed the parameters, its learning rate,
+            the loss scale.
+        parameters : mapping from name to array or tensor, optional
+            What the step has left, to be hashed as the file ``model.safetensors`` of it.
+        step : int, optional
+            From 1, and behind that of the last call; by default the next one.
+
+        Raises
+        ------
+        FileExistsError
+            If there are receipts of this step or later ones, nobody has told to go back
+            (`rewind`, `load_state_dict`, a restored trainer), and they are not to be
+            overwritten.
+        StateError
+            If the receipts that are there are of another corpus or order.
+        OSError
+            If they cannot be written, or something else writes there.
+        DataError
+            If they are damaged.
+        ValueError
+            If the minibatch came from another process, and there is no `source`.
+        TypeError
+            If the minibatch is not one of a source, or JSON cannot hold `control`.
+        """
+        found = NO_PARAMETERS
+        if parameters is not None:
+            found = parameters_part(file_of_tensors(parameters))
+        self.add(minibatch, control_part(control), found, step)
+
+    def add(
+        self, minibatch: object, control: bytes, parameters: bytes, step: int | None = None
+    ) -> None:
+        """Add a receipt whose control and parameters are hashed already."""
+        step = self._next_step(minibatch, step)
+        if step == self._step:
+            raise ValueError(f"step must be at least {step + 1}, got {step}: it has a receipt")
+        assert isinstance(minibatch, Minibatch)
+        if not minibatch:
+            raise ValueError("the end of the data has no receipt")
+        if self._writes:
+            file = self._ready(step - 1)
+            origin = self._origin_of(minibatch)
+            header = self._header(file, origin, minibatch, step)
+            file.add(
+                self._receipt(minibatch, origin, header, step, control, parameters),
+                minibatch._plan.next.time,
+            )
+        self._step = step
+
+    def _receipt(
+        self,
+        minibatch: Minibatch,
+        origin: Origin,
+        header: Header,
+        step: int,
+        control: bytes,
+        parameters: bytes,
+    ) -> Receipt:
+        plan = minibatch._plan
+        asked = plan.request
+        whole = plan if asked.num_workers == 1 else self._whole(minibatch, origin)
+        return Receipt(
+            step,
+            plan.nominal_time,
+            request_of(asked.num_samples, crosses_sweeps=asked.crosses_sweeps),
+            ids_part(whole),
+            NO_CONTENT if header.streams is None else content_part(minibatch, header.streams),
+            events_part(origin, plan.nominal_time),
+            control,
+            parameters,
+        )
+
+    def _whole(self, minibatch: Minibatch, origin: Origin) -> Any:
+        """Plan for all workers what this one has a share of."""
+        if self._plans is None or self._plans[0] is not origin:
+            self._plans = origin, origin.whole_plans()
+        plans, plan = self._plans[1], minibatch._plan
+        plans.go_to(plan.begin)
+        asked = plan.request
+        return plans.next(asked.num_samples, crosses_sweeps=asked.crosses_sweeps)
+
+    def _origin_of(self, minibatch: Minibatch) -> Origin:
+        found = self._origin or minibatch._parts[1].origin
+        if not isinstance(found, Origin):
+            raise ValueError(
+                "this minibatch came from another process and does not know its order: give "
+                "Receipts(path, source=source)"
+            )
+        return found
+
+    def _header(
+        self, file: ReceiptFile, origin: Origin, minibatch: Minibatch, step: int
+    ) -> Header:
+        """Return the header of a file, which is written if there is none."""
+        header, checked = file.header, self._checked
+        if checked is not None and checked[0] is file and checked[1] is origin:
+            assert header is not None
+            return header
+        if header is None:
+            start = minibatch._plan.begin
+            streams = sorted(minibatch[key].info.name for key in minibatch)
+            header = Header(
+                self._index,
+                {"step": step, "time": start.time, "progress": start.progress},
+                streams if self._content else None,
+                order_of(origin),
+                origin.order.options,
+            )
+            file.begin(header)
+        elif differing := header.difference(order_of(origin)):
+            raise StateError(f"{file.path} is of another corpus or order: {differing}")
+        elif self._content != (header.streams is not None):
+            there = "not " if self._content else ""
+            raise StateError(f"{file.path} was begun {there}with content=True")
+        self._checked = file, origin
+        return header
+
+    def begin(self, step: int) -> None:
+        """Be ready for the steps behind one, or raise as `record` does."""
+        if self._writes:
+            super().begin(step)
+
+    def rewind(self, step: int) -> None:
+        """Drop the receipts behind a step, those of workers that are no more included.
+
+        A trainer calls it when it is restored. Every worker does.
+        """
+        if self._writes:
+            super().rewind(step)
+        self._step = step
+
+    @property
+    def head(self) -> str:
+        """The last link of the chain, which stands for all receipts: 32 hexadecimal digits.
+
+        Whoever has it knows of a shorter or another file that it is not this one.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there are no receipts.
+        """
+        if self._file is not None and self._file.header is not None:
+            return self._file.chain.hex()
+        return read_file(file_of_worker(self._folder, self._index, SUFFIX)).head.hex()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where this stands, for loops without a trainer; all is on disk."""
+        told = super().state_dict()
+        return told | ({"head": self.head} if self._file and self._file.header else {})
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go back to where this stood: `rewind`.
+
+        Raises
+        ------
+        StateError
+            If other receipts lead there.
+        """
+        super().load_state_dict(state)
+        wanted = state.get("head")
+        if wanted is not None and self._writes and self.head != wanted:
+            raise StateError(
+                f"the receipts up to step {self._step} end with {self.head}, those of the "
+                f"state with {shown(wanted)}: they are of another run"
+            )
+
+    def audit(
+        self,
+        source: MinibatchSource,
+        *,
+        content: bool = False,
+        step: int | None = None,
+        head: str | None = None,
+        against: str | Path | None = None,
+        allow_unsealed: bool = False,
+        allow_jumps: bool = False,
+    ) -> ReceiptAudit:
+        """Derive all receipts again, and compare; nothing is trained.
+
+        Parameters
+        ----------
+        source : MinibatchSource
+            Of the same corpus and settings; it stays where it is.
+        content : bool
+            Also read the data.
+        step : int, optional
+            The only step whose minibatch is derived again; the chain is followed anyway.
+        head : str, optional
+            What `head` was: receipts behind it, and others before it, are found.
+        against : path, optional
+            Receipts of a run that did the same: control and parameters are compared too.
+        allow_unsealed : bool
+            Accept a file that was not closed: its run was killed, or goes on.
+        allow_jumps : bool
+            Accept minibatches that do not begin where the one before ended, as when
+            ``source.current_position`` was set, and steps that are missing.
+
+        Returns
+        -------
+        ReceiptAudit
+
+        Raises
+        ------
+        FileNotFoundError
+            If there are no receipts.
+        DataError
+            If data cannot be read.
+        ValueError
+            If `content` was not taken, or the step is not there.
+        """
+        self.flush()
+        return audit(
+            self._folder,
+            source,
+            content=content,
+            step=step,
+            head=head,
+            against=None if against is None else Path(against).expanduser(),
+            allow_unsealed=allow_unsealed or self._file is not None,
+            allow_jumps=allow_jumps,
+        )
+
+    def _open_file(self, path: Path) -> ReceiptFile:
+        return ReceiptFile(path)

@@ -1,0 +1,64 @@
+"""A source with the options that receipts tell of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sweephand import layouts
+from sweephand.layouts.attention import Attention
+from sweephand.source.by_score import ByScore
+from sweephand.source.source import MinibatchSource
+from sweephand.train.receipts.header import Header
+
+_LAYOUTS = ("Ragged", "Padded", "Frames", "Packed", "Bucketed", "TruncatedBPTT")
+
+
+def source_of(
+    header: Header,
+    corpus: Any,
+    *,
+    seed: int | None = None,
+    order: ByScore | None = None,
+    events: Path | None = None,
+) -> MinibatchSource:
+    """Return a source over a corpus, with the options of a header.
+
+    Parameters
+    ----------
+    header : Header
+    corpus : Deserializer
+    seed : int, optional
+        In place of that of the header.
+    order : ByScore, optional
+        Scores are in no header.
+    events : Path, optional
+        Nor are events.
+
+    Raises
+    ------
+    ValueError
+        If the header has options that no source has.
+    """
+    options = dict(header.options)
+    try:
+        options["layout"] = _made(options["layout"])
+        options["balance"] = _made(options["balance"])
+        if seed is not None:
+            options["randomization_seed"] = seed
+        return MinibatchSource(corpus, order=order, events=events, **options)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"the header of the receipts has no options: {error}") from error
+
+
+def _made(told: Any) -> Any:
+    """Return the layout or cost that a header tells of by its fields."""
+    if not isinstance(told, dict):
+        return told
+    values = dict(told)
+    kind = values.pop("kind")
+    if kind == "Attention":
+        return Attention(**values)
+    if kind not in _LAYOUTS:
+        raise KeyError(kind)
+    return getattr(layouts, kind)(**values)

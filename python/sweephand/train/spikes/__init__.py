@@ -1,0 +1,1 @@
+"""Spikes of the loss: seen, gone back from, and healed."""

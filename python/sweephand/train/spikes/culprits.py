@@ -1,0 +1,112 @@
+"""The search for the sequences that spike alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+ALONE = 0.5  # of the threshold: one of several that spike together is beyond it
+
+
+class Look(NamedTuple):
+    """What a minibatch of some sequences has shown.
+
+    Attributes
+    ----------
+    z_score : float
+        The highest one; infinite if training failed.
+    loss : float
+        Its sum, NaN if it does not say all: then that of the rest does not follow from it.
+    num_samples : int
+        Its label samples.
+    is_trained : bool
+        Whether it was trained; else it follows from others.
+    """
+
+    z_score: float
+    loss: float = math.nan
+    num_samples: int = 0
+    is_trained: bool = True
+
+    def without(self, part: Look) -> tuple[float, int]:
+        """Return the loss sum and label samples of the rest."""
+        return self.loss - part.loss, self.num_samples - part.num_samples
+
+
+def find_culprits(
+    ids: Sequence[str],
+    whole: Look,
+    look: Callable[[Sequence[str]], Look],
+    score: Callable[[float, int], float],
+    threshold: float,
+) -> list[str]:
+    """Return the sequences of a minibatch that spike alone, or none if the rest spikes too.
+
+    One after the other is found by halving what is left: log2 n looks lead to the worst
+    sequence, one more may be needed to see it alone, and one shows what the rest does. If there
+    are several, each is put back in once.
+
+    Parameters
+    ----------
+    ids : sequence of str
+        Those of the minibatch, which spikes.
+    whole : Look
+        What the minibatch has shown when it was trained.
+    look : callable
+        Trains some of them, without trace.
+    score : callable
+        Returns the z-score of a loss sum over label samples.
+    threshold : float
+        The z-score above which something spikes.
+    """
+    rest = list(ids)
+    found: list[str] = []
+    while whole.z_score > threshold:
+        culprit = None
+        if len(found) <= len(ids) // 2:
+            culprit = _worst(rest, whole, look, score, ALONE * threshold)
+        if culprit is None:
+            return []
+        found.append(culprit)
+        rest.remove(culprit)
+        whole = look(rest) if rest else Look(-math.inf)
+    if len(found) > 1:
+        for one in list(found):  # it may spike alone, and yet not among others
+            if look([*rest, one]).z_score <= threshold:
+                found.remove(one)
+                rest.append(one)
+    return found
+
+
+def _worst(
+    ids: Sequence[str],
+    whole: Look,
+    look: Callable[[Sequence[str]], Look],
+    score: Callable[[float, int], float],
+    threshold: float,
+) -> str | None:
+    """Return the sequence that is worst, or None if alone it is not beyond the threshold."""
+    seen: Look | None = whole  # of the ids; None if nothing is known
+    while len(ids) > 1:
+        half = len(ids) // 2
+        left = look(ids[:half])
+        right = _rest(seen, left, score)
+        if left.z_score > (threshold if right is None else right.z_score):
+            ids, seen = ids[:half], left
+        else:
+            ids, seen = ids[half:], right
+    if seen is None or not seen.is_trained:
+        seen = look(ids)
+    return ids[0] if seen.z_score > threshold else None
+
+
+def _rest(whole: Look | None, part: Look, score: Callable[[float, int], float]) -> Look | None:
+    """Return what the rest would show, if it follows from the sums."""
+    if whole is None or not math.isfinite(part.loss):
+        return None
+    loss, num_samples = whole.without(part)
+    if math.isnan(loss):
+        return None
+    z_score = score(loss, num_samples) if num_samples else -math.inf
+    return Look(z_score, loss, num_samples, is_trained=False)

@@ -1,0 +1,290 @@
+"""Goes back from a spike, and leaves out what has caused it.
+
+snapshot      first suspect    first out of the band     alarm
+|.................|...................|....................|
+<---------------------------------------------------------- go back
+------------------> train again; here trials find the cause, and it is left out
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sweephand import _core
+from sweephand.errors import LossScaleError
+from sweephand.events.event import event_of
+from sweephand.train.checkpoint.read_state import reading
+from sweephand.train.checkpoint.snapshot import Snapshot
+from sweephand.train.session.training_run import TrainingRun
+from sweephand.train.spikes.moments import Moment, Moments, Place
+from sweephand.train.spikes.spike import Spike, SpikeError, SpikeOutcome
+from sweephand.train.spikes.spike_policy import SpikeAction, SpikePolicy
+from sweephand.train.spikes.spike_report import SpikeReport
+from sweephand.train.spikes.spike_trials import SpikeTrials
+from sweephand.train.spikes.spike_watch import Seen, SpikeWatch
+from sweephand.train.trainer.trained_model import Data
+from sweephand.train.trainer.workers import on_first
+
+DEFAULT_REPORT = "spikes.json"
+
+
+class Spiked(Exception):
+    """A spike was seen, so that training must go back."""
+
+
+class Suspicion(NamedTuple):
+    """What was seen, and the minibatches that may be the cause, the last one where it was.
+
+    The watch has the band of then.
+    """
+
+    seen: Seen
+    watch: SpikeWatch
+    places: Sequence[Place]
+    needs_updates: bool
+    back_to_step: int
+
+
+class Healer:
+    """Heals a run: sees spikes, goes back, and leaves out what has caused them.
+
+    Parameters
+    ----------
+    run : TrainingRun
+    policy : SpikePolicy
+    next_size : callable
+        Returns the size of the next minibatch.
+    restore : callable
+        Goes back to a moment.
+    say : callable
+        Is told what must be heard.
+    folder : Path or None
+        Of the checkpoints.
+
+    Attributes
+    ----------
+    moments : Moments
+        Where it can go back to.
+    watch : SpikeWatch
+        A progress writer.
+    report : SpikeReport
+    """
+
+    def __init__(
+        self,
+        run: TrainingRun,
+        policy: SpikePolicy,
+        next_size: Callable[[], int],
+        restore: Callable[[Moment], None],
+        say: Callable[[str], None],
+        folder: Path | None,
+    ) -> None:
+        if not hasattr(run.source, "events"):
+            raise ValueError("a spike_policy needs a MinibatchSource, whose events it adds to")
+        if policy.has_gradient_norms:
+            run.trainer.measure_gradient_norms()
+        self._run = run
+        self._policy = policy
+        self._next_size = next_size
+        self._restore = restore
+        self._say = say
+        self._path = folder and folder / DEFAULT_REPORT
+        if policy.report is not None:
+            self._path = Path(policy.report).expanduser()
+        self._suspicion: Suspicion | None = None
+        self.moments = Moments(policy.frequency)
+        self.watch = SpikeWatch(policy)
+        self.report = SpikeReport()
+
+    def check(self) -> None:
+        """Raise `Spiked` if a spike was seen."""
+        if self.watch.alarm is not None:
+            raise Spiked
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the present moment is to be kept."""
+        return self.watch.is_healthy and self.moments.is_due(self._run.trainer.consumed.steps)
+
+    @property
+    def last_healthy(self) -> Snapshot | None:
+        """The last moment that was kept, if the present one is not healthy."""
+        return None if self.watch.is_healthy else self.moments.last.snapshot
+
+    def note(
+        self, begin: _core.compose.Position, size: int, minibatch: Data, num_samples: int
+    ) -> None:
+        """Note the minibatch of the next step, where the source stood, and what was wanted."""
+        step = self._run.trainer.consumed.steps + 1
+        end = self._run.source._delivery.position
+        time = getattr(minibatch, "nominal_time", begin.time)
+        self.moments.note(Place(step, begin, size, time, end, num_samples))
+
+    def go_back(self, error: Exception) -> bool:
+        """Go back from a spike; return False if it is none, or was judged before."""
+        is_failed_update = isinstance(error, LossScaleError)
+        seen = self.watch.alarm or self._failed("gradient norm" if is_failed_update else "loss")
+        if seen is None or seen.step in self.watch.judged:
+            return False
+        found = self.moments.go_back(seen.step, self._policy.reach)
+        if found is None:
+            if self.watch.alarm is None:
+                return False
+            self.watch.alarm = None
+            self._say(f"step {seen.step} spikes, and no moment before it is known")
+            return True
+        moment, places = found
+        watch = self.watch.copy()
+        self._suspicion = Suspicion(seen, watch, places, is_failed_update, moment.step)
+        self._restore(moment)
+        self._say(f"step {seen.step} spikes: back to step {moment.step}")
+        return True
+
+    def resolve(self) -> None:
+        """Find the cause of what was seen, once training has come to the first suspect again.
+
+        Raises
+        ------
+        SpikeError
+            If a callback asks for it, or there are too many.
+        """
+        suspicion = self._suspicion
+        if suspicion is None:
+            return
+        if self._run.source.current_position < suspicion.places[0].begin.time:
+            return
+        self._suspicion = None
+        trials = SpikeTrials(
+            self._run,
+            suspicion.watch,
+            self._policy,
+            self._next_size,
+            suspicion.places,
+            needs_updates=suspicion.needs_updates,
+        )
+        self._leave_out(suspicion, trials)
+
+    def _failed(self, name: str) -> Seen | None:
+        """Return the first step since the last one that was applied, whose figure is none."""
+        for place in self.moments.places:
+            if place.step > self.watch.last_applied and place.num_samples:
+                return Seen(place.step, {name: math.inf}, {name: math.inf})
+        return None
+
+    def _leave_out(self, suspicion: Suspicion, trials: SpikeTrials) -> None:
+        seen, source = suspicion.seen, self._run.source
+        cause = trials.find_cause()
+        place = cause or suspicion.places[-1]
+        begin, end = place.nominal_time, place.end.time
+        spike = Spike(
+            seen.step,
+            begin,
+            end,
+            cause and cause.step,
+            self._ids(cause) if cause else (),
+            seen.figures,
+            seen.z_scores,
+            back_to_step=suspicion.back_to_step,
+        )
+        action: SpikeAction | None = self._action(spike) if cause else None
+        banned: Sequence[str] = ()
+        if cause and action == "bisect":
+            banned = trials.find_culprits(cause, spike.ids, seen)
+        outcome: SpikeOutcome = "banned" if banned else _OUTCOMES[action]
+        if self._has_too_many(outcome):
+            outcome = "stopped"
+        elif outcome == "banned":
+            source.events.ban(list(banned), at=begin)
+        elif outcome == "skipped":
+            source.events.skip(begin, end)
+        self._record(
+            replace(
+                spike,
+                outcome=outcome,
+                banned_ids=tuple(banned),
+                num_trials=trials.num_trials,
+            ),
+            action,
+        )
+
+    def _ids(self, place: Place) -> tuple[str, ...]:
+        """Return the sequences of a minibatch, over all workers."""
+        source = self._run.source
+        stood = source._delivery.position
+        source._delivery.go_to(place.begin)
+        planned = next(source.plan(place.size))
+        source._delivery.go_to(stood)
+        return tuple(dict.fromkeys(planned.ids))  # in rows a sequence may have several pieces
+
+    def _action(self, spike: Spike) -> SpikeAction:
+        action = self._policy.action
+        if not callable(action):
+            return action
+        answer: SpikeAction = self._run.trainer.model.workers.gather(action(spike))[0]
+        if answer not in _OUTCOMES:
+            raise ValueError(
+                f"the action of a spike must be {', '.join(filter(None, _OUTCOMES))}, "
+                f"got {answer!r:.100}"
+            )
+        return answer
+
+    def _has_too_many(self, outcome: SpikeOutcome) -> bool:
+        counted = [one for one in self.report.spikes if one.outcome != "ignored"]
+        return outcome != "ignored" and len(counted) >= self._policy.max_spikes
+
+    def _record(self, spike: Spike, action: SpikeAction | None) -> None:
+        """Add a spike to the report, and raise if it is the end."""
+        self._add(SpikeReport((*self.report.spikes, spike), self._events))
+        if self._path is not None:
+            path = self._path
+            on_first(self._run.trainer.model.workers, lambda: self.report.write(path))
+        self._say(str(spike))
+        if spike.outcome == "stopped":
+            most = self._policy.max_spikes
+            why = "as action says" if action == "stop" else f"more than max_spikes={most}"
+            raise SpikeError(f"{spike}, {why}: see {self._path or 'session.spike_report'}")
+
+    def _add(self, report: SpikeReport) -> None:
+        self.report = report
+        for spike in report.spikes:
+            if spike.outcome in ("ignored", "accepted"):
+                # Behind a cause that stays, what comes is another level.
+                is_alone = spike.outcome == "ignored" and spike.cause_step == spike.step
+                self.watch.judged[spike.step] = "ignored" if is_alone else "accepted"
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the watch's state and the report, as JSON can hold them."""
+        report = SpikeReport(self.report.spikes, self._events)
+        return {"watch": self.watch.state_dict(), "report": report.to_dict()}
+
+    @property
+    def _events(self) -> tuple[Any, ...]:
+        return tuple(event.to_json() for event in self._run.source.events)
+
+    def continue_from(self, snapshot: Snapshot) -> None:
+        """Continue the report of a checkpoint, and give the source the events that it lacks."""
+        with reading("a session"):
+            state = snapshot.state["session"].get("spikes")
+        if state is not None:
+            report = SpikeReport.of_dict(state["report"])
+            source = self._run.source
+            there = Counter(event.digest for event in source.events)
+            for event in map(event_of, report.events):
+                there[event.digest] -= 1
+                if there[event.digest] < 0:
+                    source._happen(event)
+            self._add(report)
+
+
+_OUTCOMES: dict[SpikeAction | None, SpikeOutcome] = {
+    "skip": "skipped",
+    "bisect": "skipped",
+    "ignore": "ignored",
+    "stop": "stopped",
+    None: "accepted",
+}

@@ -1,0 +1,108 @@
+"""The moments of a run that it can go back to, and the minibatches since then."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sweephand import _core
+from sweephand.train.checkpoint.snapshot import Snapshot
+
+
+class Moment(NamedTuple):
+    """Where training can go back to.
+
+    Attributes
+    ----------
+    step : int
+        Steps done so far.
+    snapshot : Snapshot
+    accepted : int, Snapshot or None
+        What a rejected epoch goes back to from there.
+    """
+
+    step: int
+    snapshot: Snapshot
+    accepted: int | Snapshot | None
+
+
+class Place(NamedTuple):
+    """Where in the source the minibatch of a step lies.
+
+    Attributes
+    ----------
+    step : int
+        From 1.
+    begin : Position
+        Where the source stood before it.
+    size : int
+        What was requested, in samples.
+    nominal_time : int
+    end : Position
+        Where it stood after it.
+    num_samples : int
+        Label samples over all workers.
+    """
+
+    step: int
+    begin: _core.compose.Position
+    size: int
+    nominal_time: int
+    end: _core.compose.Position
+    num_samples: int
+
+
+class Moments:
+    """The last two moments that were kept, and the places of all steps since the first.
+
+    Parameters
+    ----------
+    every : int
+        Steps between them.
+
+    Attributes
+    ----------
+    places : list of Place
+    """
+
+    def __init__(self, every: int) -> None:
+        self._every = every
+        self._kept: list[Moment] = []
+        self.places: list[Place] = []
+
+    def is_due(self, step: int) -> bool:
+        """Whether one is to be kept: at multiples, so that a run that goes on has the same."""
+        return not self._kept or step // self._every != self._kept[-1].step // self._every
+
+    def keep(self, moment: Moment) -> None:
+        """Keep a moment to go back to."""
+        earlier = [one for one in self._kept if one.step < moment.step]
+        self._kept = [*earlier[-1:], moment]
+        self._forget(self._kept[0].step + 1, moment.step)
+
+    @property
+    def last(self) -> Moment:
+        """The last one; REQUIRES that one was kept."""
+        return self._kept[-1]
+
+    def note(self, place: Place) -> None:
+        """Note where the minibatch of the next step lies."""
+        while self.places and self.places[-1].step >= place.step:  # training went back
+            self.places.pop()
+        self.places.append(place)
+
+    def go_back(self, step: int, reach: int) -> tuple[Moment, list[Place]] | None:
+        """Return where to go back to from a step, and it and so many places before it.
+
+        What lies behind is forgotten. None if it is not known.
+        """
+        found = [place for place in self.places if place.step <= step][-1 - reach :]
+        kept = [one for one in self._kept if found and one.step < found[0].step]
+        if not kept:
+            return None
+        self._kept = kept
+        self._forget(0, kept[-1].step)
+        return kept[-1], found
+
+    def _forget(self, first: int, last: int) -> None:
+        """Forget all places but those of some steps."""
+        self.places = [place for place in self.places if first <= place.step <= last]

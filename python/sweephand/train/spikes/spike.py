@@ -1,0 +1,138 @@
+"""One spike: where it was, what was seen, and what was done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self, TypeAlias, cast, get_args
+
+from sweephand.checks import check_number
+from sweephand.train.checkpoint.read_state import read_count, read_text
+
+SpikeOutcome: TypeAlias = Literal["seen", "skipped", "banned", "ignored", "accepted", "stopped"]
+
+
+class SpikeError(RuntimeError):
+    """Training ends because of spikes; the report tells of all.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> str(sh.SpikeError("a spike in step 7, and action says stop"))
+    'a spike in step 7, and action says stop'
+    """
+
+
+@dataclass(frozen=True)
+class Spike:
+    """One spike of a training run.
+
+    Attributes
+    ----------
+    step : int
+        The first step out of the band, from 1.
+    nominal_time, end_time : int
+        Where the minibatch begins and ends that has caused it, in samples; of a spike without
+        one, that of the step.
+    cause_step : int or None
+        The step that trained it; None if no minibatch was found to be the cause.
+    ids : tuple of str
+        The sequences of that minibatch, over all workers.
+    figures, z_scores : dict
+        What was seen in ``step``, by signal, and how many robust standard deviations it lay
+        above the median; infinite if it was not finite.
+    outcome : str
+        "skipped": the minibatch; "banned": ``banned_ids``; "ignored": as the callback said;
+        "accepted": no minibatch was the cause, and the band began anew; "stopped": training
+        ended; "seen": what a callback is asked about.
+    banned_ids : tuple of str
+        The sequences that spike alone.
+    num_trials : int
+        Minibatches that were trained in trials.
+    back_to_step : int
+        Steps that training had done where it went back to.
+
+    Examples
+    --------
+    >>> import sweephand as sh
+    >>> spike = sh.Spike(
+    ...     817, 52224, 52288, cause_step=817, figures={"loss": 9.1}, z_scores={"loss": 31.0},
+    ...     outcome="banned", banned_ids=("web__17",))
+    >>> print(spike)
+    step 817, loss 9.1 (z 31): web__17 banned
+    """
+
+    step: int
+    nominal_time: int
+    end_time: int
+    cause_step: int | None = None
+    ids: tuple[str, ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
+    z_scores: Mapping[str, float] = field(default_factory=dict)
+    outcome: SpikeOutcome = "seen"
+    banned_ids: tuple[str, ...] = ()
+    num_trials: int = 0
+    back_to_step: int = 0
+
+    def __str__(self) -> str:
+        """Return it as a line."""
+        seen = ", ".join(
+            f"{name} {figure:.4g} (z {self.z_scores[name]:.3g})"
+            for name, figure in self.figures.items()
+        )
+        span = f"nominal time {self.nominal_time} to {self.end_time}"
+        done = {
+            "seen": "seen",
+            "skipped": f"{span} skipped",
+            "banned": f"{_shortened(self.banned_ids)} banned",
+            "ignored": "ignored, as the callback says",
+            "accepted": "no minibatch is the cause: the band begins anew",
+            "stopped": "training stopped",
+        }[self.outcome]
+        cause = ""
+        if self.cause_step not in (None, self.step):
+            cause = f", caused by step {self.cause_step}"
+        return f"step {self.step}, {seen}{cause}: {done}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it; what is not finite is a text."""
+        state = asdict(self)
+        for name in "figures", "z_scores":
+            state[name] = {key: _told(value) for key, value in state[name].items()}
+        return state | {"ids": list(self.ids), "banned_ids": list(self.banned_ids)}
+
+    @classmethod
+    def of_dict(cls, state: Mapping[str, Any]) -> Self:
+        """Return the spike that `to_dict` has told, or raise what is wrong with it."""
+        counts = ("step", "nominal_time", "end_time", "num_trials", "back_to_step")
+        cause = state["cause_step"]
+        return cls(
+            **{name: read_count(name, state[name]) for name in counts},
+            cause_step=None if cause is None else read_count("cause_step", cause),
+            ids=tuple(read_text("an id", one) for one in state["ids"]),
+            banned_ids=tuple(read_text("an id", one) for one in state["banned_ids"]),
+            figures={name: _read(value) for name, value in state["figures"].items()},
+            z_scores={name: _read(value) for name, value in state["z_scores"].items()},
+            outcome=_read_outcome(state["outcome"]),
+        )
+
+
+def _read_outcome(told: object) -> SpikeOutcome:
+    for outcome in get_args(SpikeOutcome):
+        if told == outcome:
+            return cast(SpikeOutcome, outcome)
+    raise ValueError(f"an outcome is one of {', '.join(get_args(SpikeOutcome))}, got {told!r}")
+
+
+def _told(figure: float) -> float | str:
+    """Return a figure, or where JSON has none of the kind, a text."""
+    return figure if abs(figure) < float("inf") else str(figure)
+
+
+def _read(told: object) -> float:
+    return float(told) if isinstance(told, str) else check_number("a figure", told)
+
+
+def _shortened(ids: tuple[str, ...]) -> str:
+    more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
+    return ", ".join(ids[:5]) + more

@@ -1,0 +1,182 @@
+"""Trials that find what has caused a spike, and leave no trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from sweephand.errors import LossScaleError
+from sweephand.events.event import Ban
+from sweephand.train.progress.record import Record, Step
+from sweephand.train.session.training_run import TrainingRun
+from sweephand.train.spikes.culprits import Look, find_culprits
+from sweephand.train.spikes.moments import Place
+from sweephand.train.spikes.spike_policy import SpikePolicy
+from sweephand.train.spikes.spike_watch import Seen, SpikeWatch
+
+# A model is healthy if so many of the next minibatches are: some may be poison themselves.
+HEALTHY, NEXT = 2, 5
+CALM = 0.5  # of the threshold: what is healthy for sure, and no border of another level
+
+
+class SpikeTrials:
+    """Trains minibatches without trace, and looks at their figures.
+
+    REQUIRES that the run stands where the first of the places begins. The last one is the
+    first that was out of the band; any of them may be the cause.
+
+    Parameters
+    ----------
+    run, watch, policy
+        What is trained, and what says how it is.
+    next_size : callable
+        Returns the size of the next minibatch.
+    places : sequence of Place
+        Minibatches in a row.
+    needs_updates : bool
+        Whether a step that a loss scale skips is out of the band.
+
+    Attributes
+    ----------
+    num_trials : int
+        Minibatches trained so far.
+    """
+
+    def __init__(
+        self,
+        run: TrainingRun,
+        watch: SpikeWatch,
+        policy: SpikePolicy,
+        next_size: Callable[[], int],
+        places: Sequence[Place],
+        *,
+        needs_updates: bool,
+    ) -> None:
+        self._run = run
+        self._watch = watch
+        self._policy = policy
+        self._next_size = next_size
+        self._places = places
+        self._needs_updates = needs_updates
+        self.num_trials = 0
+
+    def find_cause(self) -> Place | None:
+        """Return the minibatch without which the next ones are healthy, or None.
+
+        The first that was out of the band is asked first, then those before it, backwards.
+        """
+        return next(filter(self._heals, reversed(self._places)), None)
+
+    def find_culprits(self, cause: Place, ids: Sequence[str], seen: Seen) -> list[str]:
+        """Return the sequences of a minibatch that spike alone; see `find_culprits`.
+
+        Parameters
+        ----------
+        cause : Place
+        ids : sequence of str
+            Its sequences.
+        seen : Seen
+            What was seen at the last of the places.
+        """
+        index = self._places.index(cause)
+        behind = self._places[index + 1 :]
+
+        def look(kept: Sequence[str]) -> Look:
+            left_out = tuple(sorted(set(ids).difference(kept)))
+            self._run.source._delivery.go_to(cause.begin)
+            with self._run.source._trying(Ban(ids=left_out, at=cause.nominal_time)):
+                return self._look(behind)
+
+        whole = Look(math.inf)
+        if self._policy.signal == "loss" and not behind:
+            loss = seen.figures["loss"] * cause.num_samples
+            whole = Look(seen.z_scores["loss"], loss, cause.num_samples)
+        with self._trained(self._places[:index]):
+            return find_culprits(ids, whole, look, self._score, self._policy.threshold)
+
+    def _heals(self, left_out: Place) -> bool:
+        """Whether the model is healthy where the spike was seen, without one minibatch."""
+        *before, last = self._places
+        with self._trained([one for one in before if one is not left_out]) as is_trained:
+            if not is_trained:
+                return False
+            source, asked, healthy = self._run.source, 0, 0
+            source._delivery.go_to(last.end if left_out is last else last.begin)
+            while asked < NEXT and healthy < HEALTHY:
+                planned = next(source.plan(self._next_size()), None)
+                if planned is None:
+                    break
+                asked += 1
+                healthy += self._look().z_score <= CALM * self._policy.threshold
+                source._delivery.go_to(planned.next_position)
+        return healthy >= min(asked, HEALTHY)
+
+    def _look(self, behind: Sequence[Place] = ()) -> Look:
+        """Train the next minibatch without trace, and some behind it."""
+        heard = _Heard()
+        with self._run.without_trace(heard):
+            try:
+                self._step()
+                self._train(behind)
+            except (FloatingPointError, LossScaleError):
+                return Look(math.inf)
+        worst = max(map(self._z_score, heard.steps), default=-math.inf)
+        if behind or not heard.steps or self._policy.signal != "loss":
+            return Look(worst)  # what is left out does not follow from it
+        return Look(worst, heard.steps[0].loss, heard.steps[0].num_samples)
+
+    @contextmanager
+    def _trained(self, places: Sequence[Place]) -> Iterator[bool]:
+        """Train some minibatches, and go back afterwards; False if that failed."""
+        with self._run.without_trace():
+            try:
+                self._train(places)
+                is_trained = True
+            except (FloatingPointError, LossScaleError):
+                is_trained = False
+            yield is_trained
+
+    def _train(self, places: Sequence[Place]) -> None:
+        for place in places:
+            self._run.source._delivery.go_to(place.begin)
+            self._step()
+
+    def _step(self) -> None:
+        """Train the next minibatch, and wait for its results."""
+        run = self._run
+        run.feed.raise_if_preempted()
+        minibatch, num_samples = run.feed.next(run.source, self._next_size())
+        run.has_label_per_sequence = num_samples == run.feed.num_sequences
+        self.num_trials += 1
+        run.trainer.train_minibatch(minibatch, num_samples)
+        run.trainer.await_step()
+
+    def _z_score(self, step: Step) -> float:
+        """Return the highest z-score of a step."""
+        if not step.applied and (self._needs_updates or not math.isfinite(step.loss)):
+            return math.inf
+        scores = self._watch.look(step).z_scores
+        if not step.applied:  # it has no gradient
+            scores.pop("gradient norm", None)
+        return max(scores.values(), default=-math.inf)
+
+    def _score(self, loss: float, num_samples: int) -> float:
+        """Return the z-score of a loss sum over label samples."""
+        step = Step(0, 0, num_samples, loss, None, True, 0.0, 0.0)
+        return max(self._watch.look(step).z_scores.values())
+
+
+class _Heard:
+    """A progress writer that keeps the steps."""
+
+    is_silent = True
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+
+    def update(self, step: Step) -> None:
+        self.steps.append(step)
+
+    def write(self, record: Record) -> None:
+        pass

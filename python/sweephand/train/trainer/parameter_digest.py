@@ -1,0 +1,89 @@
+"""The digest of a model's parameters, by which runs are compared to the bit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from sweephand.printable import shown
+from sweephand.train.checkpoint.checkpoint_store import find
+from sweephand.train.receipts.tensors import file_of_tensors
+from sweephand.train.trainer.numpy_model import WEIGHTS
+from sweephand.train.trainer.trained_model import SavedFile
+from sweephand.train.trainer.trainer import Trainer
+
+
+def parameter_digest(model: Trainer | Mapping[str, Any] | str | PathLike[str]) -> str:
+    """Return the SHA-256 of the parameters of a model, as a checkpoint holds them.
+
+    It is that of the bytes of ``model.safetensors``, so that ``sha256sum`` gives the same of a
+    checkpoint. Names, dtypes, shapes and all bits count; steps, learners and generators do not.
+    Of sharded models all processes ask for it.
+
+    Parameters
+    ----------
+    model : Trainer, mapping or path
+        A trainer; arrays of NumPy or tensors of torch by name, such as ``module.state_dict()``;
+        a checkpoint, or a folder of checkpoints, of which the newest is taken.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no checkpoint.
+    StateError
+        If it is damaged, or has no such file.
+    TypeError
+        If it is of another kind.
+
+    Examples
+    --------
+    >>> import numpy as np, sweephand as sh
+    >>> one, other = np.zeros(2, np.float32), np.array([0.0, -0.0], np.float32)
+    >>> sh.parameter_digest({"w": one}) == sh.parameter_digest({"w": other})
+    False
+    """
+    if isinstance(model, str | PathLike):
+        return _digest_of_checkpoint(Path(model).expanduser())
+    file: SavedFile
+    if isinstance(model, Mapping):
+        file = file_of_tensors(model)
+    elif isinstance(model, Trainer):
+        model.await_step()
+        file = model.model.parameters()
+    else:
+        raise TypeError(
+            "parameter_digest takes a trainer, arrays or tensors by name, or the path of a "
+            f"checkpoint, got {shown(model)}"
+        )
+    digesting = _Digesting()
+    file.write(digesting)
+    return digesting.digest()
+
+
+class _Digesting:
+    """A file of which nothing is kept but the SHA-256."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def write(self, data: Any, /) -> object:
+        self._digest.update(data)
+        return None
+
+    def digest(self) -> str:
+        return self._digest.hexdigest()
+
+
+def _digest_of_checkpoint(path: Path) -> str:
+    checkpoint = find(path)
+    if checkpoint is None:
+        raise FileNotFoundError(f"there is no checkpoint in {path}")
+    return checkpoint.sha256(WEIGHTS)

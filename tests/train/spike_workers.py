@@ -1,0 +1,118 @@
+"""Heals a run of two workers: run by test_spike_workers.py.
+
+usage: spike_workers.py FOLDER
+
+Prints as JSON for each worker, and for each way to share a model, the lines of the report, the
+events and the weights; then how a run ends of which a callback on the first worker says stop.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch._dynamo  # what optimizers import, before there are children
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+import sweephand as sh
+import sweephand.torch
+
+CLASSES = 4
+POISON = (97, 297)
+
+
+def corpus(kind: str = "labels") -> sh.ArrayDeserializer:
+    """Make sequences of points of some classes, of which two are poison."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(3, 13, 500)
+    offsets = np.append(0, np.cumsum(lengths))
+    labels = rng.integers(0, CLASSES, offsets[-1])
+    x = (2 * np.eye(CLASSES)[labels] + rng.normal(0, 1, (len(labels), CLASSES))).astype("f4")
+    for place in POISON:
+        part = slice(offsets[place], offsets[place + 1])
+        x[part] = np.nan if kind == "nan" else -100 * np.eye(CLASSES)[labels[part]]
+    return sh.ArrayDeserializer({"x": (x, offsets), "labels": (labels, offsets)})
+
+
+def cross_entropy(model: nn.Module, minibatch: sh.Minibatch) -> torch.Tensor:
+    x, labels = minibatch["x"].torch(), minibatch["labels"].torch()
+    return nn.functional.cross_entropy(model(x), labels, reduction="sum")
+
+
+def heal(share: Any, policy: sh.SpikePolicy | None, **options: Any) -> dict[str, Any]:
+    """Train with a model that is shared in a way, and tell what became of it."""
+    torch.manual_seed(0)
+    module = nn.Linear(CLASSES, CLASSES)
+    model = share(module)
+    kind = options.pop("kind", "labels")
+    optimizer: Any = torch.optim.SGD(model.parameters(), 0.3, momentum=0.5)
+    if options.pop("scaled", False):
+        optimizer = sh.LossScaleOptimizer(optimizer, initial_scale=8.0)
+    trainer = sh.Trainer(model, cross_entropy, sh.torch.Learner(optimizer, 0.3))
+    source = sh.MinibatchSource(corpus(kind), events=options.pop("events", ()), max_sweeps=3)
+    session = sh.training_session(trainer, source, 120, spike_policy=policy, **options)
+    ended = ""
+    try:
+        session.train()
+    except sh.SpikeError as error:
+        ended = str(error)
+    weight = module.weight
+    whole = weight.full_tensor() if hasattr(weight, "full_tensor") else weight
+    return {
+        "spikes": [str(one) for one in session.spike_report.spikes],
+        "banned": list(session.spike_report.banned_ids),
+        "events": [one.to_json() for one in source.events],
+        "weights": whole.detach().flatten().tolist(),
+        "ended": ended,
+    }
+
+
+def sharded(module: nn.Module) -> nn.Module:
+    fully_shard(module, mesh=init_device_mesh("cpu", (2,)))
+    return module
+
+
+def tell(folder: Path, rank: int) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=2)
+
+    def first_says_stop(spike: sh.Spike) -> Any:
+        return "stop" if rank == 0 else "skip"
+
+    bisect = sh.SpikePolicy(action="bisect", signal="both", frequency=30)
+    saving = sh.CheckpointConfig(folder / "run", frequency=(40, "minibatch"))
+    told = {
+        "ddp": heal(DistributedDataParallel, bisect, checkpoint_config=saving),
+        "fsdp": heal(sharded, bisect),
+        "nan": heal(DistributedDataParallel, bisect, kind="nan"),
+        "stopped": heal(DistributedDataParallel, sh.SpikePolicy(action=first_says_stop)),
+    }
+    told["replayed"] = heal(DistributedDataParallel, None, events=told["ddp"]["events"])
+    dist.destroy_process_group()
+    return told
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    children = []
+    for rank in range(2):
+        child = os.fork()
+        if child == 0:
+            (folder / f"{rank}.json").write_text(json.dumps(tell(folder, rank)))
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        _, code = os.waitpid(child, 0)
+        if code:
+            sys.exit(f"a worker ended with {code}")
+    print(json.dumps([json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]))
+
+
+if __name__ == "__main__":
+    main()
