@@ -107,6 +107,20 @@ class TestTrace:
         assert healed.session.spike_report.spikes
         assert rows == one("plain", None, list(healed.source.events))[1]
 
+    @pytest.mark.parametrize("action", ["skip", "bisect"])
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_receipts_are_of_the_steps_that_stay(
+        self, kind: str, action: str, tmp_path: Path
+    ) -> None:
+        data, heard = planted(3, kind), Heard()
+        with sh.Receipts(tmp_path, content=True, parameters_every=5) as receipts:
+            policy = policy_for(kind, action, frequency=20)
+            run = trained(data, policy, writers=[receipts, heard])
+            assert run.session.spike_report.spikes
+            audit = receipts.audit(run.source, content=True)
+        assert audit.mismatch is None
+        assert audit.num_steps == heard.steps[-1].step < len(heard.steps)
+
     def test_progress_is_told_again_from_where_it_went_back_to(self) -> None:
         data, heard = planted(3, "labels"), Heard()
         run = trained(data, policy_for("labels", frequency=10), writers=[heard])
