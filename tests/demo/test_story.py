@@ -72,7 +72,7 @@ def test_the_demonstration_succeeds(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert facts["losses"][-1] < facts["losses"][0] / 1.5
     assert facts["skipped_steps"]  # the loss scale had something to do
     assert len(set(facts["scales"])) > 1
-    assert 0 < facts["restore_to_first_minibatch_seconds"] < 10
+    assert 0 < facts["restore_to_first_minibatch_seconds"] < 60
     assert Path(facts["png"]).read_bytes().startswith(b"\x89PNG")
 
 

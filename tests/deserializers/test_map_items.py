@@ -104,7 +104,7 @@ class Slow:
     thread_safe = True
 
     def __init__(self) -> None:
-        self.both = threading.Barrier(2, timeout=20)
+        self.both = threading.Barrier(2, timeout=60)
         self.met = False
 
     def meet(self) -> None:

@@ -38,8 +38,9 @@ class Gated(sh.UserDeserializer):
         return [(4, 4)] * 8
 
     def get_chunk(self, chunk_id: int) -> dict[str, object]:
-        if chunk_id >= self._closed:
+        if chunk_id == self._closed:  # and not a later one that is made ahead
             self.entered.set()
+        if chunk_id >= self._closed:
             assert self.gate.wait(TIMEOUT)
         return {"x": np.arange(4) + 4 * chunk_id}
 
@@ -123,7 +124,11 @@ def test_callers_that_wait_are_told_that_the_source_is_closed() -> None:
 
 
 @pytest.mark.parametrize("engine", [{"num_threads": 0}, {"num_threads": 1}, {"num_threads": 3}])
-def test_code_that_makes_a_chunk_may_close_its_source(engine: dict[str, int]) -> None:
+def test_code_that_makes_a_chunk_may_close_its_source(
+    engine: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweephand.source.delivery, "_CLOSE_SECONDS", 2 * TIMEOUT)
+
     class Closing(Gated):
         source: sh.MinibatchSource
 
@@ -139,7 +144,7 @@ def test_code_that_makes_a_chunk_may_close_its_source(engine: dict[str, int]) ->
     with pytest.raises(RuntimeError, match="the source is closed"):
         list(source.minibatches(4))
     source.close()
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < TIMEOUT
     del source, deserializer
     gc.collect()
 

@@ -52,7 +52,7 @@ def told(code: str) -> list[float]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=300,
     )
     return [float(word) for word in done.stdout.split()]
 
@@ -111,7 +111,7 @@ corpus = sh.TFRecordDeserializer("slow://part", sh.StreamDefs(x=sh.StreamDef(sha
 source = sh.MinibatchSource(corpus, randomization_window_in_chunks=16, num_lanes=16)
 assert len(source.chunk_sequences) == 16
 
-decode, all_at_once = tfrecord_files.decode_examples, threading.Barrier(16, timeout=30)
+decode, all_at_once = tfrecord_files.decode_examples, threading.Barrier(16, timeout=60)
 
 def decode_at_once(fields, records, **options):  # answers are held while all are decoded
     found = decode(fields, records, **options)

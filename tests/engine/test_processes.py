@@ -22,6 +22,9 @@ import sweephand as sh
 warnings.filterwarnings("ignore", message=".*multi-threaded.*", category=DeprecationWarning)
 
 
+IS_STUCK = threading.Event()
+
+
 class Chunks(sh.UserDeserializer):
     '''Rows in chunks of four; from chunk `stuck` on, making one takes `seconds`.'''
 
@@ -41,7 +44,8 @@ class Chunks(sh.UserDeserializer):
 
     def get_chunk(self, chunk_id):
         if chunk_id >= self.stuck:
-            print("stuck", flush=True)
+            print("stuck\\n", end="", flush=True)  # in one piece
+            IS_STUCK.set()
             time.sleep(self.seconds)
         return {"x": np.arange(4 * chunk_id, 4 * chunk_id + 4)}
 
@@ -167,8 +171,8 @@ def test_a_process_ends_though_a_chunk_is_never_made(hold: str) -> None:
     done = run(f"""
     source = sh.MinibatchSource(Chunks(1, 3600), randomize=False, num_threads=1, prefetch=2)
     source.next_minibatch(4)
+    assert IS_STUCK.wait({TIMEOUT})
     print("asked", flush=True)
-    time.sleep(0.2)
     {hold}
     """)
     assert done.returncode == 0, done.stderr
@@ -190,7 +194,7 @@ HEARD = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def interrupted(code: str) -> subprocess.CompletedProcess[str]:
-    """Run code that prints "stuck" where it is to be interrupted."""
+    """Run code, and interrupt it when it is stuck in a chunk and asks for what needs it."""
     process = subprocess.Popen(
         [sys.executable, "-c", HEARD + PRELUDE + textwrap.dedent(code)],
         stdout=subprocess.PIPE,
@@ -199,9 +203,12 @@ def interrupted(code: str) -> subprocess.CompletedProcess[str]:
     )
     assert process.stdout is not None
     try:
-        while "stuck" not in process.stdout.readline():
-            assert process.poll() is None
-        time.sleep(0.2)
+        awaited = {"stuck\n", "asks\n"}
+        while awaited:
+            line = process.stdout.readline()
+            assert line, "it has ended"
+            awaited.discard(line)
+        time.sleep(0.2)  # by now it waits, as a rule
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT)
     finally:
@@ -215,14 +222,16 @@ def test_a_blocked_call_is_interrupted_and_the_next_one_goes_on(engine: str) -> 
     chunks = Chunks(3, 3600)
     source = sh.MinibatchSource(chunks, randomize=False, {engine})
     try:
-        for _ in range(10):
+        for number in range(10):
+            if number == 3:
+                print("asks\\n", end="", flush=True)
             source.next_minibatch(4)
     except KeyboardInterrupt:
-        print("interrupted at", source.current_position, flush=True)
+        print(f"interrupted at {{source.current_position}}\\n", end="", flush=True)
     else:
         print("not interrupted")
     """)
-    assert done.stdout.endswith("interrupted at 12\n"), done.stdout + done.stderr
+    assert "interrupted at 12\n" in done.stdout, done.stdout + done.stderr
     assert done.returncode == 0, done.stderr
 
 
@@ -231,7 +240,9 @@ def test_an_interrupted_call_has_lost_nothing() -> None:
     chunks = Chunks(3, 3600)
     source = sh.MinibatchSource(chunks, randomize=False, num_threads=0)
     try:
-        for _ in range(10):
+        for number in range(10):
+            if number == 3:
+                print("asks", flush=True)
             source.next_minibatch(4)
     except KeyboardInterrupt:
         chunks.seconds = 0

@@ -85,6 +85,7 @@ def in_threads(*works: Any) -> None:
         thread.start()
     for thread in threads:
         thread.join(TIMEOUT)
+        assert not thread.is_alive()
     assert not errors, errors
 
 
@@ -298,7 +299,6 @@ def test_a_child_that_is_forked_in_the_middle_of_a_call_has_its_own_turn(kind: s
     with sh.MinibatchSource(corpus, randomize=False, num_threads=1) as source:
         first = source.next_minibatch(1)["x"].values.tolist()
         user.ask = stay
-        waiting = threading.Thread(target=lambda: list(source.minibatches(4)), daemon=True)
         with sh.MinibatchSource(corpus, randomize=False, num_threads=1) as busy:
             waiting = threading.Thread(target=busy.next_minibatch, args=(12,))
             waiting.start()
@@ -309,7 +309,7 @@ def test_a_child_that_is_forked_in_the_middle_of_a_call_has_its_own_turn(kind: s
                 source.current_position = 0
                 same = source.next_minibatch(1)["x"].values.tolist() == first
                 os._exit(0 if same else 1)
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + TIMEOUT / 2
             ended = (0, 0)
             while ended[0] == 0 and time.monotonic() < deadline:
                 ended = os.waitpid(child, os.WNOHANG)

@@ -161,7 +161,7 @@ def test_closing_waits_for_no_map_forever_and_names_it() -> None:
     source = sh.MinibatchSource(corpus().map(hang), num_map_workers=2)
     waiting = threading.Thread(target=wait_for_it)
     waiting.start()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while len(source._delivery._workers.turn.calls) < 2:  # one is of a minibatch ahead
         assert time.monotonic() < deadline
     assert not source.close_within(0.1)
@@ -179,7 +179,7 @@ def test_a_source_is_closed_when_its_map_threads_have_ended() -> None:
     class Slow(ThreadWorker):
         def do(self, task: Any) -> Any:
             calling.set()
-            assert let_go.wait(30)
+            assert let_go.wait(60)
 
     team = Team(2, lambda: Slow(MapTurn()))
     asking = threading.Thread(target=team.do, args=[[None], [0.0]])
@@ -187,7 +187,7 @@ def test_a_source_is_closed_when_its_map_threads_have_ended() -> None:
     with sh.MinibatchSource(corpus().map(functions.negate), num_map_workers=2) as source:
         workers = source._delivery._workers
         workers._team, workers._process = team, os.getpid()
-        assert calling.wait(30)
+        assert calling.wait(60)
         team.close()
         assert not source.close_within(0.1)
         let_go.set()

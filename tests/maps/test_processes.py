@@ -22,7 +22,7 @@ from tests.maps import functions
 from tests.maps.test_values import X, all_of, corpus, delivered
 
 import sweephand as sh
-from sweephand.maps import team
+from sweephand.maps import team, worker_process
 
 BAD = [f"array__{n}" for n, x in enumerate(X) if 80 in x]
 PROCESSES: Any = {"num_map_workers": 2, "map_executor": "processes"}
@@ -49,7 +49,7 @@ def nothing_is_left() -> Iterator[None]:
     gc.collect()
     before, held = children(), descriptors()
     yield
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while children() - before or descriptors() > held:
         assert time.monotonic() < deadline, (children() - before, descriptors(), held)
         gc.collect()
@@ -110,9 +110,12 @@ def densely(streams: list[Any]) -> list[Any]:
 
 
 def workers_of(source: sh.MinibatchSource) -> list[int]:
-    found = source._delivery._workers._team
-    assert found is not None
-    return [member.worker._worker for member in found._members if member.worker is not None]  # type: ignore[attr-defined]
+    """The processes that have begun: of one that has not the number is 0, as of this group."""
+    return [number for member in members_of(source) if (number := number_of(member))]
+
+
+def number_of(member: Any) -> int:
+    return 0 if member.worker is None else int(member.worker._worker)
 
 
 def test_a_worker_that_is_killed_at_any_moment_changes_no_value() -> None:
@@ -142,7 +145,13 @@ def test_a_worker_that_is_killed_at_any_moment_changes_no_value() -> None:
         (functions.raise_unpicklable, "raised Unpicklable: odd"),
     ],
 )
-def test_what_ends_its_process_is_damage(function: Any, told: str) -> None:
+def test_what_ends_its_process_is_damage(
+    function: Any, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A process may be held up on its way out, and would be killed half a second later.
+    patient = "from sweephand.maps import nursery; nursery._GRACE = 60; from "
+    start = worker_process._START.replace("from ", patient, 1)
+    monkeypatch.setattr(worker_process, "_START", start)
     mapped = corpus().map(function, name="deadly")
     options = {**PROCESSES, "num_map_workers": 1}
     with sh.MinibatchSource(mapped, max_errors=len(BAD), max_sweeps=1, **options) as source:
@@ -248,11 +257,11 @@ def test_a_map_that_hangs_is_given_up(executor: Any) -> None:
     function = functions.sleep_at_80 if executor == "processes" else Waiting()
     mapped = corpus().map(function, name="slow")
     options: Any = {"max_errors": len(BAD), "max_sweeps": 1, "randomization_seed": 9}
-    workers: Any = {"num_map_workers": 4, "map_executor": executor, "map_timeout": 0.2}
+    workers: Any = {"num_map_workers": 4, "map_executor": executor, "map_timeout": 1.5}
     with sh.MinibatchSource(mapped, **options, **workers) as source:
         found = [name for minibatch in source.minibatches(300) for name in minibatch.ids]
         assert {str(error.sequence) for error in source.errors} == set(BAD)
-        told = "map 'slow' did not return within 0.2 s"
+        told = "map 'slow' did not return within 1.5 s"
         assert {error.reason for error in source.errors} == {told}
     if isinstance(function, Waiting):
         function.let_go.set()
@@ -284,7 +293,8 @@ def test_without_a_limit_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> Non
         with sh.MinibatchSource(corpus().map(waits), num_map_workers=2) as source:
             asking = threading.Thread(target=source.next_minibatch, args=[100])
             asking.start()
-            while not given:
+            deadline = time.monotonic() + 60
+            while not given and time.monotonic() < deadline:
                 time.sleep(0.01)
             let_go.set()
             asking.join()
@@ -301,13 +311,11 @@ def test_closing_ends_a_map_that_hangs() -> None:
     source = sh.MinibatchSource(corpus().map(functions.sleep_at_80), **PROCESSES)
     asking = threading.Thread(target=ask)
     asking.start()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not any(is_at_it(member) for member in members_of(source)):
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    begin = time.monotonic()
-    assert source.close_within(5)
-    assert time.monotonic() - begin < 5
+    assert source.close_within(60)  # it would return in an hour
     asking.join()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +15,7 @@ from tests.maps import functions
 from tests.maps.test_values import X, all_of, corpus
 
 import sweephand as sh
+from sweephand.maps import measured_store
 
 
 def test_a_filter_keeps_what_it_is_true_of() -> None:
@@ -133,7 +134,7 @@ def test_measuring_goes_on_where_it_stopped(
 
     class Stopping(Counting):
         def __call__(self, sequence: dict[str, Any]) -> dict[str, Any]:
-            if self.calls == 60:
+            if self.calls >= 60:  # by one of two threads
                 raise KeyboardInterrupt
             return super().__call__(sequence)
 
@@ -152,8 +153,16 @@ def test_measuring_goes_on_where_it_stopped(
     assert all_of(mapped, sweeps=1) == expected
 
 
-def test_processes_that_measure_at_once_measure_once(lines: Path) -> None:
+def test_processes_that_measure_at_once_measure_once(
+    lines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import fcntl
+
+    is_at_lock, lock = threading.Event(), measured_store.locked
+
+    def noted(path: Path) -> Any:
+        is_at_lock.set()
+        return lock(path)
 
     counting = Counting()
     mapped = sh.open(lines).map(counting, name="twice", size="measured")
@@ -164,9 +173,9 @@ def test_processes_that_measure_at_once_measure_once(lines: Path) -> None:
     counting.calls = 0
     with ThreadPoolExecutor(1) as other, part.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
+        monkeypatch.setattr(measured_store, "locked", noted)
         waiting = other.submit(all_of, mapped, sweeps=1)
-        while counting.calls == 0:  # the first look: then it comes to the lock
-            time.sleep(0.01)
+        assert is_at_lock.wait(60)
         aside.rename(kept)
         file.close()
         assert waiting.result() == expected

@@ -7,6 +7,7 @@ as JSON.
 """
 
 import json
+import multiprocessing
 import os
 import random
 import resource
@@ -17,6 +18,7 @@ import time
 import traceback
 import warnings
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +47,21 @@ def make_source(url: str, cache: sh.NodeCache | None, **options: Any) -> sh.Mini
     return sh.MinibatchSource(corpus, node_cache=cache, **options)
 
 
-def read_all(source: sh.MinibatchSource, count: int = 1, index: int = 0) -> int:
-    """Return a checksum of all that a worker gets."""
+def read_all(
+    source: sh.MinibatchSource,
+    count: int = 1,
+    index: int = 0,
+    behind_each: Callable[[], object] = lambda: None,
+) -> int:
+    """Return a checksum of all that a worker gets; do something behind each minibatch."""
     found = 0
     for minibatch in source.minibatches(512, num_data_partitions=count, partition_index=index):
         found = zlib.crc32(minibatch["tokens"].values.tobytes(), found)
+        behind_each()
     return found
 
 
-def run(job: dict[str, Any], limit: float = 120) -> list[dict[str, Any]]:
+def run(job: dict[str, Any], limit: float = 600) -> list[dict[str, Any]]:
     """Have ranks do a job in another process, and return what became of each."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.read.node_cache", json.dumps(job)],
@@ -69,26 +77,34 @@ def run(job: dict[str, Any], limit: float = 120) -> list[dict[str, Any]]:
     return found
 
 
-def _work(job: dict[str, Any], count: int, index: int) -> dict[str, Any]:
+def _work(
+    job: dict[str, Any], count: int, index: int, behind_each: Callable[[], object]
+) -> dict[str, Any]:
     if "most_file_bytes" in job:
         resource.setrlimit(resource.RLIMIT_FSIZE, (job["most_file_bytes"],) * 2)
-    if "patience" in job:
-        reads._PATIENCE = folder._TURN_SECONDS = job["patience"]
+    # A rank that the machine holds up is waited for, unless that is what is tried.
+    reads._PATIENCE = folder._TURN_SECONDS = job.get("patience", 60.0)
     cache = sh.NodeCache(job["folder"], job["max_bytes"])
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         with make_source(job["url"], cache, max_sweeps=job["sweeps"]) as source:
-            content = read_all(source, count, index)
+            content = read_all(source, count, index, behind_each)
             stats = source.stats()
     return {"content": content, "warnings": [str(one.message) for one in told], **stats}
 
 
-def _fork(job: dict[str, Any], count: int, index: int, out: Path) -> int:
+def _fork(
+    job: dict[str, Any],
+    count: int,
+    index: int,
+    out: Path,
+    behind_each: Callable[[], object] = lambda: None,
+) -> int:
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            out.write_text(json.dumps(_work(job, count, index)))
+            out.write_text(json.dumps(_work(job, count, index, behind_each)))
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -117,7 +133,11 @@ def _main(job: dict[str, Any]) -> None:
     for _ in range(job.get("stops", 0)):
         stopped += _interrupt(job, draw, base, signal.SIGSTOP)
     outs = [base / f"{i}.json" for i in range(len(job["ranks"]))]
-    children = [_fork(job, *rank, out) for rank, out in zip(job["ranks"], outs, strict=True)]
+    step = multiprocessing.get_context("fork").Barrier(len(outs), timeout=60)
+    more = [step.wait] if job.get("in_step") else []
+    children = [
+        _fork(job, *rank, out, *more) for rank, out in zip(job["ranks"], outs, strict=True)
+    ]
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     for child in stopped:
         os.kill(child, signal.SIGKILL)

@@ -69,7 +69,7 @@ def in_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         pipes.append(path)
 
     def release() -> None:
-        if not done.wait(20):
+        if not done.wait(60):
             for pipe in pipes:
                 os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))
 

@@ -13,6 +13,7 @@ from tests.read.http_store import HttpStore, serve
 from tests.read.node_cache import CHUNK_BYTES, make_source, read_all, run, write_tokens
 
 import sweephand as sh
+from sweephand.files.node_cache import folder, reads
 from sweephand.files.node_cache.entries import HEAD_BYTES, Entries
 from sweephand.files.node_cache.folder import CacheFolder
 from sweephand.files.node_cache.journal import Journal, Record
@@ -21,6 +22,13 @@ from sweephand.files.node_cache.marker import MARK
 KILLS = int(os.environ.get("SWEEPHAND_CACHE_KILLS", "20"))
 NUM_CHUNKS = 48
 ENTRY_BYTES = CHUNK_BYTES + HEAD_BYTES
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has what is shared may be held up by the machine, and is waited for."""
+    monkeypatch.setattr(reads, "_PATIENCE", 60.0)
+    monkeypatch.setattr(folder, "_TURN_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -73,7 +81,7 @@ def test_what_is_killed_leaves_nothing_that_is_wrong_or_stays(
 
 
 def test_ranks_that_are_stopped_hold_up_nobody_for_long(web: HttpStore, tmp_path: Path) -> None:
-    found = run(job(web, tmp_path, stops=4, patience=0.1), limit=60)
+    found = run(job(web, tmp_path, stops=4, patience=0.1))
     assert [one["content"] for one in found] == contents(web)
 
 
@@ -189,13 +197,13 @@ class _Nothing:
 
 
 def test_a_long_journal_is_written_anew_by_who_is_alone(tmp_path: Path) -> None:
-    folder = CacheFolder(tmp_path / "node", 1 << 20, _Nothing())
+    first = CacheFolder(tmp_path / "node", 1 << 20, _Nothing())
     record = Record(True, b"k" * 16, 1, 2, 3, 100, 7)
     journal = Journal(tmp_path / "node" / "journal")
     journal.append([record, Record(False, record.key)] * 10_000)
     other = CacheFolder(tmp_path / "node", 1 << 20, _Nothing())  # not alone
     assert (tmp_path / "node" / "journal").stat().st_size == 20_000 * 64
-    folder.close()
+    first.close()
     other.close()
     CacheFolder(tmp_path / "node", 1 << 20, _Nothing()).close()
     assert (tmp_path / "node" / "journal").stat().st_size == 0

@@ -155,7 +155,7 @@ def test_an_index_fetches_what_follows_ahead(
         if end - start == 100 and path.endswith(("-0.ctf", "-0.jsonl", "-0.tfrecord")):
             asked.append((path, start))
             if start == 0:
-                assert second.wait(30)
+                assert second.wait(60)
             else:
                 second.set()
         return cat(self, path, start=start, end=end, **more)  # type: ignore[no-any-return]

@@ -272,7 +272,7 @@ def digest() -> str:
 def test_all_processes_plan_the_same_without_a_word() -> None:
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         theirs = [pool.apply_async(digest) for _ in range(2)]
-        assert {digest(), *(one.get(timeout=120) for one in theirs)} == {digest()}
+        assert {digest(), *(one.get(timeout=600) for one in theirs)} == {digest()}
 
 
 def test_what_cannot_be_grouped_or_cut_says_what_to_write() -> None:

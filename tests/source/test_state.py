@@ -398,7 +398,7 @@ def run(job: dict[str, Any], python: str = sys.executable) -> dict[str, Any]:
         input=json.dumps(job),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -81,13 +81,13 @@ def test_the_order_is_that_of_single_visits(
 @unmeasured
 def test_a_place_in_a_hundred_million_examples_is_found_at_once() -> None:
     lengths = np.random.default_rng(0).integers(90_000, 105_000, 1024).tolist()
-    begin = time.perf_counter()
+    begin = time.thread_time()
     order = Interleave(lengths, cycle_length=16, block_length=16)
     position = len(order) * 99 // 100
     file, example = order.at(position)
-    elapsed = time.perf_counter() - begin
+    worked = time.thread_time() - begin
     assert order.find(file, example) == position
-    assert elapsed < 0.25  # some milliseconds as a rule; the bound is for a machine under load
+    assert worked < 0.5  # some milliseconds as a rule; one visit at a time takes seconds
 
 
 @pytest.mark.parametrize(("first", "count"), [(-1, 1), (0, 8), (7, 1), (3, -1)])

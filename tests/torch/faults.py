@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from tests.torch.ranks import SIZE, begin, make_source, raised
+from tests.torch.ranks import PATIENT, SIZE, begin, make_source, raised
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.device_mesh import init_device_mesh
 
@@ -23,7 +23,7 @@ FILES, ROWS = 4, 64
 def alike(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
     """Compare sources that are balanced by what attention costs, and meshes."""
     begin()
-    control = Control(20.0)
+    control = Control(PATIENT)
 
     def compared(balance: object) -> list[str]:
         return raised(lambda: guard(make_source(balance=balance), control))
@@ -34,7 +34,7 @@ def alike(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
         "equal": compared(sh.Attention(24_000)),
         "apart": compared(sh.Attention(24_000 + rank)),
         "by name": compared("attention" if rank else sh.Attention()),
-        "coordinates": raised(lambda: Control(20.0, mesh, "dp" if rank else ())),
+        "coordinates": raised(lambda: Control(PATIENT, mesh, "dp" if rank else ())),
         "names": raised(lambda: coordinate(other)),
         "no group": raised(lambda: coordinate("dp")),  # type: ignore[arg-type]
     }
@@ -65,7 +65,7 @@ def lacks_a_file(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
         (folder / "disk1" / "part-2.parquet").unlink()
 
     def train() -> None:
-        with Control(20.0) as control:
+        with Control(PATIENT) as control:
             guard(source, control)
             for share in control.minibatches(source, 32):
                 steps.append(share.nominal_time)  # noqa: PERF401 # it ends with an error
@@ -84,7 +84,7 @@ def cannot_open(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
     begun = time.monotonic()
 
     def train() -> None:
-        with Control(20.0) as control:
+        with Control(PATIENT) as control:
             corpus = files_of(rank, folder)
             if rank == 1:
                 corpus = sh.ParquetDeserializer(str(folder / "none.parquet"), ["x"])

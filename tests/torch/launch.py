@@ -27,7 +27,7 @@ class Ended(NamedTuple):
 
 
 def launch(
-    num_ranks: int, functions: list[str], folder: Path, module: str, limit: float = 240
+    num_ranks: int, functions: list[str], folder: Path, module: str, limit: float = 600
 ) -> dict[str, list[Ended]]:
     """Run functions of a module, one after the other, and return how each rank ended."""
     command = [sys.executable, "-m", "tests.torch.launch", str(num_ranks), module]

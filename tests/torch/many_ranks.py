@@ -11,7 +11,7 @@ from typing import Any
 
 import torch.distributed as dist
 from tests.torch.launch import environment, free_port
-from tests.torch.ranks import SIZE, begin, make_source, raised
+from tests.torch.ranks import PATIENT, SIZE, begin, make_source, raised
 from torch.distributed.device_mesh import init_device_mesh
 
 from sweephand.torch.distributed import Control, ElasticSteps, coordinate
@@ -22,7 +22,7 @@ STEPS = 200  # in each
 
 def come_and_go(rank: int, num_ranks: int, folder: Path) -> list[list[Any]]:
     """Train with four ranks, then two, three, one and four, in one run; some steps abort."""
-    begin(60)
+    begin()
     groups = [dist.new_group(list(range(alive))) for alive in PHASES]
     told, now, draw = [], (1, 0), random.Random(7)
     steps = ElasticSteps(make_source(randomization_seed=6), SIZE, lambda: now)
@@ -33,7 +33,7 @@ def come_and_go(rank: int, num_ranks: int, folder: Path) -> list[list[Any]]:
         state = [steps.state_dict()]
         dist.broadcast_object_list(state, 0, group)
         steps.load_state_dict(state[0])
-        now, control, done = coordinate(group), Control(20.0, group), 0
+        now, control, done = coordinate(group), Control(PATIENT, group), 0
         for is_aborted in aborts:
             share = steps.next()
             control.agree(minibatch=share)
@@ -51,7 +51,7 @@ def mesh(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
     """Share over two of four ranks, whose neighbours have the same data."""
     begin()
     both = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-    control = Control(20.0, both)
+    control = Control(PATIENT, both)
     source = make_source(max_sweeps=1)
     ids = [share.ids for share in control.minibatches(source, SIZE)]
     other = make_source()
@@ -62,21 +62,21 @@ def mesh(rank: int, num_ranks: int, folder: Path) -> dict[str, Any]:
         "ids": ids,
         "sum": control.sum([1 + control.index]),
         "unlike": raised(lambda: control.agree(minibatch=share)),
-        "wrong": raised(lambda: Control(20.0, both, "dp" if rank else ("dp", "tp"))),
+        "wrong": raised(lambda: Control(PATIENT, both, "dp" if rank else ("dp", "tp"))),
     }
 
 
 # -- ranks that are killed --
 def live(rank: int, num_ranks: int, folder: Path) -> None:
     """Train from the last checkpoint on, which tells what was trained, until an error."""
-    begin(20)
+    begin(40)
     path, source = folder / "checkpoint.json", make_source(randomization_seed=8)
     trained: list[list[str]] = []
     if path.exists():
         saved = json.loads(path.read_text())
         source.load_state_dict(saved["source"])
         trained = saved["trained"]
-    with Control(5.0) as control:
+    with Control(10.0) as control:
         for share in control.minibatches(source, SIZE):
             shares = control.gather(share.ids)
             trained.append(sorted(name for ids in shares for name in ids))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tests.torch.launch import Ended, launch
-from tests.torch.ranks import SIZE, make_source
+from tests.torch.ranks import IN_TIME, SIZE, make_source
 
 Stories = dict[str, list[Ended]]
 
@@ -93,8 +93,10 @@ def test_small_sums_are_those_of_all(agreed: list[dict[str, Any]]) -> None:
 
 
 def test_an_exchange_takes_little(agreed: list[dict[str, Any]]) -> None:
-    print([rank["microseconds"] for rank in agreed])
-    assert min(rank["microseconds"] for rank in agreed) < 2000  # 70 where nothing else runs
+    print([rank["exchanges"] for rank in agreed])
+    assert [rank["exchanges"][0] for rank in agreed] == [1, 1]
+    # 70 microseconds where nothing else runs; of a message that waits for another 40,000.
+    assert min(rank["exchanges"][1] for rank in agreed) < 20_000
 
 
 def test_an_error_inside_a_step_is_told_to_ranks_that_wait_in_a_collective(
@@ -108,7 +110,7 @@ def test_a_killed_rank_is_an_error_on_the_others_at_once(stories: Stories) -> No
     assert [rank.code for rank in stories["is_killed"]] == [0, -9]
     kind, said, seconds, position = stories["is_killed"][0].found
     assert (kind, "rank 1 of 2 has left" in said) == ("WorkerError", True)
-    assert seconds < 15
+    assert seconds < IN_TIME
     assert position == stories["is_killed"][0].found[3]
 
 
@@ -116,11 +118,11 @@ def test_a_rank_that_stalls_is_named_when_the_limit_has_passed(stories: Stories)
     assert [rank.code for rank in stories["stalls"]] == [0, -9]
     kind, said, seconds, _ = stories["stalls"][0].found
     assert (kind, "rank 1 of 2 did not answer within 2 s" in said) == ("WorkerError", True)
-    assert seconds < 15
+    assert 2 <= seconds < IN_TIME
 
 
 def test_a_rank_that_stalls_while_others_gather_is_named(stories: Stories) -> None:
     assert [rank.code for rank in stories["stalls_in_gather"]] == [0, -9]
     kind, said, seconds = stories["stalls_in_gather"][0].found
     assert (kind, "rank 1 of 2 did not answer within 2 s" in said) == ("WorkerError", True)
-    assert seconds < 15
+    assert 2 <= seconds < IN_TIME

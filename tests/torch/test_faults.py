@@ -12,7 +12,7 @@ import pytest
 from tests.torch.faults import FILES, ROWS
 from tests.torch.launch import ROOT, Ended, launch
 from tests.torch.network import LIMIT
-from tests.torch.ranks import make_source
+from tests.torch.ranks import IN_TIME, make_source
 from tests.torch.trained import SIZES
 
 pytest.importorskip("pyarrow", reason="the ranks read Parquet")
@@ -57,7 +57,7 @@ def test_a_file_that_one_rank_lacks_is_named_on_both_which_then_go_on(
         assert "on rank 1: No such file" in said
         assert "part-2.parquet" in said
         assert rank["rest"] + 32 * len(rank["steps"]) == FILES * ROWS, "the state is good"
-        assert rank["seconds"] < 15
+        assert rank["seconds"] < IN_TIME
 
 
 def test_what_cannot_be_opened_on_one_rank_ends_the_wait_of_the_other(
@@ -68,7 +68,7 @@ def test_what_cannot_be_opened_on_one_rank_ends_the_wait_of_the_other(
     kind, said = waits.found["told"]
     assert kind == "FileNotFoundError"
     assert "on rank 1: there is no file" in said
-    assert waits.found["seconds"] < 15
+    assert waits.found["seconds"] < IN_TIME
 
 
 def test_a_checkpoint_that_lacks_a_ranks_part_is_refused_on_both(
@@ -102,15 +102,15 @@ def test_a_network_that_is_cut_is_an_error_on_both_sides(tmp_path: Path) -> None
         pytest.skip("network namespaces are not permitted here")
     run = subprocess.run(
         ["unshare", "-rn", sys.executable, "-m", "tests.torch.network", tmp_path],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, check=True,
+        cwd=ROOT, capture_output=True, text=True, timeout=300, check=True,
         env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
     )  # fmt: skip
     one, other = json.loads(run.stdout.splitlines()[-1])
     print(one, other)
     for code, kind, said, seconds, _, _ in (one, other):
         assert (code, kind) == (0, "WorkerError")
-        assert "of 2 did not answer within 2 s" in said
-        assert 0 < seconds < LIMIT + 20
+        assert f"of 2 did not answer within {LIMIT:g} s" in said
+        assert 0 < seconds < LIMIT + IN_TIME
     assert abs(one[-1] - other[-1]) <= 1, "they are in the same step, or one behind"
     alone = make_source(randomization_seed=4)
     positions = {

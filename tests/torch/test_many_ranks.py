@@ -62,7 +62,7 @@ def test_nothing_is_lost_or_doubled_by_ranks_that_are_killed(tmp_path: Path) -> 
     told = json.loads(run.stdout.splitlines()[-1])
     print(told)
     assert told["is_whole"]
-    assert told["slowest"] < 30
+    assert told["slowest"] < 60
 
 
 def test_torchrun_restarts_end_where_a_whole_run_does(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_torchrun_restarts_end_where_a_whole_run_does(tmp_path: Path) -> None:
             *("-m", "tests.torch.many_ranks", "restarted", folder, str(deaths)),
         ]
         env = os.environ | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "OMP_NUM_THREADS": "1"}
-        subprocess.run(command, cwd=ROOT, env=env, check=True, timeout=400)
+        subprocess.run(command, cwd=ROOT, env=env, check=True, timeout=900)
         found.append([json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)])
     (one, other), (whole, _) = found
     assert one["lives"] == other["lives"] == 2

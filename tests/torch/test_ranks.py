@@ -56,7 +56,7 @@ def test_two_ranks_see_every_row_once_in_every_sweep() -> None:
     context = mp.get_context("spawn")
     found = context.Queue()
     running = mp.spawn(run_rank, (free_port(), found, make_dataset()), nprocs=2, join=False)
-    seen = dict(found.get(timeout=120) for _ in range(2))
+    seen = dict(found.get(timeout=600) for _ in range(2))
     while not running.join():
         pass
     for way in ("plain", "fork", "spawn", "resumed"):

@@ -124,7 +124,7 @@ def test_torchrun_starts_the_example_of_replicas(tmp_path: Path) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         check=False,
         env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
     )

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from tests.torch.launch import ROOT
-from tests.torch.ranks import begin, make_source, raised
+from tests.torch.ranks import PATIENT, begin, make_source, raised
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -168,7 +168,7 @@ def raises_beside(rank: int, num_ranks: int, folder: Path) -> list[str]:
     run = Run("ddp")
 
     def train() -> None:
-        with Control(20.0):
+        with Control(PATIENT):
             run.steps(0, 1)
             if rank == 1:
                 raise ValueError("a metric is wrong")

@@ -31,7 +31,7 @@ def stories(folder: Path) -> list[dict[str, Any]]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     told: list[dict[str, Any]] = json.loads(done.stdout)

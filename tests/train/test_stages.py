@@ -11,6 +11,7 @@ from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squa
 
 import sweephand as sh
 from sweephand.train.session.stages import StageClock
+from sweephand.train.trainer import stopwatch
 
 NOTHING = dict.fromkeys(
     ("waited_seconds", "read_seconds", "decode_seconds", "assemble_seconds"), 0.0
@@ -82,9 +83,23 @@ def verdict_of(source: sh.MinibatchSource, **options: Any) -> str:
     return str(heard.of("event")[-1].figures["message"])
 
 
-def test_a_slow_model_limits() -> None:
+class Clock:
+    """A clock that every look at it moves on a little."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+def test_a_slow_model_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(stopwatch, "time", clock)
+
     def slow(model: Line, minibatch: sh.Minibatch) -> Any:
-        time.sleep(0.01)
+        clock.now += 0.05
         return squared_error(model, minibatch)
 
     verdict = verdict_of(source_of_lengths([1] * 80, max_sweeps=1), criterion=slow)
@@ -95,16 +110,24 @@ def test_a_slow_model_limits() -> None:
 @pytest.mark.parametrize("num_threads", [0, 1])
 def test_a_slow_deserializer_limits(is_busy: bool, stage: str, num_threads: int) -> None:
     corpus = Slow(0.01, is_busy=is_busy)
-    verdict = verdict_of(
-        sh.MinibatchSource(corpus, max_sweeps=1, randomize=False, num_threads=num_threads)
-    )
-    assert verdict.startswith(f"{stage} limits: the model waited "), verdict
+    verdicts: list[str] = []
+    for _ in range(10):  # a machine that stands still makes another stage the slow one
+        verdicts.append(
+            verdict_of(
+                sh.MinibatchSource(
+                    corpus, max_sweeps=1, randomize=False, num_threads=num_threads
+                )
+            )
+        )
+        if verdicts[-1].startswith(f"{stage} limits: the model waited "):
+            return
+    pytest.fail(str(verdicts))
 
 
 def test_the_source_counts_what_its_threads_took() -> None:
-    with sh.MinibatchSource(Slow(0.01, is_busy=False), max_sweeps=1) as source:
+    with sh.MinibatchSource(Slow(0.05, is_busy=False), max_sweeps=1) as source:
         assert sum(minibatch.num_samples for minibatch in source.minibatches(8)) == 80
         stats = source.stats()
-    assert stats["read_seconds"] > 0.09
-    assert stats["decode_seconds"] < 0.09
+    assert stats["read_seconds"] > 0.45
+    assert stats["decode_seconds"] < 0.45  # whoever wakes up may wait for a processor
     assert stats["assemble_seconds"] > 0
