@@ -148,8 +148,8 @@ def test_a_worker_that_is_killed_at_any_moment_changes_no_value() -> None:
 def test_what_ends_its_process_is_damage(
     function: Any, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A process may be held up on its way out, and would be killed half a second later.
-    patient = "from sweephand.maps import nursery; nursery._GRACE = 60; from "
+    # A process may be held up on its way out, and would be killed seconds later.
+    patient = "from sweephand.maps import nursery; nursery._LAST_GRACE = 60; from "
     start = worker_process._START.replace("from ", patient, 1)
     monkeypatch.setattr(worker_process, "_START", start)
     mapped = corpus().map(function, name="deadly")

@@ -23,6 +23,7 @@ from sweephand.maps.message import receive, send
 from sweephand.maps.worker import work
 
 _GRACE = 0.5  # seconds in which workers may end by themselves
+_LAST_GRACE = 5.0  # and one that has closed its side, and may be held up on its way out
 _PR_SET_PDEATHSIG = 1
 
 prepares_main = False
@@ -58,7 +59,7 @@ def main(descriptor: int) -> None:
                 workers.discard(worker)
                 send(
                     peer,
-                    _end([worker], 0.0 if what == "kill" else _GRACE)[0]
+                    _end([worker], 0.0 if what == "kill" else _LAST_GRACE)[0]
                     if is_ours
                     else -signal.SIGKILL,
                 )
