@@ -3,9 +3,7 @@
 #include "compose/share.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -26,12 +24,8 @@ class Takers {
 
   // The costliest first, each to who has least and takes more.
   void deal() {
-    std::vector<Row> costliest_first(costs_.size());
-    std::iota(costliest_first.begin(), costliest_first.end(), Row{0});
-    std::ranges::stable_sort(costliest_first, std::greater<>{},
-                             [&](Row row) { return costs_[row]; });
     auto taking = by_load_;
-    for (const Row row : costliest_first) {
+    for (const Row row : costliest_first(costs_)) {
       const std::uint32_t taker = taking.begin()->second;
       taking.erase(taking.begin());
       rows_[taker].push_back(row);
@@ -188,13 +182,9 @@ std::vector<std::uint32_t> micro_batches(std::span<const uint128> costs,
     groups[group[j]].push_back(mine[j]);
     loads[group[j]] += my_costs[j];
   }
-  std::vector<std::uint32_t> costliest_first(count);
-  std::iota(costliest_first.begin(), costliest_first.end(), 0U);
-  std::ranges::stable_sort(costliest_first, std::greater<>{},
-                           [&](std::uint32_t number) { return loads[number]; });
   std::vector<Row> rows;
   rows.reserve(most);
-  for (const std::uint32_t number : costliest_first) {
+  for (const std::uint32_t number : costliest_first(loads)) {
     rows.insert(rows.end(), groups[number].begin(), groups[number].end());
     rows.resize(rows.size() + micro_batch_rows - groups[number].size(), kNoRow);
   }

@@ -137,12 +137,15 @@ class FirstOwner {
 
 }  // namespace
 
+std::vector<std::uint32_t> costliest_first(std::span<const uint128> costs) {
+  std::vector<std::uint32_t> places(costs.size());
+  std::iota(places.begin(), places.end(), 0U);
+  std::ranges::stable_sort(places, std::greater<>{}, [&](std::uint32_t j) { return costs[j]; });
+  return places;
+}
+
 std::vector<std::uint32_t> deal_costs(std::span<const uint128> costs,
                                       std::uint32_t num_workers) {
-  std::vector<std::uint32_t> costliest_first(costs.size());
-  std::iota(costliest_first.begin(), costliest_first.end(), 0U);
-  std::ranges::stable_sort(costliest_first, std::greater<>{},
-                           [&](std::uint32_t j) { return costs[j]; });
   struct Worker {
     uint128 load;
     std::uint32_t rank;
@@ -156,7 +159,7 @@ std::vector<std::uint32_t> deal_costs(std::span<const uint128> costs,
     workers.push({0, k, costs.size() / num_workers + (k < costs.size() % num_workers)});
   }
   std::vector<std::uint32_t> owner(costs.size());
-  for (const std::uint32_t j : costliest_first) {
+  for (const std::uint32_t j : costliest_first(costs)) {
     Worker least = workers.top();
     workers.pop();
     owner[j] = least.rank;

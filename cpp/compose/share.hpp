@@ -41,6 +41,9 @@ std::vector<Thing> owned_by(std::uint32_t rank, const std::vector<Thing>& things
   return owned;
 }
 
+// The places of costs, the largest first; of equals in their order.
+std::vector<std::uint32_t> costliest_first(std::span<const uint128> costs);
+
 // The worker of each of some things that cost so much, as kDealCosts deals them. REQUIRES:
 // num_workers >= 1
 std::vector<std::uint32_t> deal_costs(std::span<const uint128> costs,
