@@ -289,8 +289,31 @@ def test_a_source_keeps_its_events_in_a_file(tmp_path: Any) -> None:
     with source_of(data, sh.Ragged(), events=kept) as source:
         assert (list(source.events), source.events.digest) == told
     kept.write_text('{"version": 1, "events": [{"event": "ban", "at": 1}]}')
-    with pytest.raises(ValueError, match=r"events.json.*fields at, ids"):
+    with pytest.raises(ValueError, match=r"^[^ ]*events.json: [^ ].*fields at, ids") as caught:
         source_of(data, sh.Ragged(), events=kept)
+    assert str(caught.value).count("events.json") == 1
+
+
+def test_what_cannot_be_written_to_the_file_has_not_happened(tmp_path: Any) -> None:
+    data = sh.ArrayDeserializer({"x": np.arange(100)})
+    kept = tmp_path / "run" / "events.json"
+    with source_of(data, sh.Ragged(), events=kept, randomize=False) as source:
+        source.events.skip(20, 40)
+        kept.rename(tmp_path / "kept.json")
+        kept.parent.rmdir()
+        kept.parent.write_text("in the way")
+        for _ in range(2):
+            with pytest.raises(OSError, match="run"):
+                source.events.ban(["array__5"])
+        assert [event.name for event in source.events] == ["skip"]
+        assert source.next_minibatch(10).ids == [f"array__{i}" for i in range(10)]
+        kept.parent.unlink()
+        source.events.ban(["array__12"])
+        assert len(source.next_minibatch(10).ids) == 9
+    assert sh.events.load(kept) == [
+        sh.events.Skip(at=20, stop=40),
+        sh.events.Ban(at=10, ids=("array__12",)),
+    ]
 
 
 def test_a_digest_tells_what_happens_when_and_not_when_it_was_added() -> None:

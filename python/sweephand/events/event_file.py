@@ -34,8 +34,9 @@ def load(
     ValueError
         If it is of something else, or a corpus that is added is not given.
     """
+    events = read(path)
     try:
-        return [_with_data(event, corpora or {}) for event in read(path)]
+        return [_with_data(event, corpora or {}) for event in events]
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from error
 

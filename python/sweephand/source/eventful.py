@@ -62,9 +62,15 @@ class EventfulSource(Loops):
                 f"change what comes from {event.at} on: go back first, or give it to a new "
                 "source, MinibatchSource(..., events=[...])"
             )
-        self._take(self._settings.events.with_one(event))
-        if self._settings.events_file is not None:
+        before = self._settings.events
+        self._take(before.with_one(event))
+        if self._settings.events_file is None:
+            return
+        try:
             save(self._settings.events, self._settings.events_file)
+        except BaseException:
+            self._take(before)  # what is not written down has not happened
+            raise
 
     @contextmanager
     def _trying(self, event: Event) -> Iterator[None]:

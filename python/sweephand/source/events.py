@@ -126,6 +126,13 @@ class Events(Sequence[Event]):
         """Pack rows of another length from the next part of the timeline on."""
         self._add(RowLength(row_length=row_length, at=self._time(at)))
 
+    def map_version(self, name: str, version: int, at: int | None = None) -> None:
+        """Take another version of a map: one of ``corpus.map(..., versions={2: function})``.
+
+        What it draws is of its version, too.
+        """
+        self._add(MapVersion(map=name, version=version, at=self._time(at)))
+
     def overtaking(self, state: Mapping[str, object]) -> Event | None:
         """Return the first event that changes what came before a state, and was added since.
 
@@ -149,13 +156,6 @@ class Events(Sequence[Event]):
         """
         found = State.from_dict(state)
         return self._all().overtaking(found.events, found.position)
-
-    def map_version(self, name: str, version: int, at: int | None = None) -> None:
-        """Take another version of a map: one of ``corpus.map(..., versions={2: function})``.
-
-        What it draws is of its version, too.
-        """
-        self._add(MapVersion(map=name, version=version, at=self._time(at)))
 
     @property
     def digest(self) -> str:
