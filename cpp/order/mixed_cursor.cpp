@@ -92,6 +92,8 @@ void MixedCursor::merge() {
     const std::span<const PlannedSequence> told = own.cursor->ahead();
     if (own.merged == told.size()) break;
     PlannedSequence next = told[own.merged++];
+    // Not looked at before others had their turn: it would come from memory then.
+    __builtin_prefetch(told.data() + own.merged);
     own.time += next.size;
     next.sequence += first_sequences_[number];
     next.sweep = static_cast<std::uint16_t>(own.cursor->sweep());

@@ -1,6 +1,7 @@
 // Walks along a mixture: the sequences of its corpora, merged in the order of their keys.
 #pragma once
 
+#include "base/mix.hpp"
 #include "order/mixed_timeline.hpp"
 #include "order/sweep_cursor.hpp"
 
@@ -50,7 +51,8 @@ class MixedCursor final : public Cursor {
     std::uint64_t key;
     std::uint32_t number;
     bool operator>(const Head& other) const noexcept {
-      return key != other.key ? key > other.key : number > other.number;
+      // By one comparison: a branch is one that nothing could foretell.
+      return (uint128{key} << 32 | number) > (uint128{other.key} << 32 | other.number);
     }
   };
 

@@ -13,6 +13,15 @@ __extension__ using int128 = __int128;
 
 constexpr unsigned kUnitBits = 33;  // half of a unit of a share: the area of a ramp is whole
 
+// `units` over twice a share, rounded up, by two divisions of 64 bits: one of 128 takes ten
+// times as long. REQUIRES: share <= 2^32, and the quotient and units / 2^33 fit in 64 bits
+std::uint64_t over(uint128 units, std::uint64_t share) noexcept {
+  const uint128 half = (units + 1) / 2;
+  const auto high = static_cast<std::uint64_t>(half >> 32);
+  const std::uint64_t rest = high % share << 32 | static_cast<std::uint32_t>(half);
+  return (high / share << 32) + rest / share + (rest % share != 0 ? 1 : 0);
+}
+
 }  // namespace
 
 Rate::Rate(std::vector<RateSegment> segments) : segments_(std::move(segments)) {
@@ -74,19 +83,17 @@ bool Rate::is_due(std::size_t segment, std::uint64_t elapsed, uint128 due) const
 // The least elapsed time at which so much is due. REQUIRES: the segment has as much
 std::uint64_t Rate::elapsed_at(std::size_t segment, uint128 due) const noexcept {
   if (due == 0) return 0;
-  // An estimate from the root of the equation, and then a search that doubles its steps.
   const auto& [begin, first, last, span] = segments_[segment];
   const bool is_last = segment + 1 == segments_.size();
   const std::uint64_t whole = is_last ? kMaxTime : segments_[segment + 1].begin - begin;
   if (is_last && !is_due(segment, whole, due)) return kNever;
+  if (first == last) return over(due, first);
+  // An estimate from the root of the equation, and then a search that doubles its steps.
   const auto wanted = static_cast<double>(due);
   const double start = 2.0 * static_cast<double>(first);
-  double root = start;
-  if (first != last) {
-    const double slope =
-        (static_cast<double>(last) - static_cast<double>(first)) / static_cast<double>(span);
-    root = std::sqrt(std::max(0.0, start * start + 4.0 * slope * wanted));
-  }
+  const double slope =
+      (static_cast<double>(last) - static_cast<double>(first)) / static_cast<double>(span);
+  const double root = std::sqrt(std::max(0.0, start * start + 4.0 * slope * wanted));
   const double near = 2.0 * wanted / (start + root);
   std::uint64_t high =
       near < static_cast<double>(whole) ? static_cast<std::uint64_t>(near) : whole;

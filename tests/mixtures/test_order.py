@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests import model_mixtures as model
 from tests.model import ModelCorpus, ModelSettings
 from tests.model_mixtures import Mixed, ModelMixture
@@ -228,6 +230,29 @@ def test_a_rate_far_away_is_exact() -> None:
     for samples in (10**6, 10**9 + 7):
         assert rate.reached(samples) == model.key(legs, 0, samples)
     assert rate.reached(2**62) == NEVER
+
+
+@given(
+    st.sampled_from([1, 2, 3, 2**31 - 1, 2**31, 2**32 - 1, 2**32]) | st.integers(1, 2**32),
+    st.integers(1, 2**40),
+    st.integers(0, 62).flatmap(lambda bits: st.integers(2**bits, 2 ** (bits + 1))),
+)
+def test_even_shares_are_reached_to_the_sample(share: int, change: int, samples: int) -> None:
+    """Shares that do not change, but for one that is halved or ended at some time."""
+    half = share // 2
+    even, halved = (
+        _core.order.Rate(*(np.array(each, np.uint64) for each in segments))
+        for segments in (
+            ([0], [share], [share], [0]),
+            ([0, change], [share, half], [share, half], [0, 0]),
+        )
+    )
+    wanted = -(-samples * 2**32 // share)
+    assert even.reached(samples) == (wanted if wanted <= 2**63 else NEVER)
+    if wanted > change:
+        rest = samples * 2**32 - change * share
+        wanted = change - (-rest // half) if half else NEVER
+    assert halved.reached(samples) == (wanted if wanted <= 2**63 + change else NEVER)
 
 
 CASES = json.loads((Path(__file__).parents[1] / "golden/order_1_mixtures.json").read_text())
