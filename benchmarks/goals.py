@@ -193,6 +193,15 @@ LINES = [
         )
         for lanes, wanted in (("1,024", 15), ("16,384", 5))
     ),
+    *(
+        Line(
+            f"planning a mixture of {corpora} corpora",
+            "bench_plan.Mixtures",
+            corpora,
+            goals=(at_least(10),),
+        )
+        for corpora in ("3", "64", "64, annealing")
+    ),
     Line(
         "4 M tokens for one of 1,024 workers, `balance`",
         "bench_plan.Balance",

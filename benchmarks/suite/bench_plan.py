@@ -68,6 +68,31 @@ class Bans(Row):
         return self.compete()
 
 
+def plans_of_mixture(count: int, *, anneals: bool = False) -> Steps:
+    """Plan a mixture of so many corpora, of four million sequences together."""
+    lengths = make_short_lengths(LANES, 40)
+    corpora = {f"{number}": untouched(lengths[number::count], 100) for number in range(count)}
+    weights = {name: 1 + int(name) % 7 for name in corpora}
+    given = [(0, weights), (1 << 30, dict.fromkeys(weights, 1))] if anneals else weights
+    for plan in sh.MinibatchSource(sh.Mixture(corpora, weights=given)).plan(1 << 18):
+        yield plan.num_sequences
+
+
+class Mixtures(Row):
+    """Plans of 2^18 samples of mixtures, by corpora; four million unequal sequences."""
+
+    contenders = {
+        "3": lambda: plans_of_mixture(3),
+        "3, annealing": lambda: plans_of_mixture(3, anneals=True),
+        "64": lambda: plans_of_mixture(64),
+        "64, annealing": lambda: plans_of_mixture(64, anneals=True),
+    }
+    unit, per = "M sequences/s", 1e6
+
+    def setup_cache(self) -> Found:
+        return self.compete()
+
+
 def balance() -> Steps:
     """Take minibatches of 4 M samples as the first of 1,024 workers."""
     corpus = untouched(make_short_lengths(LANES, 40))
