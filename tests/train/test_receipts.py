@@ -163,11 +163,12 @@ class TestSources:
     def test_sizes_and_ends_of_sweeps_are_those_that_were_asked_for(
         self, folder: Path, receipts: sh.Receipts
     ) -> None:
-        source = sh.MinibatchSource(arrays(), max_sweeps=4)
+        source = sh.MinibatchSource(arrays(), max_sweeps=5)
         receipts.record(source.next_minibatch(sh.FULL_DATA_SWEEP))
-        for minibatch in source.epoch(50):
-            receipts.record(minibatch)
-        for minibatch in source.minibatches([20, 30]):
+        for size in (50, 1 << 40):  # the other one is a sweep, too
+            for minibatch in source.epoch(size):
+                receipts.record(minibatch)
+        for minibatch in source.minibatches([20, 30, 1 << 40]):
             receipts.record(minibatch)
         receipts.close()
         check(folder, source, len(receipts_in(folder)), content=True)

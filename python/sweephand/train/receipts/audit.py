@@ -160,11 +160,14 @@ class _Auditor:
 
     def _can_serve(self, receipt: Receipt, end: int | None) -> bool:
         """Whether a request is not beyond what came of it: nobody shall plan for ever."""
-        samples, _ = receipt.asked
-        if samples == TO_SWEEP_END:
-            return not self._origin.timeline.is_endless
+        samples, crosses_sweeps = receipt.asked
+        timeline = self._origin.timeline
+        is_of_one_sweep = samples == TO_SWEEP_END or not crosses_sweeps
+        if is_of_one_sweep and not timeline.is_endless:
+            return True
         least = 0 if end is None else end - receipt.begin
-        return samples <= max(_MANY_SAMPLES, _MOST_PER_SAMPLE * least)
+        at_most = min(samples, timeline.limit - receipt.begin)  # the data may end before
+        return at_most <= max(_MANY_SAMPLES, _MOST_PER_SAMPLE * least)
 
     def _count(self, receipt: Receipt, plan: _core.compose.Plan | _core.engine.Batch) -> None:
         if self.first_step is None:
