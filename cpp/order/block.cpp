@@ -21,6 +21,8 @@ Block::Block(std::shared_ptr<const Corpus> corpus, std::vector<std::uint64_t> ch
     num_sequences_ = corpus_->chunks.num_sequences();
     num_samples = corpus_->chunks.num_samples();
   }
+  first_rank_.reserve(chunks_.size() + 1);
+  shifts_.reserve(chunks_.size());
   for (const std::uint64_t chunk : chunks_) {
     first_rank_.push_back(num_sequences_);
     shifts_.push_back(corpus_->chunks.first_sequence(chunk) - num_sequences_);
