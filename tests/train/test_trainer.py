@@ -81,6 +81,7 @@ class TestStep:
         assert trainer.previous_minibatch_sample_count == 5
         assert trainer.previous_minibatch_evaluation_average == 1.0
 
+    @pytest.mark.filterwarnings("ignore:Guards may run slower on Python 3.13.0")
     def test_a_compiled_model_trains_and_its_checkpoint_fits_the_plain_one(
         self, tmp_path: Any
     ) -> None:
