@@ -7,17 +7,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sweephand import layouts
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import StateError
 from sweephand.events.event import Event
 from sweephand.layouts import Layout
+from sweephand.layouts.by_name import layout_by_name
 from sweephand.source.by_score import ByScore
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.source import MinibatchSource
 from sweephand.source.state import State
 
-_LAYOUTS = ("Ragged", "Padded", "Packed", "Bucketed", "TruncatedBPTT", "Frames")
 _ADVICE = "SCRIPT.py:NAME may name the source of the run in place of its corpus"
 
 
@@ -80,14 +79,11 @@ def _layout(told: str) -> Layout:
     """Return the layout that a state tells of in words."""
     try:
         call = ast.parse(told, mode="eval").body
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-            raise ValueError
-        if call.func.id not in _LAYOUTS or call.args:
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
             raise ValueError
         values = {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
-        made: Layout = getattr(layouts, call.func.id)(**values)
-    except (SyntaxError, TypeError, ValueError):
+        return layout_by_name(call.func.id, values)
+    except (KeyError, SyntaxError, TypeError, ValueError):
         raise StateError(
             f"the state has no words for all of its layout, {told!r}; {_ADVICE}"
         ) from None
-    return made

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sweephand import layouts
 from sweephand.layouts.attention import Attention
+from sweephand.layouts.by_name import layout_by_name
 from sweephand.source.by_score import ByScore
 from sweephand.source.source import MinibatchSource
 from sweephand.train.receipts.header import Header
-
-_LAYOUTS = ("Ragged", "Padded", "Frames", "Packed", "Bucketed", "TruncatedBPTT")
 
 
 def source_of(
@@ -59,6 +57,4 @@ def _made(told: Any) -> Any:
     kind = values.pop("kind")
     if kind == "Attention":
         return Attention(**values)
-    if kind not in _LAYOUTS:
-        raise KeyError(kind)
-    return getattr(layouts, kind)(**values)
+    return layout_by_name(kind, values)
