@@ -45,6 +45,25 @@ class Gated(sh.UserDeserializer):
         return {"x": np.arange(4) + 4 * chunk_id}
 
 
+# For code of other processes: chunks of four, all but the first of which wait.
+WAITING = """
+import numpy as np
+import sweephand as sh
+
+class Waiting(sh.UserDeserializer):
+    def stream_infos(self):
+        return sh.StreamDefs(x=sh.StreamDef())
+    def num_chunks(self):
+        return 8
+    def chunk_infos(self):
+        return [(4, 4)] * 8
+    def get_chunk(self, chunk_id):
+        if chunk_id:
+            self.wait()
+        return {"x": np.arange(4)}
+"""
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweephand.source.delivery, "_CLOSE_SECONDS", 0.3)
@@ -152,21 +171,11 @@ def test_code_that_makes_a_chunk_may_close_its_source(
 def test_a_process_with_many_blocked_sources_ends_within_seconds() -> None:
     code = """
     import sys, time
-    import numpy as np
-    import sweephand as sh
 
-    class Stuck(sh.UserDeserializer):
+    class Stuck(Waiting):
         thread_safe = True
-        def stream_infos(self):
-            return sh.StreamDefs(x=sh.StreamDef())
-        def num_chunks(self):
-            return 8
-        def chunk_infos(self):
-            return [(4, 4)] * 8
-        def get_chunk(self, chunk_id):
-            if chunk_id:
-                time.sleep(3600)
-            return {"x": np.arange(4)}
+        def wait(self):
+            time.sleep(3600)
 
     sources = [
         sh.MinibatchSource(Stuck(), randomize=False, num_threads=2, prefetch=4)
@@ -177,7 +186,7 @@ def test_a_process_with_many_blocked_sources_ends_within_seconds() -> None:
     print("asked", flush=True)
     """
     with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
+        [sys.executable, "-W", "error", "-c", WAITING + textwrap.dedent(code)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -196,23 +205,13 @@ def test_a_thread_that_comes_back_when_the_interpreter_ends_takes_nobody_with_it
 ) -> None:
     code = """
     import os, sys, threading, time, types
-    import numpy as np
-    import sweephand as sh
 
     entered, held, let_go = threading.Event(), *os.pipe()
 
-    class Slow(sh.UserDeserializer):
-        def stream_infos(self):
-            return sh.StreamDefs(x=sh.StreamDef())
-        def num_chunks(self):
-            return 8
-        def chunk_infos(self):
-            return [(4, 4)] * 8
-        def get_chunk(self, chunk_id):
-            if chunk_id:
-                entered.set()
-                os.read(held, 1)
-            return {"x": np.arange(4)}
+    class Slow(Waiting):
+        def wait(self):
+            entered.set()
+            os.read(held, 1)
 
     class Last:  # goes when the interpreter does, and lets threads come back meanwhile
         write, sleep = os.write, time.sleep
@@ -233,7 +232,7 @@ def test_a_thread_that_comes_back_when_the_interpreter_ends_takes_nobody_with_it
         threading.Thread(target=engine.close, args=[1.5], daemon=True).start()
     """
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(code), comes_back],
+        [sys.executable, "-W", "error", "-c", WAITING + textwrap.dedent(code), comes_back],
         capture_output=True,
         text=True,
         timeout=TIMEOUT,

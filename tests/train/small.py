@@ -1,12 +1,14 @@
 """Small models, corpora and writers that the tests of training share."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 import sweephand as sh
 
+LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6]
 CNTK_LENGTHS = [7] + [2] * 9  # CNTK's own example: 25 samples in 10 sequences
 
 
@@ -87,3 +89,22 @@ def misses(trainer: sh.Trainer, minibatch: sh.Minibatch) -> float:
 def in_order(lengths: Sequence[int] = CNTK_LENGTHS, **options: object) -> sh.MinibatchSource:
     """Make an unshuffled source without end."""
     return source_of_lengths(lengths, randomize=False, **options)
+
+
+def trained_back_and_forth(
+    writers: Sequence[sh.ProgressWriter], checkpoints: Path, **options: object
+) -> tuple[sh.Trainer, sh.MinibatchSource]:
+    """Train a `Line` in a session that rejects an epoch, and tries sizes of minibatches."""
+    rate = sh.learning_parameter_schedule_per_sample(0.03)  # an epoch is worse
+    trainer = line_trainer(writers, rate, **options)
+    source = source_of_lengths(LENGTHS)
+    sh.training_session(
+        trainer,
+        source,
+        mb_size=12,
+        max_samples=31 * 6,
+        lr_control=sh.LearningRateControl(),
+        mb_scaling=sh.MinibatchScaling(24, trial_minibatches=2, frequency=31 * 2),
+        checkpoint_config=sh.CheckpointConfig(checkpoints, frequency=31),
+    ).train()
+    return trainer, source

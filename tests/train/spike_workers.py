@@ -7,7 +7,6 @@ events and the weights; then how a run ends of which a callback on the first wor
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch._dynamo  # what optimizers import, before there are children
 import torch.distributed as dist
+from tests.train.children import tell_two
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -100,18 +100,8 @@ def tell(folder: Path, rank: int) -> dict[str, Any]:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    children = []
-    for rank in range(2):
-        child = os.fork()
-        if child == 0:
-            (folder / f"{rank}.json").write_text(json.dumps(tell(folder, rank)))
-            os._exit(0)
-        children.append(child)
-    for child in children:
-        _, code = os.waitpid(child, 0)
-        if code:
-            sys.exit(f"a worker ended with {code}")
-    print(json.dumps([json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]))
+    told = tell_two(folder, lambda rank: json.dumps(tell(folder, rank)))
+    print(f"[{', '.join(told)}]")
 
 
 if __name__ == "__main__":

@@ -12,14 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.train.small import Heard, Line, line_trainer, source_of_lengths, squared_error
+from tests.train.small import (
+    LENGTHS,
+    Heard,
+    Line,
+    line_trainer,
+    source_of_lengths,
+    squared_error,
+    trained_back_and_forth,
+)
 from tests.train.small_torch import torch_trainer
 from torch import nn
 
 import sweephand as sh
 import sweephand.torch
 
-LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6]
 Row = dict[str, Any]
 
 
@@ -244,18 +251,9 @@ class TestResume:
     ) -> None:
         heard = Heard()
         ledger = sh.LossLedger(folder, overwrite=True)
-        rate = sh.learning_parameter_schedule_per_sample(0.03)  # an epoch is worse
-        trainer = line_trainer([heard, ledger], rate, criterion=squared_errors)
-        source = source_of_lengths(LENGTHS)
-        sh.training_session(
-            trainer,
-            source,
-            mb_size=12,
-            max_samples=31 * 6,
-            lr_control=sh.LearningRateControl(),
-            mb_scaling=sh.MinibatchScaling(24, trial_minibatches=2, frequency=31 * 2),
-            checkpoint_config=sh.CheckpointConfig(tmp_path / "saved", frequency=31),
-        ).train()
+        trainer, _ = trained_back_and_forth(
+            [heard, ledger], tmp_path / "saved", criterion=squared_errors
+        )
         kept = {
             step.step: step.loss for step in heard.steps if step.step <= trainer.consumed.steps
         }

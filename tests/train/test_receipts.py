@@ -12,12 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 from tests import model_receipts
-from tests.train.small import Heard, line_trainer, source_of_lengths
+from tests.train.small import (
+    LENGTHS,
+    Heard,
+    line_trainer,
+    source_of_lengths,
+    trained_back_and_forth,
+)
 from tests.train.small_torch import torch_trainer
 
 import sweephand as sh
-
-LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
 def receipts_in(folder: Path, worker: int = 0) -> list[model_receipts.Receipt]:
@@ -314,18 +318,7 @@ class TestTrainer:
         self, tmp_path: Path, folder: Path
     ) -> None:
         heard, receipts = Heard(), sh.Receipts(folder, content=True, parameters_every=3)
-        rate = sh.learning_parameter_schedule_per_sample(0.03)  # an epoch is worse
-        trainer = line_trainer([heard, receipts], rate)
-        source = source_of_lengths(LENGTHS)
-        sh.training_session(
-            trainer,
-            source,
-            mb_size=12,
-            max_samples=31 * 6,
-            lr_control=sh.LearningRateControl(),
-            mb_scaling=sh.MinibatchScaling(24, trial_minibatches=2, frequency=31 * 2),
-            checkpoint_config=sh.CheckpointConfig(tmp_path / "saved", frequency=31),
-        ).train()
+        trainer, source = trained_back_and_forth([heard, receipts], tmp_path / "saved")
         receipts.close()
         assert len(heard.steps) > trainer.consumed.steps, "an epoch was rejected"
         check(folder, source, trainer.consumed.steps, content=True)

@@ -1,15 +1,13 @@
 """Spikes with PyTorch: one worker, and two that decide alike."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
+from tests.train.children import run  # noqa: E402
 from tests.train.spike_workers import POISON, heal  # noqa: E402
 
 import sweephand as sh  # noqa: E402
@@ -25,16 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def stories(folder: Path) -> list[dict[str, Any]]:
     """Let two workers train, once for all tests."""
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("spike_workers.py"), folder],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    told: list[dict[str, Any]] = json.loads(done.stdout)
+    told: list[dict[str, Any]] = json.loads(run("spike_workers.py", folder))
     return told
 
 
