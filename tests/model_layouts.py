@@ -45,6 +45,48 @@ def rows_longest_first(sizes: Sequence[int], length: int) -> list[list[int]]:
     return [sorted(row) for row in rows]
 
 
+def rows_of_mixture(
+    pieces: Sequence[tuple[int, int, int]], length: int, look_ahead: int
+) -> list[list[int]]:
+    """Rows as places in the list, of pieces as (corpus, sweep, size)."""
+    sizes = [size for _, _, size in pieces]
+    begins = list(itertools.accumulate(sizes, initial=0))
+    corpora = {corpus for corpus, _, _ in pieces}
+    left = list(range(len(pieces)))
+    taken = dict.fromkeys(corpora, 0)
+    rows = []
+    while left:
+        end = sum(taken.values()) + 2 * length
+        due = {
+            c: sum(size for (d, _, size), begin in zip(pieces, begins, strict=False)
+                   if d == c and begin < end)
+            for c in corpora
+        }  # fmt: skip
+        row: list[int] = []
+        in_order = True
+        while True:
+            room = length - sum(sizes[place] for place in row)
+            sight = []
+            for corpus in corpora:
+                own = [place for place in left if pieces[place][0] == corpus][:look_ahead]
+                if taken[corpus] < due[corpus]:
+                    sight += [place for place in own if pieces[place][1] == pieces[own[0]][1]]
+            if not sight:
+                break
+            in_order = in_order and sizes[min(sight)] <= room
+            fitting = [place for place in sight if sizes[place] <= room]
+            if not fitting:
+                break
+            chosen = min(sight) if in_order else max(
+                fitting, key=lambda place: (sizes[place], -place)
+            )  # fmt: skip
+            left.remove(chosen)
+            row.append(chosen)
+            taken[pieces[chosen][0]] += sizes[chosen]
+        rows.append(sorted(row))
+    return rows
+
+
 # 3. Packed rows -------------------------------------------------------------------------------
 
 

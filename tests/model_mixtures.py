@@ -1,4 +1,4 @@
-"""docs/order.md, "Mixtures", in plain Python: slow and obvious."""
+"""docs/order.md, "Mixtures", and their rows and buckets, in plain Python: slow and obvious."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from tests import model
-from tests.model import ModelCorpus, ModelSettings
+from tests.model import Entry, ModelCorpus, ModelSettings
+from tests.model_layouts import (
+    BucketMinibatch,
+    Buckets,
+    Row,
+    nearest,
+    pieces_of,
+    rows_of_mixture,
+)
 
 WHOLE = 2**32
+ENDLESS = 2**62
 UNIT = 2**33
 
 
@@ -191,3 +200,76 @@ class ModelMixture:
             yield Mixed(time, c, head.sequence, head.size, head.sweep, head.lane)
             time += head.size
             heads[c] = next(walks[c])
+
+
+# docs/layouts.md, sections 3 and 6: rows and buckets of a mixture ---------------------------
+
+
+def extent(mixture: ModelMixture) -> tuple[int, int]:
+    """Sequences and blocks of the only sweep."""
+    sequences = blocks = 0
+    for name, corpus in mixture.corpora.items():
+        sweeps = ENDLESS // corpus.num_samples
+        own = len(model.base_lists(corpus, mixture.own_settings(name), 0))
+        sequences = max(sequences, sweeps * corpus.num_sequences)
+        blocks = max(blocks, sweeps * own)
+    return sequences, blocks
+
+
+def power_of_two(count: int) -> int:
+    return 1 << (count - 1).bit_length()
+
+
+def row_parts(mixture: ModelMixture, length: int) -> int:
+    sequences, blocks = extent(mixture)
+    lanes = mixture.settings.num_lanes if mixture.settings.randomize else 1
+    wanted = max(
+        1,
+        nearest(ENDLESS, 2**11 * length),
+        sequences // 2**18,
+        min(-(-blocks // lanes), ENDLESS // (2**9 * length)),
+    )
+    return power_of_two(wanted)
+
+
+def packed_mixture(
+    mixture: ModelMixture, taken: Sequence[Mixed], length: int, look_ahead: int
+) -> Iterator[tuple[Row, list[Mixed]]]:
+    """Rows, and whose pieces they hold, of what comes first; long sequences are split."""
+    part = ENDLESS // row_parts(mixture, length)
+    for _, members in itertools.groupby(taken, key=lambda one: one.time // part):
+        pack = list(members)
+        pieces = [
+            (one, piece) for one in pack for piece in pieces_of(one.sequence, one.size, length)
+        ]
+        rows = rows_of_mixture(
+            [(one.corpus, one.sweep, piece.size) for one, piece in pieces], length, look_ahead
+        )
+        time = pack[0].time
+        for row in rows:
+            yield (
+                Row(time, 0, tuple(pieces[place][1] for place in row)),
+                [pieces[place][0] for place in row],
+            )
+            time += sum(pieces[place][1].size for place in row)
+
+
+def bucketed_mixture(
+    mixture: ModelMixture, taken: Sequence[Mixed], boundaries: Sequence[int], request: int
+) -> Iterator[BucketMinibatch]:
+    """Minibatches of what comes first, of which the sequences name places in `taken`."""
+    sequences, blocks = extent(mixture)
+    settings = mixture.settings
+    by_window = blocks // settings.num_lanes if settings.randomize else 0
+    part = ENDLESS // power_of_two(max(1, sequences // 2**17, by_window))
+    in_order = replace(settings, randomize=False)  # how minibatches come, in any mixture
+    places = enumerate(taken)
+    for number, members in itertools.groupby(places, key=lambda one: one[1].time // part):
+        entries = [
+            Entry(one.time, place, one.size, one.sweep, one.lane) for place, one in members
+        ]
+        buckets = Buckets(in_order, boundaries, 0, number, entries)
+        while any(buckets.left):
+            time = entries[0].time + buckets.samples
+            key, drawn = buckets.draw(request)
+            yield BucketMinibatch(time, key, drawn, 0)

@@ -8,6 +8,7 @@
 #include "compose/event_planner.hpp"
 #include "compose/fit.hpp"
 #include "compose/micro_batches.hpp"
+#include "compose/mixed_rows.hpp"
 #include "compose/pack.hpp"
 #include "compose/packed.hpp"
 #include "compose/share.hpp"
@@ -22,6 +23,7 @@ namespace sweephand {
 namespace {
 
 using Sizes32 = Array<std::uint32_t>;
+using Numbers16 = Array<std::uint16_t>;
 
 void bind_kernels(py::module_& room) {
   py::class_<Rows>(room, "Rows")
@@ -33,6 +35,14 @@ void bind_kernels(py::module_& room) {
         return without_gil([&] { return pack_in_order(view(sizes), row_length, look_ahead); });
       },
       "sizes"_a, "row_length"_a, "look_ahead"_a);
+  room.def(
+      "pack_mixture",
+      [](const Sizes32& sizes, const Numbers16& corpora, const Numbers16& sweeps,
+         std::uint32_t row_length, std::uint64_t look_ahead) {
+        const MixedPieces pieces{view(sizes), view(corpora), view(sweeps)};
+        return without_gil([&] { return pack_mixture(pieces, row_length, look_ahead); });
+      },
+      "sizes"_a, "corpora"_a, "sweeps"_a, "row_length"_a, "look_ahead"_a);
   room.def(
       "pack_longest_first",
       [](const Sizes32& sizes, std::uint32_t row_length) {

@@ -44,11 +44,14 @@ void check(const Bucketing& bucketing) {
 
 }  // namespace
 
-BucketedPart::BucketedPart(Part part, const Bucketing& bucketing, const OrderSettings& settings)
+BucketedPart::BucketedPart(Part part, const Bucketing& bucketing, const Timeline& timeline)
     : part_(std::move(part)),
       bucketing_(bucketing),
-      keeps_order_(settings.keeps_order()),
-      key_(derive_key({kOrderVersion, settings.seed, kBucketDraw, part_.sweep, part_.number})),
+      // Drawn buckets would bring what is long and what is short of a corpus out of step, by
+      // sweeps if they are short beside the part.
+      in_order_(timeline.settings().keeps_order() || !timeline.first_sequences().empty()),
+      key_(derive_key(
+          {kOrderVersion, timeline.settings().seed, kBucketDraw, part_.sweep, part_.number})),
       time_(part_.begin),
       members_(bucketing.boundaries.size()),
       delivered_(bucketing.boundaries.size()) {
@@ -127,8 +130,7 @@ BucketedPart::Draw BucketedPart::draw(std::uint64_t num_samples) {
   if (std::ranges::all_of(weights, [](auto weight) { return weight == 0; })) {
     for (std::size_t b = 0; b < weights.size(); ++b) weights[b] = left(b).empty() ? 0 : 1;
   }
-  const std::size_t bucket =
-      keeps_order_ ? first_complete(weights, num_samples) : choose(weights);
+  const std::size_t bucket = in_order_ ? first_complete(weights, num_samples) : choose(weights);
   const std::span members = left(bucket);
   const std::span taken = members.first(
       std::min<std::uint64_t>(members.size(), size_of_minibatch(bucket, num_samples)));
@@ -147,7 +149,7 @@ BucketedPlanner::BucketedPlanner(std::shared_ptr<const Timeline> timeline, Bucke
 }
 
 void BucketedPlanner::open(Part part) {
-  open_ = std::make_unique<BucketedPart>(std::move(part), bucketing_, timeline_->settings());
+  open_ = std::make_unique<BucketedPart>(std::move(part), bucketing_, *timeline_);
 }
 
 void BucketedPlanner::seek(std::uint64_t time) {
@@ -210,7 +212,7 @@ Plan BucketedPlanner::next(const Request& request) {
 std::uint64_t BucketedPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
                                     std::uint64_t num_samples) const {
   const std::uint64_t time = timeline_->find(sequence, sweep);
-  BucketedPart open(part_holding(timeline_, limit_, time), bucketing_, timeline_->settings());
+  BucketedPart open(part_holding(timeline_, limit_, time), bucketing_, *timeline_);
   const std::uint32_t wanted = open.part().place_of(sequence, timeline_->sweep_mark(sweep));
   while (true) {
     std::uint64_t begin = open.time();

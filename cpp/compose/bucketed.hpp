@@ -22,9 +22,9 @@ struct Bucketing {
 // are delivered: those come first in the order of the timeline.
 class BucketedPart {
  public:
-  // Throws std::invalid_argument naming the first sequence that no boundary holds. `seed` and
-  // `randomize` are the timeline's; the boundaries are borrowed.
-  BucketedPart(Part part, const Bucketing& bucketing, const OrderSettings& settings);
+  // Throws std::invalid_argument naming the first sequence that no boundary holds. The
+  // boundaries are borrowed.
+  BucketedPart(Part part, const Bucketing& bucketing, const Timeline& timeline);
 
   const Part& part() const noexcept { return part_; }
   std::uint64_t time() const noexcept { return time_; }
@@ -53,7 +53,7 @@ class BucketedPart {
 
   Part part_;
   const Bucketing& bucketing_;
-  bool keeps_order_;
+  bool in_order_;  // minibatches come as they are complete; else buckets are drawn
   std::uint64_t key_;
   std::uint64_t time_;
   std::vector<std::vector<std::uint32_t>> members_;  // of each bucket, by place in the part

@@ -28,8 +28,7 @@ PartReader reader_of(const std::shared_ptr<const Timeline>& timeline, const Pack
   return {timeline, parts_per_sweep(*timeline, packing), kNoLimit};
 }
 
-std::unique_ptr<Pack> pack_of(Part part, const Packing& packing,
-                              const OrderSettings& settings) {
+std::unique_ptr<Pack> pack_of(Part part, const Packing& packing, const Timeline& timeline) {
   if (part.sequences.empty()) refuse_changed_sizes();
   Pieces pieces(packing);
   pieces.reserve(part.sequences.size());
@@ -37,26 +36,25 @@ std::unique_ptr<Pack> pack_of(Part part, const Packing& packing,
   for (std::size_t place = 0; place < part.sequences.size(); ++place) {
     pieces.add(part.sequences[place], part.block_of[place]);
   }
-  if (!settings.randomize) return pieces.in_order(part.begin);
-  return pieces.shuffled(
-      derive_key({kOrderVersion, settings.seed, kRowShuffle, part.sweep, part.number}),
-      part.begin);
+  if (!timeline.first_sequences().empty())
+    return pieces.of_mixture(timeline.first_sequences(), part.begin);
+  return pieces.shuffled(derive_key({kOrderVersion, timeline.settings().seed, kRowShuffle,
+                                     part.sweep, part.number}),
+                         part.begin);
 }
 
 }  // namespace
 
 PartRows::PartRows(const std::shared_ptr<const Timeline>& timeline, const Packing& packing,
                    std::uint64_t time)
-    : settings_(timeline->settings()),
-      packing_(packing),
-      reader_(reader_of(timeline, packing)) {
+    : timeline_(timeline), packing_(packing), reader_(reader_of(timeline, packing)) {
   open(reader_.at(time));
   while (this->time() < time && !sweep_done()) pop();
 }
 
 void PartRows::open(Part part) {
   ends_sweep_ = part.ends_sweep;
-  pack_ = pack_of(std::move(part), packing_, settings_);
+  pack_ = pack_of(std::move(part), packing_, *timeline_);
   row_ = 0;
 }
 
@@ -78,8 +76,7 @@ std::uint64_t PartRows::find(const std::shared_ptr<const Timeline>& timeline,
                              const Packing& packing, std::uint64_t sequence,
                              std::uint64_t sweep) {
   PartReader reader = reader_of(timeline, packing);
-  const auto pack =
-      pack_of(reader.at(timeline->find(sequence, sweep)), packing, timeline->settings());
+  const auto pack = pack_of(reader.at(timeline->find(sequence, sweep)), packing, *timeline);
   const Pack::Place place = pack->find(sequence, timeline->sweep_mark(sweep));
   return pack->starts[place.row] + place.column;
 }

@@ -1,4 +1,5 @@
-// Rows of all lanes together: each part of a sweep is a pack (docs/layouts.md, section 3).
+// Rows of all lanes, or all corpora of a mixture, together: each part of a sweep is a pack
+// (docs/layouts.md, section 3).
 #pragma once
 
 #include "compose/part.hpp"
@@ -39,7 +40,7 @@ class PartRows final : public RowCursor {
   bool pack_done() const noexcept { return row_ == pack_->num_rows(); }
   void open(Part part);
 
-  OrderSettings settings_;
+  std::shared_ptr<const Timeline> timeline_;
   Packing packing_;
   PartReader reader_;
   std::unique_ptr<Pack> pack_;  // rows start at nominal times

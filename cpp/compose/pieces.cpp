@@ -1,6 +1,7 @@
 #include "compose/pieces.hpp"
 
 #include "base/error.hpp"
+#include "compose/mixed_rows.hpp"
 #include "order/permutation.hpp"
 
 #include <algorithm>
@@ -74,16 +75,34 @@ void Pieces::add(const PlannedSequence& planned, std::uint32_t block) {
 }
 
 std::unique_ptr<Pack> Pieces::in_order(std::uint64_t start) {
-  const Rows rows = pack_in_order(sizes_, packing_.row_length, packing_.look_ahead);
-  std::vector<std::uint64_t> order(rows.ends.size());
-  std::iota(order.begin(), order.end(), std::uint64_t{0});
-  return lay(rows, order, start);
+  return lay_in_order(pack_in_order(sizes_, packing_.row_length, packing_.look_ahead), start);
+}
+
+std::unique_ptr<Pack> Pieces::of_mixture(std::span<const std::uint64_t> first_sequences,
+                                         std::uint64_t start) {
+  std::vector<std::uint16_t> corpora;
+  std::vector<std::uint16_t> sweeps;
+  corpora.reserve(pieces_.size());
+  sweeps.reserve(pieces_.size());
+  for (const Piece& piece : pieces_) {
+    const auto next = std::ranges::upper_bound(first_sequences, std::uint64_t{piece.sequence});
+    corpora.push_back(static_cast<std::uint16_t>(next - first_sequences.begin() - 1));
+    sweeps.push_back(static_cast<std::uint16_t>(piece.sweep));
+  }
+  const MixedPieces mixed{.sizes = sizes_, .corpora = corpora, .sweeps = sweeps};
+  return lay_in_order(pack_mixture(mixed, packing_.row_length, packing_.look_ahead), start);
 }
 
 std::unique_ptr<Pack> Pieces::shuffled(std::uint64_t key, std::uint64_t start) {
   const Rows rows = pack_longest_first(sizes_, packing_.row_length);
   std::vector<std::uint64_t> order(rows.ends.size());
   Permutation(order.size(), key).fill(0, order);
+  return lay(rows, order, start);
+}
+
+std::unique_ptr<Pack> Pieces::lay_in_order(const Rows& rows, std::uint64_t start) {
+  std::vector<std::uint64_t> order(rows.ends.size());
+  std::iota(order.begin(), order.end(), std::uint64_t{0});
   return lay(rows, order, start);
 }
 

@@ -14,7 +14,7 @@ namespace sweephand {
 
 struct Packing {
   std::uint32_t row_length = 0;   // in [1, 2^31]
-  std::uint64_t look_ahead = 64;  // of an order that is kept; a shuffled one has none to keep
+  std::uint64_t look_ahead = 64;  // of an order that is kept, and of each corpus of a mixture
   bool split_long = false;  // sequences longer than a row are cut; without it, they are refused
   bool lanes_apart = false;            // shuffled: no row holds sequences of two lanes
   std::uint32_t micro_batch_rows = 0;  // of every micro-batch of a share; 0: it is not grouped
@@ -77,10 +77,15 @@ class Pieces {
   // The rows in the order in which they are opened, the first row at `start`. Once.
   std::unique_ptr<Pack> in_order(std::uint64_t start);
 
+  // The rows of a mixture, of whose corpora these are the first sequences, and the end. Once.
+  std::unique_ptr<Pack> of_mixture(std::span<const std::uint64_t> first_sequences,
+                                   std::uint64_t start);
+
   // The rows longest first, then shuffled by `key`. Once.
   std::unique_ptr<Pack> shuffled(std::uint64_t key, std::uint64_t start);
 
  private:
+  std::unique_ptr<Pack> lay_in_order(const Rows& rows, std::uint64_t start);
   std::unique_ptr<Pack> lay(const Rows& rows, std::span<const std::uint64_t> order,
                             std::uint64_t start);
 

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace sweephand {
@@ -48,10 +49,11 @@ class MixedTimeline final : public Timeline {
 
   const std::vector<MixedCorpus>& corpora() const noexcept { return *corpora_; }
 
-  // The first sequence and the first chunk of every corpus, and the ends.
-  const std::vector<std::uint64_t>& first_sequences() const noexcept {
+  std::span<const std::uint64_t> first_sequences() const noexcept override {
     return first_sequences_;
   }
+
+  // The first chunk of every corpus, and the end.
   const std::vector<std::uint64_t>& first_chunks() const noexcept { return first_chunks_; }
 
   // Own times of the corpora: how many samples of each begin before the first sequence that

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,10 @@ class Timeline {
   // What tells visits of a sequence in sweeps of its corpus apart, in planned sequences that
   // stand side by side; 0 where the sweep of the plan does.
   virtual std::uint16_t sweep_mark(std::uint64_t /*sweep*/) const noexcept { return 0; }
+
+  // Of a mixture the first sequence of every corpus, and the end; empty for one corpus. Valid
+  // as long as the timeline.
+  virtual std::span<const std::uint64_t> first_sequences() const noexcept { return {}; }
 
   // Whether what comes to the end of a sweep is told so.
   virtual bool tells_sweeps() const noexcept { return true; }

@@ -27,6 +27,30 @@ def longest_first(sizes: list[int], length: int) -> list[list[int]]:
     return rows_of(_core.compose.pack_longest_first(np.array(sizes, np.uint32), length))
 
 
+def of_mixture(
+    pieces: list[tuple[int, int, int]], length: int, look_ahead: int
+) -> list[list[int]]:
+    corpora, sweeps, sizes = (
+        np.array([piece[field] for piece in pieces], dtype)
+        for field, dtype in enumerate((np.uint16, np.uint16, np.uint32))
+    )
+    return rows_of(_core.compose.pack_mixture(sizes, corpora, sweeps, length, look_ahead))
+
+
+@st.composite
+def mixtures(draw: st.DrawFn) -> tuple[list[tuple[int, int, int]], int]:
+    """Pieces as (corpus, sweep, size) in any order, and a row length that holds them."""
+    sizes, length = draw(lists())
+    sequences = draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))  # of each corpus
+    met = [0] * len(sequences)
+    pieces = []
+    for size in sizes:
+        corpus = draw(st.integers(0, len(sequences) - 1))
+        pieces.append((corpus, met[corpus] // sequences[corpus], size))
+        met[corpus] += 1
+    return pieces, length
+
+
 @st.composite
 def lists(draw: st.DrawFn) -> tuple[list[int], int]:
     """Sizes and a row length that holds them: short rows, and as long as they may be."""
@@ -43,6 +67,29 @@ def test_rows_in_order_are_those_of_the_model(
     assert in_order(sizes, length, look_ahead) == layouts.rows_in_order(
         sizes, length, look_ahead
     )
+
+
+@given(mixtures(), st.one_of(st.integers(1, 70), st.just(2**63)))
+def test_rows_of_a_mixture_are_those_of_the_model(
+    packing: tuple[list[tuple[int, int, int]], int], look_ahead: int
+) -> None:
+    pieces, length = packing
+    rows = of_mixture(pieces, length, look_ahead)
+    assert rows == layouts.rows_of_mixture(pieces, length, look_ahead)
+
+
+@given(mixtures(), st.integers(1, 70))
+def test_rows_of_a_mixture_hold_every_piece_once_and_no_sweep_passes_another(
+    packing: tuple[list[tuple[int, int, int]], int], look_ahead: int
+) -> None:
+    pieces, length = packing
+    rows = of_mixture(pieces, length, look_ahead)
+    assert all(0 < sum(pieces[place][2] for place in row) <= length for row in rows)
+    members = list(itertools.chain(*rows))
+    assert sorted(members) == list(range(len(pieces)))
+    for corpus in range(4):
+        sweeps = [pieces[place][1] for place in members if pieces[place][0] == corpus]
+        assert sweeps == sorted(sweeps)
 
 
 @given(lists())

@@ -5,7 +5,7 @@ import numpy.typing
 import sweephand._core.index
 import sweephand._core.order
 import typing
-__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'EventPlanner', 'Events', 'Fitting', 'Packing', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'best_boundaries', 'count_sizes', 'owners', 'pack_in_order', 'pack_longest_first', 'padded_cells', 'row_owners']
+__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'EventPlanner', 'Events', 'Fitting', 'Packing', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'best_boundaries', 'count_sizes', 'owners', 'pack_in_order', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'row_owners']
 class Rows:
     @property
     def ends(self) -> numpy.typing.NDArray[numpy.uint32]:
@@ -229,6 +229,8 @@ def owners(whole: Plan, num_workers: typing.SupportsInt | typing.SupportsIndex, 
 def pack_in_order(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex) -> Rows:
     ...
 def pack_longest_first(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex) -> Rows:
+    ...
+def pack_mixture(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], corpora: typing.Annotated[numpy.typing.ArrayLike, numpy.uint16], sweeps: typing.Annotated[numpy.typing.ArrayLike, numpy.uint16], row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex) -> Rows:
     ...
 def padded_cells(sizes: collections.abc.Sequence[SizeCount], boundaries: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> int:
     ...

@@ -60,6 +60,8 @@ class Layout:
     shares_by_lanes: ClassVar[bool] = False
     # When a sequence comes depends on the minibatch sizes that are asked for.
     depends_on_size: ClassVar[bool] = False
+    # Version of the order in which mixtures come: docs/order.md, section 13.
+    mixture_order_version: ClassVar[int] = 1
 
     @property
     def has_rows(self) -> bool:

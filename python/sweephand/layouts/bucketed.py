@@ -22,8 +22,9 @@ class Bucketed(GapLayout):
     A length equal to a boundary belongs to it. A minibatch of m samples holds
     ``max(1, m // boundary)`` sequences. Every sequence is served once per sweep; a minibatch is
     smaller only where its bucket runs out, at the end of a sweep, or of a part of a long one.
-    Which bucket comes next is drawn so that lengths do not tell when a sequence comes
-    (``docs/layouts.md``). Which sequences share a minibatch depends on m.
+    Which bucket comes next is drawn so that lengths do not tell when a sequence comes; in a
+    mixture it is the one whose minibatch is complete first (``docs/layouts.md``). Which
+    sequences share a minibatch depends on m.
 
     Parameters
     ----------
@@ -60,6 +61,7 @@ class Bucketed(GapLayout):
 
     form: ClassVar[_core.engine.Form] = _core.engine.Form.PADDED
     depends_on_size: ClassVar[bool] = True
+    mixture_order_version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -34,8 +34,9 @@ class Packed(GapLayout):
     look_ahead : int
         Sequences in sight of the packer where the order of the corpus is kept
         (``randomize=False``): a row starts with the oldest, then takes the longest one that
-        fits. 1 is next fit. A shuffled sweep has no order to keep: there all sequences that
-        are packed together are in sight, and rows come in shuffled order.
+        fits. 1 is next fit. In a mixture, shuffled or not, so many of every corpus are in
+        sight, all of one sweep. A shuffled sweep of one corpus has no order to keep: there all
+        sequences that are packed together are in sight, and rows come in shuffled order.
     cu_seqlens_capacity : int, optional
         Sequences of a share that `MinibatchData.cu_seqlens` always has entries for.
     lanes : {"together", "apart"}
@@ -72,6 +73,7 @@ class Packed(GapLayout):
 
     form: ClassVar[_core.engine.Form] = _core.engine.Form.ROWS
     has_segments: ClassVar[bool] = True
+    mixture_order_version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()

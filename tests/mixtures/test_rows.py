@@ -1,0 +1,228 @@
+"""Rows and buckets of a mixture keep sweeps and shares, whatever the sizes of its corpora."""
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.mixtures.test_order import delivered, ids_of, random_mixture, source_of
+from tests.model_mixtures import (
+    Mixed,
+    ModelMixture,
+    bucketed_mixture,
+    packed_mixture,
+    row_parts,
+)
+
+import sweephand as sh
+
+
+def first_of(mixture: ModelMixture, samples: int) -> list[Mixed]:
+    return list(itertools.takewhile(lambda one: one.time < samples, mixture.order()))
+
+
+def never_ends(rng: np.random.Generator) -> ModelMixture:
+    while True:
+        mixture = random_mixture(rng)
+        if mixture.at_end == "repeat":
+            return mixture
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_rows_are_those_of_the_page_from_anywhere(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mixture = never_ends(rng)
+    length, look_ahead = int(rng.choice([4, 16, 50])), int(rng.choice([1, 2, 7, 64]))
+    samples = 60 * length
+    order = first_of(mixture, samples)
+    rows = [
+        (row, taken)
+        for row, taken in packed_mixture(mixture, order, length, look_ahead)
+        if row.time < samples - 4 * length - 50
+    ]
+    layout = sh.Packed(length, "split", look_ahead=look_ahead)
+    with source_of(mixture, layout=layout) as source:
+        for _ in range(3):
+            begin = int(rng.integers(len(rows)))
+            source.current_position = rows[begin][0].time
+            for row, taken in rows[begin : begin + 12]:
+                assert source.current_position == row.time
+                minibatch = source.next_minibatch(length)
+                assert delivered(minibatch) == ids_of(mixture, taken)
+                offsets = np.cumsum([0, *(piece.size for piece in row.pieces)])
+                assert minibatch["n"].offsets.tolist() == offsets.tolist()
+
+
+def test_a_pack_begins_anew_with_every_part_of_a_mixture() -> None:
+    rng = np.random.default_rng(8)
+    mixture = next(
+        one for one in map(never_ends, itertools.repeat(rng))
+        if 2**62 // row_parts(one, 4) <= 2**11 and len(one.corpora) > 2
+    )  # fmt: skip
+    part = 2**62 // row_parts(mixture, 4)
+    rows = list(packed_mixture(mixture, first_of(mixture, 2 * part), 4, 64))
+    with source_of(mixture, layout=sh.Packed(4, "split")) as source:
+        for row, taken in rows:
+            assert source.current_position == row.time
+            assert delivered(source.next_minibatch(4)) == ids_of(mixture, taken)
+
+
+@dataclass
+class Delivered:
+    """What a run delivered of each corpus, and how far shares were from the weights."""
+
+    ids: dict[str, list[str]]
+    furthest: float = 0.0
+    fills: list[float] = field(default_factory=list)
+
+
+def corpora_of(sizes: dict[str, list[int]]) -> dict[str, sh.Deserializer]:
+    return {
+        name: sh.ArrayDeserializer({"tokens": [np.full(n, 7) for n in own]}, name=name)
+        for name, own in sizes.items()
+    }
+
+
+def run(source: sh.MinibatchSource, weights: dict[str, int], size: int, end: int) -> Delivered:
+    found = Delivered({name: [] for name in weights})
+    samples = dict.fromkeys(weights, 0)
+    for minibatch in source.minibatches(size):
+        for sequence_id in minibatch.ids:
+            found.ids[sequence_id.split("/")[0]].append(sequence_id)
+        for name, count in minibatch.num_samples_by().items():
+            samples[name] += count
+        time = minibatch.nominal_time + minibatch.global_num_samples
+        for name, weight in weights.items():
+            due = time * weight / sum(weights.values())
+            found.furthest = max(found.furthest, abs(samples[name] - due))
+        found.fills.append(minibatch.fill_ratio)
+        if time >= end:
+            break
+    return found
+
+
+def uniform(seed: int, count: int, longest: int = 99) -> list[int]:
+    return np.random.default_rng(seed).integers(1, longest + 1, count).tolist()
+
+
+MIXTURES: dict[str, tuple[dict[str, list[int]], dict[str, int]]] = {
+    "even": (
+        {"a": uniform(1, 2000), "b": uniform(2, 2000), "c": uniform(3, 2000)},
+        {"a": 5, "b": 2, "c": 3},
+    ),
+    "one tiny": (
+        {"a": uniform(1, 10), "b": uniform(2, 5000), "c": uniform(3, 5000)},
+        {"a": 1, "b": 2, "c": 3},
+    ),
+    "tiny and heavy": ({"a": uniform(1, 10), "b": uniform(2, 3000)}, {"a": 3, "b": 2}),
+    "many": (
+        {f"corpus {i}": uniform(i, 20 + 10 * i) for i in range(24)},
+        {f"corpus {i}": 1 + i % 5 for i in range(24)},
+    ),
+    "one long": ({"a": uniform(1, 3000, 40), "b": uniform(2, 40, 400)}, {"a": 1, "b": 1}),
+}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+@pytest.mark.parametrize("randomize", [True, False])
+def test_rows_keep_sweeps_and_shares_whatever_the_sizes_of_corpora(
+    name: str, randomize: bool
+) -> None:
+    sizes, weights = MIXTURES[name]
+    length, end = 512, 150_000
+    mixture = sh.Mixture(corpora_of(sizes), weights)
+    with sh.MinibatchSource(
+        mixture, layout=sh.Packed(length), randomize=randomize, max_samples=2 * end
+    ) as source:
+        found = run(source, weights, length, end)
+        longest = max(map(max, sizes.values()))
+        assert found.furthest <= 2 * length + longest
+        assert np.mean(found.fills) >= 0.995
+        for corpus, own in sizes.items():
+            ids = found.ids[corpus]
+            # Every sweep by itself: all of it, nothing twice, before anything of the next.
+            for begin in range(0, len(ids), len(own)):
+                sweep = ids[begin : begin + len(own)]
+                assert len(set(sweep)) == len(sweep)
+        for sequence_id in [ids[0] for ids in found.ids.values()]:
+            times = [source.find(sequence_id, sweep) for sweep in range(6)]
+            assert times == sorted(set(times))
+
+
+ANNEALED = [(0, {"a": 9, "b": 1}), (90_000, {"a": 1, "b": 9})]
+
+
+@pytest.mark.parametrize("weights", [{"a": 1, "b": 1}, ANNEALED], ids=["even", "annealed"])
+def test_one_sweep_s_worth_of_a_corpus_is_nearly_all_of_it(weights: Any) -> None:
+    sizes = {"a": uniform(1, 2000), "b": uniform(2, 3000)}
+    mixture = sh.Mixture(corpora_of(sizes), weights)
+    with sh.MinibatchSource(mixture, layout=sh.Packed(512), max_samples=10**6) as source:
+        low, high = 0, 10**6
+        while low < high:  # the first time at which so much of it is due
+            middle = (low + high) // 2
+            due = source.corpus_positions(middle)["a"] >= sum(sizes["a"])
+            low, high = (low, middle) if due else (middle + 1, high)
+        starts = itertools.takewhile(lambda m: m.nominal_time < low, source.minibatches(512))
+        ids = [sequence_id for minibatch in starts for sequence_id in minibatch.ids]
+    counts = Counter(one for one in ids if one.startswith("a/"))
+    assert len(counts) >= 0.99 * len(sizes["a"])
+    assert max(counts.values()) <= 2
+
+
+@pytest.mark.parametrize("at_end", ["stop", "drop"])
+@pytest.mark.parametrize("split", ["split", "drop"])
+def test_a_mixture_that_ends_comes_once_in_rows(at_end: Any, split: Any) -> None:
+    sizes = {"a": uniform(1, 60), "b": uniform(2, 900), "c": uniform(3, 5)}
+    mixture = sh.Mixture(corpora_of(sizes), {"a": 1, "b": 3, "c": 1}, at_end=at_end)
+    with sh.MinibatchSource(mixture, layout=sh.Packed(64, split)) as source:
+        counts = Counter(i for m in source.minibatches(640) for i in dict.fromkeys(m.ids))
+    wanted = {n: sum(size <= 64 for size in own) if split == "drop" else len(own)
+              for n, own in sizes.items()}  # fmt: skip
+    found = Counter(one.split("/")[0] for one in counts)
+    if at_end == "drop":
+        assert found == wanted
+    else:
+        assert any(found[name] == count for name, count in wanted.items())
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_buckets_are_those_of_the_page(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mixture = never_ends(rng)
+    request = int(rng.integers(1, 120))
+    order = first_of(mixture, 40 * 120)
+    expected = bucketed_mixture(mixture, order, [5, 20, 40], request)
+    with source_of(mixture, layout=sh.Bucketed([5, 20, 40])) as source:
+        for minibatch in itertools.islice(expected, 15):
+            if minibatch.time + 10 * 120 > 40 * 120:
+                break
+            assert source.current_position == minibatch.time
+            taken = [order[entry.sequence] for entry in minibatch.entries]
+            found = source.next_minibatch(request)
+            assert found.bucket_key == minibatch.key
+            assert delivered(found) == ids_of(mixture, taken)
+
+
+@pytest.mark.parametrize("layout", [sh.Bucketed([20, 50, 99]), sh.TruncatedBPTT(16)], ids=repr)
+def test_a_later_sweep_of_a_sequence_comes_later_in_every_layout(layout: sh.Layout) -> None:
+    sizes = {"a": uniform(1, 30), "b": uniform(2, 500)}
+    mixture = sh.Mixture(corpora_of(sizes), {"a": 2, "b": 3})
+    with sh.MinibatchSource(mixture, layout=layout, max_samples=40_000) as source:
+        source.next_minibatch(400)
+        for sequence_id in ("a/a__3", "a/a__29", "b/b__7"):
+            times = [source.find(sequence_id, sweep) for sweep in range(5)]
+            assert times == sorted(set(times)), sequence_id
+
+
+@pytest.mark.parametrize("layout", [sh.Packed(128), sh.Bucketed([50, 99])], ids=repr)
+def test_a_state_of_the_order_before_is_refused_by_name(layout: sh.Layout) -> None:
+    mixture = sh.Mixture(
+        corpora_of({"a": uniform(1, 30), "b": uniform(2, 50)}), {"a": 1, "b": 2}
+    )
+    with sh.MinibatchSource(mixture, layout=layout) as source:
+        state = source.get_checkpoint_state()
+        assert state["order_version"] == 2
+        with pytest.raises(sh.StateError, match="order_version is 2 here and 1 in the state"):
+            source.restore_from_checkpoint({**state, "order_version": 1})
