@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import accumulate
 
 from tests.model import find
 from tests.model_mixtures import Leg, ModelMixture, drop_more, key, legs_of, shares, shares_at
@@ -12,10 +13,19 @@ from tests.model_mixtures import Leg, ModelMixture, drop_more, key, legs_of, sha
 
 @dataclass(frozen=True)
 class Unit:
-    """What a layout makes as one: a sequence, a row or a minibatch."""
+    """What a layout makes as one: a sequence, a row or a minibatch.
+
+    It begins with `time`, and holds sequences or pieces of them, of so many samples each.
+    """
 
     time: int
     ids: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    def pieces(self) -> list[tuple[int, str]]:
+        """When each begins, and its id."""
+        before = accumulate(self.sizes, initial=self.time)
+        return list(zip(before, self.ids, strict=False))
 
 
 @dataclass(frozen=True)
@@ -37,13 +47,13 @@ class ModelEvents:
             (unit.time, name)
             for unit in units
             if not self.is_skipped(unit.time)
-            for name in unit.ids
-            if name not in self.banned(unit.time)
+            for time, name in unit.pieces()
+            if name not in self.banned(time)
         ]
 
     def cuts(self) -> list[int]:
         """Times that no minibatch of sequences or rows reaches over."""
-        return sorted({at for at, _ in self.bans} | {begin for begin, _ in self.skips})
+        return sorted({begin for begin, _ in self.skips})
 
 
 @dataclass(frozen=True)

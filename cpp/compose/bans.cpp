@@ -49,7 +49,8 @@ void Bans::add(std::uint64_t at, std::span<const std::uint64_t> sequences) {
 }
 
 std::vector<std::size_t> Bans::among(std::span<const PlannedSequence> sequences,
-                                     std::uint64_t time) const {
+                                     std::uint64_t begin,
+                                     std::span<const std::uint64_t> times) const {
   // Of a large table each look waits for memory, unless that was asked for in time.
   constexpr std::size_t kAhead = 32;
   const auto ask = [&](std::size_t j) {
@@ -69,7 +70,9 @@ std::vector<std::size_t> Bans::among(std::span<const PlannedSequence> sequences,
     __builtin_prefetch(&slots_[may_be * scale(mixed, slots_.size())]);
   }
   found.resize(count);
-  std::erase_if(found, [&](std::size_t j) { return !hold(sequences[j].sequence, time); });
+  std::erase_if(found, [&](std::size_t j) {
+    return !hold(sequences[j].sequence, times.empty() ? begin : times[j]);
+  });
   return found;
 }
 

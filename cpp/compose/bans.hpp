@@ -29,9 +29,16 @@ class Bans {
     return !times_.empty() && times_.front() <= time;
   }
 
-  // The places, ascending, of those that are banned at a nominal time.
+  // Whether any begins to hold behind a nominal time.
+  bool begin_after(std::uint64_t time) const noexcept {
+    return !times_.empty() && times_.back() > time;
+  }
+
+  // The places, ascending, of those that are banned when they begin: sequence j at times[j], or
+  // all of them at `begin` if there are no times.
   std::vector<std::size_t> among(std::span<const PlannedSequence> sequences,
-                                 std::uint64_t time) const;
+                                 std::uint64_t begin,
+                                 std::span<const std::uint64_t> times = {}) const;
 
  private:
   static constexpr unsigned kTimeBits = 17;

@@ -167,11 +167,14 @@ void BpttPlanner::resume(const Position& position) {
 void BpttPlanner::add_row(std::uint64_t row, const Request& request, Plan& plan) const {
   const std::span<const RowEntry> entries = open_->row(row);
   plan.num_sequences += entries.size();
-  if (row % request.num_workers != request.rank) return;
   const std::uint64_t column = open_->column();
   for (const RowEntry& entry : entries) {
     const std::uint64_t begin = std::max(entry.begin, column);
     const std::uint64_t end = std::min(entry.end, column + length_);
+    const std::uint64_t time = plan.nominal_time + plan.num_samples;
+    plan.num_samples += end - begin;
+    if (row % request.num_workers != request.rank) continue;
+    if (request.wants_times) plan.times.push_back(time);
     PlannedSequence piece = open_->part().sequences[entry.place];
     piece.size = static_cast<std::uint32_t>(end - begin);
     plan.share.push_back(piece);

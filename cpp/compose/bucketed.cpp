@@ -1,7 +1,7 @@
 #include "compose/bucketed.hpp"
 
 #include "base/mix.hpp"
-#include "compose/share.hpp"
+#include "compose/planned_share.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -203,8 +203,7 @@ Plan BucketedPlanner::next(const Request& request) {
   } else {
     plan.next.progress.assign(open_->delivered().begin(), open_->delivered().end());
   }
-  plan.share = share_of(std::move(minibatch), request.num_workers, request.rank,
-                        sharing_of(request), request.balance.value_or(Cost{}));
+  give_share(std::move(minibatch), sharing_of(request), request, plan);
   plan.num_rows = static_cast<std::uint32_t>(plan.share.size());
   return plan;
 }

@@ -89,6 +89,7 @@ Plan EventPlanner::delivered(const Request& request) {
     settle();
     Request until = request;
     until.end = std::min(request.end, next_change());
+    until.wants_times = events_.bans != nullptr && events_.bans->begin_after(time());
     Plan plan = leg().next(until);
     // Where a minibatch is told first by its size it may begin later than was sought.
     const std::uint64_t wanted = delivered_from(plan.nominal_time);
@@ -113,8 +114,11 @@ Plan EventPlanner::next(const Request& request) {
 }
 
 void EventPlanner::leave_out(Plan& plan) const {
-  if (events_.bans == nullptr || !events_.bans->hold_at(plan.nominal_time)) return;
-  const std::vector<std::size_t> banned = events_.bans->among(plan.share, plan.nominal_time);
+  const std::vector<std::uint64_t> times = std::exchange(plan.times, {});
+  if (events_.bans == nullptr) return;
+  if (!events_.bans->hold_at(plan.nominal_time + plan.num_samples - 1)) return;
+  const std::vector<std::size_t> banned =
+      events_.bans->among(plan.share, plan.nominal_time, times);
   if (banned.empty()) return;
   for (const std::size_t j : banned) plan.banned.push_back(plan.share[j].sequence);
   auto next = banned.begin();
@@ -123,10 +127,10 @@ void EventPlanner::leave_out(Plan& plan) const {
     ++next;
     return false;
   };
+  // Buckets have a row for each sequence; other rows stay, though nothing be left in them.
+  const bool is_bucket = plan.cells.empty() && plan.row_length != 0;
   const std::size_t kept = keep_of_share(plan, is_kept, [](std::size_t, std::size_t) {});
-  // Buckets have a row for each sequence.
-  if (plan.cells.empty() && plan.row_length != 0)
-    plan.num_rows = static_cast<std::uint32_t>(kept);
+  if (is_bucket) plan.num_rows = static_cast<std::uint32_t>(kept);
 }
 
 std::uint64_t EventPlanner::find(std::uint64_t sequence, std::uint64_t sweep,

@@ -29,8 +29,9 @@ struct Events {
   std::shared_ptr<const Bans> bans;
 };
 
-// What a minibatch is made of - a sequence, a row, or where these are one, the minibatch - is
-// bound to the events by its beginning: so it has them all, or none, whatever the size.
+// Skips, cuts and other planners bind what a layout makes as one - a sequence, a row or the
+// minibatch of a bucket - by its beginning, and a ban binds every sequence or piece by its own:
+// so the sizes that are asked for do not matter, and a ban moves no boundary.
 class EventPlanner final : public Planner {
  public:
   // Throws std::invalid_argument where skips or cuts do not ascend.

@@ -1,5 +1,7 @@
 #include "compose/fit.hpp"
 
+#include "compose/planned_share.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <span>
@@ -92,8 +94,7 @@ Plan FitPlanner::next(const Request& request) {
   num_sequences_ = minibatch.size();
   plan.num_sequences = num_sequences_;
   plan.end_of_data = minibatch.empty();
-  plan.share = share_of(std::move(minibatch), request.num_workers, request.rank,
-                        sharing_of(*timeline_, request), request.balance.value_or(Cost{}));
+  give_share(std::move(minibatch), sharing_of(*timeline_, request), request, plan);
   return plan;
 }
 

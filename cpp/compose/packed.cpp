@@ -21,6 +21,7 @@ std::uint64_t divide_up(std::uint64_t count, std::uint64_t divisor) {
 struct KeptRow {
   std::span<const Piece> pieces;
   std::uint16_t sweep = 0;  // behind that of the plan
+  std::uint64_t time = 0;   // at which it begins
 };
 
 // The rows of a global minibatch that may be the worker's: where nothing is balanced, its own.
@@ -29,18 +30,20 @@ class KeptRows {
   KeptRows(const Request& request, std::uint32_t micro_batch_rows)
       : request_(request), micro_batch_rows_(micro_batch_rows) {}
 
-  void add(std::uint64_t number, std::span<const Piece> row, std::uint16_t sweep) {
+  void add(std::uint64_t number, const KeptRow& row) {
     if (!request_.balance && number % request_.num_workers != request_.rank) return;
-    pieces_.insert(pieces_.end(), row.begin(), row.end());
+    pieces_.insert(pieces_.end(), row.pieces.begin(), row.pieces.end());
     ends_.push_back(pieces_.size());
-    sweeps_.push_back(sweep);
+    sweeps_.push_back(row.sweep);
+    times_.push_back(row.time);
   }
 
   // The rows that are the worker's. Those that only fill a micro-batch are empty.
   std::vector<KeptRow> share() const {
     std::vector<KeptRow> rows;
     for (std::size_t begin = 0, j = 0; j < ends_.size(); begin = ends_[j++]) {
-      rows.push_back({std::span(pieces_).subspan(begin, ends_[j] - begin), sweeps_[j]});
+      rows.push_back(
+          {std::span(pieces_).subspan(begin, ends_[j] - begin), sweeps_[j], times_[j]});
     }
     if (!request_.balance) return rows;
     if (micro_batch_rows_ == 0) {
@@ -70,6 +73,7 @@ class KeptRows {
   std::vector<Piece> pieces_;
   std::vector<std::size_t> ends_;      // of each row in pieces_
   std::vector<std::uint16_t> sweeps_;  // of each row, behind that of the plan
+  std::vector<std::uint64_t> times_;   // of each row
 };
 
 }  // namespace
@@ -137,7 +141,7 @@ Plan PackedPlanner::next(const Request& request) {
     cursor_->opened_blocks(plan.blocks);
     const std::uint64_t sweep = time() / timeline_->num_samples();
     if (plan.global_rows == 0) plan.sweep = sweep;
-    rows.add(plan.global_rows++, cursor_->front(), sweeps_behind(sweep, plan));
+    rows.add(plan.global_rows++, {cursor_->front(), sweeps_behind(sweep, plan), time()});
     plan.num_sequences += cursor_->front().size();
     cursor_->pop();
     if (!cursor_->sweep_done()) continue;
@@ -148,7 +152,15 @@ Plan PackedPlanner::next(const Request& request) {
   plan.next.time = time();
   plan.num_samples = plan.next.time - plan.nominal_time;
   plan.end_of_data = plan.global_rows == 0;
-  for (const auto& [pieces, sweep] : rows.share()) add_row(pieces, sweep, plan);
+  for (const auto& [pieces, sweep, begin] : rows.share()) {
+    add_row(pieces, sweep, plan);
+    if (!request.wants_times) continue;
+    std::uint64_t begins = begin;
+    for (const Piece& piece : pieces) {
+      plan.times.push_back(begins);
+      begins += piece.size;
+    }
+  }
   plan.num_rows = static_cast<std::uint32_t>(share_rows(plan.global_rows, request));
   return plan;
 }

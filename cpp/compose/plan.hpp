@@ -24,6 +24,7 @@ struct Request {
   bool crosses_sweeps = true;     // else none reaches over the end of a sweep
   std::optional<Cost> balance;    // shares are evened by it
   bool tells_blocks = true;       // the plan is carried out: else its blocks may be left out
+  bool wants_times = false;       // the plan has the times of its share
   // No sequence or row that begins here or later; minibatches that are made as one are not cut.
   std::uint64_t end = std::numeric_limits<std::uint64_t>::max();
 
@@ -56,6 +57,9 @@ struct Plan {
   bool end_of_data = false;            // nothing was left before the limit
   std::vector<PlannedSequence> share;  // of the worker who asked, in order
   std::vector<std::uint64_t> banned;   // the sequences of the share that are left out
+  // Where the request wants them, the nominal time at which each entry of `share` begins: that
+  // of the minibatch, and all samples of it that come before.
+  std::vector<std::uint64_t> times;
   // Layouts of rows also say where each entry of `share` goes, whose size is then that of the
   // piece.
   std::vector<Cell> cells;

@@ -35,7 +35,11 @@ def units_of(data: sh.Deserializer, layout: sh.Layout, size: int) -> list[Unit]:
     smallest = layout in WHOLE
     with source_of(data, layout) as source:
         return [
-            Unit(minibatch.nominal_time, tuple(minibatch.ids))
+            Unit(
+                minibatch.nominal_time,
+                tuple(minibatch.ids),
+                tuple(map(len, minibatch["x"].as_sequences())),
+            )
             for minibatch in source.minibatches(size if smallest else 1)
         ]
 

@@ -44,7 +44,7 @@ class Effects:
     bans : list of (int, ndarray of uint64)
         Nominal times, ascending, and which sequences are left out from there on.
     cuts : list of int
-        Nominal times, ascending, that no minibatch reaches over, besides those of skips.
+        Nominal times, ascending, that no minibatch reaches over, besides where skips begin.
     """
 
     corpus: Corpus
@@ -89,7 +89,7 @@ def effects_of(events: EventList, corpus: Corpus, layout: Layout, places: Places
 
 def _ban(effects: Effects, event: Ban, _layout: Layout, _places: Places) -> Effects:
     banned = event.at, effects.corpus.ids.numbers_of(event.ids)
-    return replace(effects, bans=(*effects.bans, banned), cuts=(*effects.cuts, event.at))
+    return replace(effects, bans=(*effects.bans, banned))
 
 
 def _skip(effects: Effects, _event: Skip, _layout: Layout, _places: Places) -> Effects:

@@ -30,7 +30,8 @@ class Events(Sequence[Event]):
 
     Every method adds one event, `at` a nominal time in samples or else the source's
     `current_position`. Nothing that begins before is changed by it, to the bit. A minibatch
-    that could reach over the time of a ban, a skip or another version of a map ends there.
+    that could reach over the time of a skip or another version of a map ends there; a ban
+    moves no boundary.
 
     Raises
     ------
@@ -61,9 +62,10 @@ class Events(Sequence[Event]):
     def ban(self, ids: Sequence[str], at: int | None = None) -> None:
         """Leave sequences out, which keep their places.
 
-        Shares, `Minibatch.global_num_samples` and `MinibatchSource.sequence_ids` are those of
-        the plan without the ban; `Minibatch.ids` and `Minibatch.num_samples` are what is
-        delivered, and `Minibatch.banned_ids` the rest. In a row what is behind moves up.
+        Boundaries, shares, `Minibatch.global_num_samples` and `MinibatchSource.sequence_ids`
+        are those of the plan without the ban; `Minibatch.ids` and `Minibatch.num_samples` are
+        what is delivered, and `Minibatch.banned_ids` the rest. In a row what is behind moves
+        up.
 
         Parameters
         ----------

@@ -1,0 +1,28 @@
+#include "compose/planned_share.hpp"
+
+#include <cstdint>
+#include <utility>
+
+namespace sweephand {
+
+void give_share(std::vector<PlannedSequence> minibatch, Sharing sharing, const Request& request,
+                Plan& plan) {
+  const Cost cost = request.balance.value_or(Cost{});
+  const std::uint32_t num_workers = request.num_workers;
+  if (!request.wants_times) {
+    plan.share = share_of(std::move(minibatch), num_workers, request.rank, sharing, cost);
+    return;
+  }
+  std::vector<std::uint64_t> times;
+  times.reserve(minibatch.size());
+  std::uint64_t time = plan.nominal_time;
+  for (const PlannedSequence& planned : minibatch) {
+    times.push_back(time);
+    time += planned.size;
+  }
+  const std::vector<std::uint32_t> owner = owners(minibatch, num_workers, sharing, cost);
+  plan.share = owned_by(request.rank, minibatch, owner);
+  plan.times = owned_by(request.rank, times, owner);
+}
+
+}  // namespace sweephand
