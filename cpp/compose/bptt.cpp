@@ -145,7 +145,7 @@ void BpttPlanner::open(Part part, std::uint64_t num_rows) {
 
 void BpttPlanner::seek(std::uint64_t time) {
   open_.reset();
-  sought_ = time;
+  sought_ = time < limit_ ? time : reader_.at(limit_).end;
 }
 
 void BpttPlanner::resume(const Position& position) {
@@ -229,7 +229,7 @@ std::uint64_t BpttPlanner::find(std::uint64_t sequence, std::uint64_t sweep,
 std::vector<std::uint64_t> BpttPlanner::sequences_in(std::uint64_t start, std::uint64_t stop,
                                                      std::uint64_t num_samples) const {
   BpttPlanner planner(timeline_, {length_}, limit_);
-  planner.seek(planner.reader_.at(start).begin);
+  planner.seek(planner.reader_.at(std::min(start, limit_)).begin);
   return plan_sequences_in(planner, start, stop, num_samples);
 }
 

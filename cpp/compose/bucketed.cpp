@@ -154,7 +154,7 @@ void BucketedPlanner::open(Part part) {
 
 void BucketedPlanner::seek(std::uint64_t time) {
   open_.reset();
-  sought_ = time;
+  sought_ = time < limit_ ? time : reader_.at(limit_).end;
 }
 
 void BucketedPlanner::resume(const Position& position) {
@@ -226,7 +226,7 @@ std::vector<std::uint64_t> BucketedPlanner::sequences_in(std::uint64_t start,
                                                          std::uint64_t stop,
                                                          std::uint64_t num_samples) const {
   BucketedPlanner planner(timeline_, bucketing_, limit_);
-  planner.seek(planner.reader_.at(start).begin);
+  planner.seek(planner.reader_.at(std::min(start, limit_)).begin);
   return plan_sequences_in(planner, start, stop, num_samples);
 }
 

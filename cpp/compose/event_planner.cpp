@@ -60,7 +60,7 @@ std::uint64_t EventPlanner::delivered_from(std::uint64_t time) const {
   return skip != events_.skips.end() && skip->begin <= time ? skip->end : time;
 }
 
-// Goes to where something is delivered, and returns whether that is elsewhere.
+// Goes to where something is delivered, or to the end, and returns whether that is elsewhere.
 bool EventPlanner::settle() {
   bool moved = false;
   while (true) {
@@ -68,6 +68,10 @@ bool EventPlanner::settle() {
     if (wanted == time() && leg_at(wanted) == current_) return moved;
     seek(wanted);
     moved = true;
+    if (time() >= wanted) continue;
+    // The data end in what is skipped.
+    if (leg_at(time()) != current_) seek(time());
+    return moved;
   }
 }
 
@@ -98,16 +102,25 @@ Plan EventPlanner::delivered(const Request& request) {
   }
 }
 
+// Those that end in what is skipped.
+std::uint32_t EventPlanner::sweeps_ended(std::uint64_t begin, std::uint64_t end) const {
+  const std::uint64_t sweep = timeline_->num_samples();
+  std::uint64_t ended = end / sweep - begin / sweep;
+  if (begin < end && end % sweep != 0) {
+    // That of a mixture ends with the data.
+    const std::unique_ptr<Cursor> cursor = timeline_->cursor(end);
+    if (cursor->sweep_done() && cursor->time() == end) ++ended;
+  }
+  return static_cast<std::uint32_t>(ended);
+}
+
 Plan EventPlanner::next(const Request& request) {
   Plan plan = delivered(request);
   if (plan.end_of_data) return plan;
   const std::uint64_t before = plan.next.time;
   if (settle()) {
     plan.next = {.time = time()};
-    const std::uint64_t sweep = timeline_->num_samples();
-    // Those that end in what is skipped.
-    if (timeline_->tells_sweeps())
-      plan.sweeps_ended += static_cast<std::uint32_t>(time() / sweep - before / sweep);
+    if (timeline_->tells_sweeps()) plan.sweeps_ended += sweeps_ended(before, time());
   }
   leave_out(plan);
   return plan;

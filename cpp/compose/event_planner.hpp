@@ -68,6 +68,7 @@ class EventPlanner final : public Planner {
   bool settle();
   Plan delivered(const Request& request);
   std::uint64_t next_change() const;
+  std::uint32_t sweeps_ended(std::uint64_t begin, std::uint64_t end) const;
   void leave_out(Plan& plan) const;
 
   std::shared_ptr<const Timeline> timeline_;

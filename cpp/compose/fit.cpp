@@ -41,6 +41,7 @@ FitPlanner::FitPlanner(std::shared_ptr<const Timeline> timeline, Fitting /*optio
     : timeline_(std::move(timeline)), limit_(limit) {}
 
 void FitPlanner::seek(std::uint64_t time) {
+  time = std::min(time, limit_);
   cursor_ = cursor_ ? cursor_->at(time) : timeline_->cursor(time);
   is_moved_ = true;
 }

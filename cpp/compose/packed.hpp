@@ -22,7 +22,7 @@ class PackedPlanner final : public Planner {
                 std::uint64_t limit = kNoLimit);
 
   void seek(std::uint64_t time) override {
-    cursor_ = RowCursor::open(timeline_, packing_, time);
+    cursor_ = RowCursor::open(timeline_, packing_, time < limit_ ? time : limit_);
   }
   std::uint64_t time() const override { return cursor_ ? cursor_->time() : 0; }
   Plan next(const Request& request) override;
