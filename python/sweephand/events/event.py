@@ -28,6 +28,7 @@ class Event:
     """
 
     name: ClassVar[str] = ""
+    in_any_order: ClassVar[bool] = False  # among all that happen at its time
     at: int
 
     def __post_init__(self) -> None:
@@ -60,6 +61,7 @@ class Ban(Event):
     """
 
     name = "ban"
+    in_any_order = True
     ids: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -84,6 +86,7 @@ class Skip(Event):
     """
 
     name = "skip"
+    in_any_order = True
     stop: int
 
     def __post_init__(self) -> None:

@@ -47,7 +47,7 @@ class EventList(Sequence[Event]):
 
     @cached_property
     def digest(self) -> str:
-        """32 hexadecimal digits that depend on what happens when; "" if there is nothing."""
+        """32 hexadecimal digits, the same for lists that are one run; "" if it is empty."""
         return digest_of(self.events)
 
     @property
@@ -116,11 +116,19 @@ class EventList(Sequence[Event]):
 
 
 def digest_of(events: Iterable[Event]) -> str:
-    """Return the digest of events, in whichever order they were added; "" of none."""
-    parts = sorted((event.at, event.digest) for event in events)
-    if not parts:
+    """Return the digest of events that were added in this order; "" of none.
+
+    Bans and skips of one time do the same in any order, and so they have one digest. Of all
+    others of one time the order decides what is served.
+    """
+    ordered = sorted(events, key=_place_in_digest)
+    if not ordered:
         return ""
     digest = hashlib.blake2b(digest_size=16)
-    for at, one in parts:
-        digest.update(at.to_bytes(8, "little") + one)
+    for event in ordered:
+        digest.update(event.at.to_bytes(8, "little") + event.digest)
     return digest.hexdigest()
+
+
+def _place_in_digest(event: Event) -> tuple[int, bool, bytes]:
+    return event.at, not event.in_any_order, event.digest if event.in_any_order else b""

@@ -161,7 +161,7 @@ class Events(Sequence[Event]):
 
     @property
     def digest(self) -> str:
-        """32 hexadecimal digits that depend on what happens when; "" if there is nothing."""
+        """32 hexadecimal digits, the same for lists that are one run; "" if it is empty."""
         return self._all().digest
 
     def save(self, path: str | Path) -> None:

@@ -34,7 +34,8 @@ def open_corpus(
     ValueError
         If they cannot be joined.
     """
-    added = {event.corpus: event.data for event in settings.events if isinstance(event, Add)}
+    in_time = settings.events.in_time
+    added = {event.corpus: event.data for event in in_time if isinstance(event, Add)}
     opening = Opening(
         ledger=ledger,
         seed=settings.randomization_seed,
@@ -42,7 +43,7 @@ def open_corpus(
         added=added,
         map_versions=tuple(
             (event.at, event.map, event.version)
-            for event in settings.events.in_time
+            for event in in_time
             if isinstance(event, MapVersion)
         ),
     )
