@@ -80,7 +80,7 @@ SEES = {
     "mixtures": {"corpus", "deserializers", "maps"},
     "tfds": {"corpus", "deserializers", "files"},
     "open_path": {"corpus", "deserializers", "files", "tfds"},
-    "events": set(),
+    "events": {"files"},
     "source": {"corpus", "deserializers", "events", "layouts", "maps", "minibatch"},
     "shuffle": set(),
     "train": {"corpus", "events", "files", "layouts", "minibatch", "source"},

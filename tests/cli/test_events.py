@@ -30,6 +30,19 @@ def test_events_are_added_and_shown(tmp_path: Path, call: Call) -> None:
     assert "web=3 code=3/2" in shown
 
 
+def test_a_file_that_was_edited_is_renewed(tmp_path: Path, call: Call) -> None:
+    path = tmp_path / "events.json"
+    call("events", path, "skip", "60", "80")
+    path.write_text(path.read_text().replace("80", "90"))
+    refused = call("events", path)
+    assert refused.code != 0
+    assert "renew" in refused.err
+    assert call("events", path, "skip", "10", "20").code != 0
+    assert call("events", path, "renew", "more").code != 0
+    assert call("events", path, "renew", "--json").facts["events"][0]["stop"] == 90
+    assert call("events", path, "--json").facts["events"][0]["stop"] == 90
+
+
 def test_commands_that_plan_take_events(tmp_path: Path, call: Call) -> None:
     np.save(tmp_path / "x.npy", np.arange(100))
     path = tmp_path / "events.json"

@@ -11,6 +11,7 @@ import pytest
 from tests.model_events import ModelEvents, Unit
 
 import sweephand as sh
+from sweephand.events.event_file import renew
 
 CUT = [sh.Ragged(), sh.Padded(), sh.Packed(16), sh.Packed(8, split_long="split"),
        sh.Packed(16, lanes="apart")]  # fmt: skip
@@ -293,8 +294,11 @@ def test_a_source_keeps_its_events_in_a_file(tmp_path: Any) -> None:
     with source_of(data, sh.Ragged(), events=kept) as source:
         assert (list(source.events), source.events.digest) == told
     kept.write_text('{"version": 1, "events": [{"event": "ban", "at": 1}]}')
-    with pytest.raises(ValueError, match=r"^[^ ]*events.json: [^ ].*fields at, ids") as caught:
+    with pytest.raises(ValueError, match=r"^[^ ]*events.json: its checksum") as caught:
         source_of(data, sh.Ragged(), events=kept)
+    assert str(caught.value).count("events.json") == 1
+    with pytest.raises(ValueError, match=r"^[^ ]*events.json: [^ ].*fields at, ids") as caught:
+        renew(kept)
     assert str(caught.value).count("events.json") == 1
 
 

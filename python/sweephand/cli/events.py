@@ -1,8 +1,9 @@
 """Show what happens on a timeline, or add to it: bans, skips, weights, rows.
 
 FILE is what MinibatchSource(..., events=FILE) reads, and what source.events writes. Without
-more it is shown. A source that runs does not see what is added here: start it again from a
-checkpoint at or before the time, or a new one.
+more it is shown. A source that runs takes up what is added here when it adds an event itself,
+if it has not passed its time: else start it again from a checkpoint at or before the time, or
+a new one. The file has a checksum: renew gives one that was edited by hand a new one.
 
 for example:
   sweephand events run/events.json
@@ -13,6 +14,7 @@ for example:
   sweephand events run/events.json retire books --at 3_000_000
   sweephand events run/events.json row-length 8192 --at 4_000_000
   sweephand events run/events.json map-version crop 2 --at 5_000_000
+  sweephand events run/events.json renew
 """
 
 from __future__ import annotations
@@ -25,20 +27,20 @@ from pathlib import Path
 from sweephand.cli.answers import Answer, WrongUsage
 from sweephand.cli.options import count, whole
 from sweephand.events.event import Add, Ban, Event, MapVersion, Retire, RowLength, Skip, Weights
-from sweephand.events.event_file import read, save
+from sweephand.events.event_file import append, read, renew
 from sweephand.events.event_list import EventList
 from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen
 
 _MOST_IDS = 3  # of a ban, on a screen
+_RENEW = "renew"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a JSON file of events")
-    parser.add_argument(
-        "kind", metavar="KIND", nargs="?", choices=list(_MAKE), help=", ".join(_MAKE)
-    )
+    kinds = [*_MAKE, _RENEW]
+    parser.add_argument("kind", metavar="KIND", nargs="?", choices=kinds, help=", ".join(kinds))
     parser.add_argument("words", metavar="WORD", nargs="*", help="what it is about: see above")
     parser.add_argument(
         "--at", metavar="T", type=whole, help="nominal time in samples from which on it holds"
@@ -53,10 +55,10 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
     path: Path = arguments.file
     if arguments.kind is None:
         events = EventList(tuple(read(path)))
+    elif arguments.kind == _RENEW:
+        events = EventList(tuple(_renewed(arguments)))
     else:
-        before = tuple(read(path)) if path.exists() else ()
-        events = EventList(before).with_one(_event(arguments))
-        save(events, path)
+        events = EventList(tuple(append(_event(arguments), path)))
     facts: Answer = {
         "ok": True,
         "file": str(path),
@@ -69,6 +71,13 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
         rows = [[in_count(one.at), one.name, _told(one)] for one in events.in_time]
         screen.table(["at", "event", ""], rows)
     return facts
+
+
+def _renewed(arguments: argparse.Namespace) -> list[Event]:
+    if arguments.words or arguments.at is not None or arguments.ids is not None:
+        usage = f"usage: sweephand events FILE {_RENEW}\n"
+        raise WrongUsage(f"{_RENEW}: it takes nothing else", "sweephand events", usage)
+    return renew(arguments.file)
 
 
 def _event(arguments: argparse.Namespace) -> Event:

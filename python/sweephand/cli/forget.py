@@ -28,7 +28,7 @@ from sweephand.cli.source_of_state import source_of_state
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.errors import StateError
 from sweephand.events.event import Event
-from sweephand.events.event_file import read, save
+from sweephand.events.event_file import EventFile, changing, read
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal.numbers import in_count
 from sweephand.terminal.screen import Screen
@@ -76,8 +76,9 @@ def run(arguments: argparse.Namespace, screen: Screen) -> Answer:
         events = list(source.events)
     written = None
     if arguments.write is not None:
-        _check_file(arguments.write, events)
-        save([*events, found.ban] if found.ban else events, arguments.write)
+        with changing(arguments.write) as file:
+            _check_same(file, events)
+            file.write([*events, found.ban] if found.ban else events)
         written = str(arguments.write)
     elif arguments.delete and found.ban is not None:
         raise _wrong("the run would see them again: --delete needs --write, or no ban is left")
@@ -156,11 +157,10 @@ def _newest(folder: Path) -> SavedMoment:
     raise FileNotFoundError(f"there is no checkpoint in {folder}")
 
 
-def _check_file(path: Path, events: Sequence[Event]) -> None:
+def _check_same(file: EventFile, events: Sequence[Event]) -> None:
     """Refuse to write over other events than those that the run has."""
-    if path.exists() and [one.to_json() for one in read(path)] != [
-        one.to_json() for one in events
-    ]:
+    there = [one.to_json() for one in file.read()]
+    if file.path.exists() and there != [one.to_json() for one in events]:
         raise ValueError(
-            f"{path} has other events than the run: --write needs a new file, or the run's"
+            f"{file.path} has other events than the run: --write needs a new file, or the run's"
         )

@@ -1,18 +1,18 @@
-"""Events in a JSON file, which is whole at any moment."""
+"""Events in a JSON file, which is whole at any moment and changed by one process at a time."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sweephand.events.event import Add, Event, event_of
+from sweephand.events.event_json import from_text, to_text
+from sweephand.files.locked_file import held
 from sweephand.printable import shown
-
-_VERSION = 1
 
 
 def load(
@@ -32,7 +32,8 @@ def load(
     FileNotFoundError
         If there is no file.
     ValueError
-        If it is of something else, or a corpus that is added is not given.
+        If it is of something else, damaged, or was edited without a new checksum; or a corpus
+        that is added is not given.
     """
     events = read(path)
     try:
@@ -41,40 +42,102 @@ def load(
         raise ValueError(f"{os.fspath(path)}: {error}") from error
 
 
-def read(path: str | os.PathLike[str]) -> list[Event]:
+def read(path: str | os.PathLike[str], *, trusted: bool = False) -> list[Event]:
     """Return the events of a file, without the data of corpora that are added.
+
+    Parameters
+    ----------
+    trusted : bool
+        Whether its checksum does not matter.
 
     Raises
     ------
     FileNotFoundError
         If there is no file.
     ValueError
-        If it is of something else.
+        If it is of something else, damaged, or was edited without a new checksum.
     """
     try:
-        told = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(told, dict) or told.get("version") != _VERSION:
-            raise ValueError("it is no list of events of version 1")
-        return [event_of(one) for one in told["events"]]
-    except (KeyError, TypeError, ValueError) as error:
+        return from_text(Path(path).read_text(encoding="utf-8"), trusted=trusted)
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from error
 
 
 def save(events: Iterable[Event], path: str | os.PathLike[str]) -> None:
     """Write events to a file, in place of what is there, at once."""
-    target = Path(path)
-    told = {"version": _VERSION, "events": [event.to_json() for event in events]}
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            json.dump(told, file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with changing(path) as file:
+        file.write(events)
+
+
+class EventFile:
+    """A file of events that nobody else changes meanwhile: see `changing`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self, *, trusted: bool = False) -> list[Event]:
+        """Return the events of the file, as `read` does; none if there is no file."""
+        return read(self.path, trusted=trusted) if self.path.exists() else []
+
+    def write(self, events: Iterable[Event]) -> None:
+        """Write events in place of what is there, at once."""
+        text = to_text(events)
+        part = self.path.with_name(f".{self.path.name}.part")
+        try:
+            with part.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self.path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def changing(path: str | os.PathLike[str]) -> Iterator[EventFile]:
+    """Change a file of events, while other processes that want to wait.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written, or not be locked where it is.
+    """
+    file = EventFile(Path(path))
+    file.path.parent.mkdir(parents=True, exist_ok=True)
+    with held(file.path.with_name(f".{file.path.name}.lock")):
+        yield file
+
+
+def append(event: Event, path: str | os.PathLike[str]) -> list[Event]:
+    """Add an event to a file, behind what is there, and return all.
+
+    Raises
+    ------
+    ValueError
+        As `load`: what cannot be read is not written over.
+    OSError
+        As `changing`.
+    """
+    with changing(path) as file:
+        events = [*file.read(), event]
+        file.write(events)
+        return events
+
+
+def renew(path: str | os.PathLike[str]) -> list[Event]:
+    """Give a file that was edited by hand the checksum of its events, and return these.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no file.
+    ValueError
+        If it is no list of events.
+    """
+    with changing(path) as file:
+        events = read(path, trusted=True)
+        file.write(events)
+        return events
 
 
 def events_given(given: object) -> tuple[tuple[Event, ...], Path | None]:

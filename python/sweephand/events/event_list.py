@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import overload
 
@@ -18,9 +18,12 @@ class EventList(Sequence[Event]):
     Attributes
     ----------
     events : tuple of Event
+    of_others : tuple of bytes
+        Digests of those that other processes added to a file, and this one has not added, too.
     """
 
     events: tuple[Event, ...] = ()
+    of_others: tuple[bytes, ...] = field(default=(), compare=False)
 
     @overload
     def __getitem__(self, place: int) -> Event: ...
@@ -38,7 +41,7 @@ class EventList(Sequence[Event]):
 
     def with_one(self, event: Event) -> EventList:
         """Return the list with an event behind the others."""
-        return EventList((*self.events, event))
+        return replace(self, events=(*self.events, event))
 
     @cached_property
     def in_time(self) -> list[Event]:

@@ -22,11 +22,12 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError
 from sweephand.files.index_file import show_progress
 from sweephand.files.local import LocalFile, stat_file
+from sweephand.files.locked_file import locked
 from sweephand.maps.chunk_file import MadeChunk, begin_file, read_chunk, write_chunk
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook, look_at_first
 from sweephand.maps.measure import MeasuringTask, Round, rounds
-from sweephand.maps.measured_store import MeasuredStore, Sizes, locked
+from sweephand.maps.measured_store import MeasuredStore, Sizes
 from sweephand.maps.opening import Opening
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams

@@ -25,6 +25,7 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.files.index_content import IndexContent, digest_of, read_index, to_json
 from sweephand.files.index_file import describe_files, keep_index, trusted_owners
 from sweephand.files.index_places import index_places, places_to_write
+from sweephand.files.locked_file import locked
 from sweephand.files.source_file import SourceFile
 
 Sizes = tuple[NDArray[np.uint32], NDArray[np.uint32], bool]
@@ -234,36 +235,6 @@ class Progress:
 
 _LIST = 1 << 31  # beside a count: the map returned a list
 _COUNT = _LIST - 1
-
-
-def locked(path: Path) -> BinaryIO:
-    """Open a file for this process alone, and wait for another one that has it.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written, or not be locked there.
-    """
-    import fcntl
-
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    while True:
-        file = os.fdopen(os.open(path, flags, 0o644), "r+b")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if _is_at(path, file):
-                return file
-        except BaseException:
-            file.close()
-            raise
-        file.close()  # who had it has finished it
-
-
-def _is_at(path: Path, file: BinaryIO) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    except FileNotFoundError:
-        return False
 
 
 def _read_blocks(file: BinaryIO, digest: bytes) -> list[int]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from sweephand.corpus.corpus import Corpus
 from sweephand.events.event import Add, Event
-from sweephand.events.event_list import EventList
 from sweephand.source.described import Described, describe_chunks, describe_sizes
 from sweephand.source.settings import Settings
 
@@ -35,7 +34,7 @@ def with_fingerprints(settings: Settings, corpus: Corpus) -> Settings:
         )
     corpora = dict(zip(corpus.mixing.names, corpus.mixing.corpora, strict=True))
     events = [_told(event, corpora) for event in settings.events]
-    return replace(settings, events=EventList(tuple(events)))
+    return replace(settings, events=replace(settings.events, events=tuple(events)))
 
 
 def _told(event: Event, corpora: dict[str, Corpus]) -> Event:

@@ -11,8 +11,9 @@ from sweephand import _core
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
 from sweephand.events.event import Add, Event, MapVersion
-from sweephand.events.event_file import save
+from sweephand.events.event_file import EventFile, changing
 from sweephand.events.event_list import EventList
+from sweephand.events.take_up import take_up
 from sweephand.minibatch.contents import Contents, Keys
 from sweephand.source.delivery import make_engine
 from sweephand.source.events import Events
@@ -63,11 +64,24 @@ class EventfulSource(Loops):
                 "source, MinibatchSource(..., events=[...])"
             )
         before = self._settings.events
-        self._take(before.with_one(event))
         if self._settings.events_file is None:
+            self._take(before.with_one(event))
             return
+        with changing(self._settings.events_file) as file:
+            self._take_up(file, event)
+
+    def _take_up(self, file: EventFile, event: Event) -> None:
+        """Add an event to a file, and let it happen with what others have added there."""
+        before = self._settings.events
+        there = file.read() if file.path.exists() else list(before)
         try:
-            save(self._settings.events, self._settings.events_file)
+            events = take_up(before, there, event, self._delivery.time)
+        except ValueError as error:
+            raise ValueError(f"{file.path}: {error}") from error
+        self._take(events)
+        try:
+            if len(events) > len(there) or not file.path.exists():
+                file.write(self._settings.events)
         except BaseException:
             self._take(before)  # what is not written down has not happened
             raise

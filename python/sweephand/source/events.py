@@ -31,13 +31,16 @@ class Events(Sequence[Event]):
     Every method adds one event, `at` a nominal time in samples or else the source's
     `current_position`. Nothing that begins before is changed by it, to the bit. A minibatch
     that could reach over the time of a skip or another version of a map ends there; a ban
-    moves no boundary.
+    moves no boundary. With a file of events, what other processes have added to it is taken
+    up with the next event.
 
     Raises
     ------
     ValueError
-        If an event lies before the position, or does not fit the corpus or the layout; the
-        source is unchanged.
+        If an event lies before the position, or does not fit the corpus or the layout; or if
+        another process added such an event to the file. The source is unchanged.
+    OSError
+        If the file cannot be written; the source is unchanged.
 
     Examples
     --------
