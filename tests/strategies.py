@@ -57,6 +57,11 @@ def tiny_corpora() -> st.SearchStrategy[ModelCorpus]:
     )
 
 
+def sequence_corpora() -> st.SearchStrategy[ModelCorpus]:
+    """Some sequence has several samples, as layouts of rows ask for."""
+    return corpora().filter(lambda corpus: max(corpus.sizes) > 1)
+
+
 def corpora() -> st.SearchStrategy[ModelCorpus]:
     return st.one_of(
         ragged_corpora(), unit_corpora(), equal_corpora(), oversized_corpora(), tiny_corpora()

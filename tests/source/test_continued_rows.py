@@ -12,7 +12,7 @@ from tests import model_layouts as layouts
 from tests.model import ModelCorpus, ModelSettings
 from tests.source.rows import KINDS, Chunks, check_rows, source_of
 from tests.sources import as_served, engines, order_options
-from tests.strategies import timelines
+from tests.strategies import sequence_corpora, timelines
 
 import sweephand as sh
 
@@ -20,7 +20,7 @@ import sweephand as sh
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 def test_continued_rows_are_those_of_the_model(kind: str, data: st.DataObject) -> None:
-    corpus, settings = as_served(kind, *data.draw(timelines()))
+    corpus, settings = as_served(kind, *data.draw(timelines(sequence_corpora())))
     length = data.draw(st.integers(1, 12))
     requests = data.draw(st.lists(st.integers(1, 60), min_size=1, max_size=20))
     expected = layouts.bptt(corpus, settings, length, iter(requests))
@@ -42,7 +42,7 @@ def test_continued_rows_are_those_of_the_model(kind: str, data: st.DataObject) -
 
 @given(st.data())
 def test_rows_continue_from_a_state_in_the_middle_of_sequences(data: st.DataObject) -> None:
-    corpus, settings = as_served("array", *data.draw(timelines()))
+    corpus, settings = as_served("array", *data.draw(timelines(sequence_corpora())))
     layout = sh.TruncatedBPTT(data.draw(st.integers(1, 12)))
     sizes = st.integers(1, 60)
     with source_of("array", corpus, settings, layout=layout) as source:

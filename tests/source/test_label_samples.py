@@ -41,22 +41,27 @@ def shares_of(
     ("streams", "definitions"),
     [
         ({"labels": TOKENS}, None),
-        ({"x": TOKENS}, None),
         ({"x": TOKENS, "labels": TOKENS}, SIZED),
         ({"x": TOKENS, "labels": SINGLE}, None),
         ({"x": TOKENS, "labels": SINGLE}, BROADCAST),
-        ({"x": SINGLE, "labels": SINGLE}, None),
     ],
-    ids=["only labels", "no labels", "sized", "single", "broadcast", "rows"],
+    ids=["only labels", "sized", "single", "broadcast"],
 )
 def test_the_labels_of_all_workers_are_known(
     streams: dict[str, Any], definitions: sh.StreamDefs | None, layout: sh.Layout
 ) -> None:
     for shares in shares_of(sh.ArrayDeserializer(streams, definitions), layout):
-        name = "labels" if "labels" in streams else "x"
-        together = sum(share[name].num_samples for share in shares)
+        together = sum(share["labels"].num_samples for share in shares)
         assert [share.global_num_label_samples for share in shares] == [together] * 2
-        assert [share[name].global_num_samples for share in shares] == [together] * 2
+        assert [share["labels"].global_num_samples for share in shares] == [together] * 2
+
+
+@pytest.mark.parametrize("layout", [sh.Ragged(), sh.Padded(), sh.Bucketed([1])], ids=str)
+@pytest.mark.parametrize("streams", [{"x": SINGLE}, {"x": SINGLE, "labels": SINGLE}])
+def test_every_row_is_a_label_sample(streams: dict[str, Any], layout: sh.Layout) -> None:
+    for shares in shares_of(sh.ArrayDeserializer(streams), layout):
+        together = sum(share["x"].num_samples for share in shares)
+        assert [share.global_num_label_samples for share in shares] == [together] * 2
 
 
 def test_labels_of_unknown_lengths_are_counted_by_one_worker_and_refused_of_several() -> None:

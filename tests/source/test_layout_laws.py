@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.model import ModelCorpus, ModelSettings
 from tests.sources import engines, order_options, ragged
-from tests.strategies import timelines
+from tests.strategies import sequence_corpora, timelines
 
 import sweephand as sh
 
@@ -73,7 +73,7 @@ def workers_for(settings: ModelSettings) -> st.SearchStrategy[int]:
 
 @given(st.data())
 def test_every_sample_comes_once_whoever_asks_for_how_much(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines())
+    corpus, settings = data.draw(timelines(sequence_corpora()))
     layout = data.draw(layouts_of(corpus))
     made = [
         source_of(corpus, settings, layout, max_sweeps=1, **data.draw(engines()))
@@ -99,7 +99,7 @@ def test_every_sample_comes_once_whoever_asks_for_how_much(data: st.DataObject) 
 
 @given(st.data())
 def test_a_state_of_any_minibatch_goes_on_with_other_workers(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines())
+    corpus, settings = data.draw(timelines(sequence_corpora()))
     layout = data.draw(layouts_of(corpus))
     sizes = data.draw(st.lists(st.integers(1, 90), min_size=1, max_size=12))
     with source_of(corpus, settings, layout) as source:
@@ -126,7 +126,7 @@ def test_a_state_of_any_minibatch_goes_on_with_other_workers(data: st.DataObject
 
 @given(st.data())
 def test_rows_do_not_depend_on_sizes_or_workers(data: st.DataObject) -> None:
-    corpus, settings = data.draw(timelines())
+    corpus, settings = data.draw(timelines(sequence_corpora()))
     length = data.draw(st.integers(1, 30))
     layout = sh.Packed(length, "split", lanes=data.draw(st.sampled_from(["together", "apart"])))
     with source_of(corpus, settings, layout, max_sweeps=1) as source:

@@ -117,11 +117,12 @@ def layout_facts(
         add("bucketed", f'Bucketed("auto", {arguments.buckets})', source)
         assert isinstance(source.layout, Bucketed)
         longest = source.layout.default_bucket_key
-    row_length = arguments.row_length or _row_length(longest, size // arguments.workers)
-    splits = row_length < longest
-    rows = Packed(row_length, "split" if splits else "error")
-    with make_source(corpus, arguments, layout=rows) as source:
-        add("packed", f"Packed({row_length}{_SPLIT if splits else ''})", source)
+    if longest > 1 or arguments.row_length:  # packed rows refuse sequences of one sample each
+        row_length = arguments.row_length or _row_length(longest, size // arguments.workers)
+        splits = row_length < longest
+        rows = Packed(row_length, "split" if splits else "error")
+        with make_source(corpus, arguments, layout=rows) as source:
+            add("packed", f"Packed({row_length}{_SPLIT if splits else ''})", source)
     name, reason = recommend(found, steps.has_equal_sequences)
     return {
         "layouts": {name: figures.as_dict() for name, figures in found.items()},

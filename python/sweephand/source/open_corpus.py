@@ -58,6 +58,7 @@ def open_corpus(
         raise ValueError("a corpus is added to a sh.Mixture, and this is one corpus")
     layout = settings.chosen_layout
     layout.check_streams([info.name for info in corpus.streams])
+    check_lengths(layout, corpus)
     if isinstance(layout, Frames):
         corpus = frames(corpus, ledger)
     return _settle_singles(corpus, layout)
@@ -90,6 +91,34 @@ def _settle_singles(corpus: Corpus, layout: Layout) -> Corpus:
         for reader in corpus.readers
     ]
     return replace(corpus, readers=readers)
+
+
+def check_lengths(layout: Layout, corpus: Corpus) -> None:
+    """Refuse sequences of one sample each in a layout of rows.
+
+    Raises
+    ------
+    ValueError
+        If all sequences of the corpus, or of one in a mixture, have one sample, naming it.
+    """
+    if not layout.has_rows:
+        return
+    mixing = corpus.mixing
+    parts = {} if mixing is None else dict(zip(mixing.names, mixing.corpora, strict=True))
+    for name, part in (parts or {"": corpus}).items():
+        if part.core.num_samples > part.core.num_sequences:
+            continue
+        whose = f" of the corpus {name!r}" if name else ""
+        lengthy = [info.name for info in part.streams if not info.broadcast]
+        stream = part.size_stream or (lengthy or ["tokens"])[0]
+        raise ValueError(
+            f"{type(layout).__name__} is for sequences, and all {part.num_sequences} "
+            f"sequences{whose} have one sample each: its rows would be single samples in "
+            "shuffled order, none with a next one. If they are tokens of documents, say where "
+            f"these end: {stream!r} as (values, offsets), or sequence_length= or "
+            "end_of_document= of sh.RawTokensDeserializer or sh.open; for rows and images take "
+            "sh.Ragged(), the default"
+        )
 
 
 @dataclass(frozen=True)

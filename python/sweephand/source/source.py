@@ -36,7 +36,7 @@ from sweephand.source.hints import Hints
 from sweephand.source.limits import INFINITELY_REPEAT, MAX_TIME, limit_of_old_name
 from sweephand.source.memory import MemoryNeed
 from sweephand.source.old_names import OldOptions, threads_of_old_name
-from sweephand.source.open_corpus import open_corpus, treat_long
+from sweephand.source.open_corpus import check_lengths, open_corpus, treat_long
 from sweephand.source.origin import Order
 from sweephand.source.requests import Requests
 from sweephand.source.scores import scores_of
@@ -213,6 +213,7 @@ class MinibatchSource(EventfulSource):
         self._keys = {info.name: (i, info) for i, info in enumerate(corpus.streams)}
         whole = corpus
         corpus, self._long = treat_long(settings.chosen_layout, whole)
+        check_lengths(settings.chosen_layout, corpus)
         as_whole = settings.order is not None
         self._settings = settings = with_fingerprints(settings, whole)
         self._window, corpus = settings.window.for_corpus(corpus, as_whole=as_whole)

@@ -1,0 +1,143 @@
+"""Layouts of rows are for sequences: where all have one sample, they are refused by name."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+
+FLAT = np.arange(24)
+TOKENS = (FLAT, np.arange(0, 25, 4))
+ROWS = [
+    sh.Packed(8),
+    sh.Packed(1),
+    sh.Packed(8, "split"),
+    sh.Packed(8, lanes="apart"),
+    sh.TruncatedBPTT(4),
+]
+MEANT = r"sequence_length= or end_of_document=|\(values, offsets\)"
+
+
+def flat(name: str = "array") -> sh.ArrayDeserializer:
+    return sh.ArrayDeserializer({"tokens": FLAT}, name=name)
+
+
+def whole(name: str = "array") -> sh.ArrayDeserializer:
+    return sh.ArrayDeserializer({"tokens": TOKENS}, name=name)
+
+
+class Chunks(sh.UserDeserializer):
+    """Its sizes are known by number, one by one."""
+
+    def stream_infos(self) -> sh.StreamDefs:
+        return sh.StreamDefs(tokens=sh.StreamDef())
+
+    def num_chunks(self) -> int:
+        return 2
+
+    def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
+        return {"tokens": [np.array([i]) for i in range(12)]}
+
+
+def npy(folder: Path) -> Any:
+    np.save(folder / "shard.npy", FLAT)
+    return sh.NpyDeserializer({"tokens": str(folder / "shard.npy")})
+
+
+def jsonl(folder: Path) -> Any:
+    lines = [json.dumps({"tokens": [n]}) + "\n" for n in range(12)]
+    (folder / "flat.jsonl").write_text("".join(lines))
+    return sh.JSONLDeserializer(folder / "flat.jsonl", ["tokens"])
+
+
+def raw(folder: Path) -> Any:
+    FLAT.astype(np.uint16).tofile(folder / "flat.bin")
+    return sh.RawTokensDeserializer(folder / "flat.bin", np.uint16, 1)
+
+
+def joined(_: Path) -> Any:
+    return [flat(), sh.ArrayDeserializer({"weights": np.ones(24)}, name="more")]
+
+
+CORPORA: dict[str, Callable[[Path], Any]] = {
+    "array": lambda _: flat(),
+    "lists": lambda _: {"tokens": [np.array([n]) for n in range(9)]},
+    "npy": npy,
+    "jsonl": jsonl,
+    "raw tokens": raw,
+    "user": lambda _: Chunks(),
+    "map": lambda _: flat().map(lambda sequence: sequence, name="same"),
+    "joined": joined,
+    "images": lambda _: {"image": np.zeros((5, 2, 2), np.uint8)},
+    "one sequence": lambda _: {"tokens": np.arange(1)},
+}
+
+
+@pytest.mark.parametrize("layout", ROWS, ids=str)
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_sequences_of_one_sample_are_refused_when_the_source_is_made(
+    corpus: str, layout: sh.Layout, tmp_path: Path
+) -> None:
+    made = CORPORA[corpus](tmp_path)
+    kind = type(layout).__name__
+    with pytest.raises(ValueError, match=f"{kind} is for sequences, and all .* ({MEANT})"):
+        sh.MinibatchSource(made, layout=layout)
+
+
+def test_frame_by_frame_spelling_of_truncation_is_refused_too() -> None:
+    with pytest.raises(ValueError, match="TruncatedBPTT is for sequences"):
+        sh.MinibatchSource(flat(), truncation_length=4)
+
+
+@pytest.mark.parametrize("layout", ROWS[2:], ids=str)
+def test_a_flat_corpus_of_a_mixture_is_refused_by_its_name(layout: sh.Layout) -> None:
+    mixture = sh.Mixture({"code": whole("a"), "web": flat("b")}, {"code": 1, "web": 1})
+    with pytest.raises(ValueError, match="all 24 sequences of the corpus 'web' have one"):
+        sh.MinibatchSource(mixture, layout=layout)
+
+
+def test_a_flat_corpus_that_is_added_later_is_refused_and_the_source_goes_on() -> None:
+    source = sh.MinibatchSource(
+        sh.Mixture({"code": whole("a")}, {"code": 1}), layout=sh.Packed(8)
+    )
+    first = source.next_minibatch(16).ids
+    with pytest.raises(ValueError, match="of the corpus 'web' have one sample each"):
+        source.events.add("web", flat("b"), {"code": 1, "web": 1})
+    source.current_position = 0
+    assert source.next_minibatch(16).ids == first
+
+
+def test_what_is_left_when_long_sequences_are_dropped_counts() -> None:
+    corpus = {"tokens": [np.arange(1), np.arange(9), np.arange(1)]}
+    with pytest.raises(ValueError, match="all 2 sequences have one sample each"):
+        sh.MinibatchSource(corpus, layout=sh.Packed(8, "drop"))
+
+
+@pytest.mark.parametrize("layout", ROWS[2:], ids=str)
+def test_one_sequence_of_two_samples_is_enough(layout: sh.Layout) -> None:
+    corpus = {"tokens": [np.arange(1), np.arange(2), np.arange(1)]}
+    source = sh.MinibatchSource(corpus, layout=layout, max_sweeps=1)
+    labels = [minibatch["tokens"].labels() for minibatch in source.minibatches(8)]
+    assert sum(int((one != -100).sum()) for one in labels) == 1
+
+
+@pytest.mark.parametrize("layout", [sh.Packed(1, "split"), sh.TruncatedBPTT(1)], ids=str)
+def test_rows_of_one_cell_of_longer_sequences_have_labels(layout: sh.Layout) -> None:
+    """Every piece is one token, and is labelled across the cut."""
+    source = sh.MinibatchSource(whole(), layout=layout, max_sweeps=1)
+    labels = [minibatch["tokens"].labels() for minibatch in source.minibatches(8)]
+    assert sum(int((one != -100).sum()) for one in labels) == 24 - 6
+
+
+@pytest.mark.parametrize(
+    "layout", [sh.Ragged(), sh.Padded(), sh.Frames(), sh.Bucketed("auto"), None], ids=str
+)
+def test_layouts_of_whole_sequences_serve_rows(layout: sh.Layout | None) -> None:
+    source = sh.MinibatchSource(flat(), layout=layout, max_sweeps=1)
+    minibatch = source.next_minibatch(24)
+    assert sorted(minibatch["tokens"].values.ravel().tolist()) == FLAT.tolist()
+    assert minibatch.global_num_label_samples == 24
