@@ -70,16 +70,16 @@ class Training:
         fully_shard(model, mesh=mesh)
         learner = sh.torch.Learner(torch.optim.AdamW(model.parameters()), 1e-2)
         self.model = model
-        self.trainer = sh.Trainer(model, cross_entropy, learner, label_stream="tokens")
+        self.trainer = sh.Trainer(model, cross_entropy, learner)
         self.source = make_source()
         self.share = coordinate(mesh)
         self.parts = {"trainer": self.trainer, "source": self.source}
 
     def train(self, steps: int) -> None:
-        """Take steps; the trainer divides by the label samples of all ranks."""
+        """Take steps; the trainer divides by the next tokens of all ranks."""
         for _ in range(steps):
             share = self.source.next_minibatch(ROWS * ROW, None, None, *self.share)
-            self.trainer.train_minibatch(share, share["tokens"].global_num_samples)
+            self.trainer.train_minibatch(share, share.global_num_label_samples)
 
 
 def main() -> None:

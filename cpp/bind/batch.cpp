@@ -141,11 +141,12 @@ auto fields(Batch& b) {
   Request& asked = b.request;  // but for its balance, which is the source's
   return std::tie(b.nominal_time, b.sweep, b.next.time, b.next.progress, b.begin.time,
                   b.begin.progress, asked.num_samples, asked.num_workers, asked.rank,
-                  asked.crosses_sweeps, b.num_samples, b.num_sequences, b.sweeps_ended,
-                  b.end_of_data, b.share, b.banned, b.cells, b.num_rows, b.row_length,
-                  b.global_rows, b.options.form, b.options.pad_left, b.options.multiple_of,
-                  b.options.segments, b.share_samples, b.num_cells, b.streams, b.marks.mask,
-                  b.marks.segment_ids, b.marks.position_ids);
+                  asked.crosses_sweeps, b.num_samples, b.num_sequences, b.counted.samples,
+                  b.counted.pieces, b.counted.ends, b.sweeps_ended, b.end_of_data, b.share,
+                  b.banned, b.cells, b.num_rows, b.row_length, b.global_rows, b.options.form,
+                  b.options.pad_left, b.options.multiple_of, b.options.segments,
+                  b.share_samples, b.num_cells, b.streams, b.marks.mask, b.marks.segment_ids,
+                  b.marks.position_ids);
 }
 
 template <class... T>

@@ -81,6 +81,10 @@ void bind_plan(py::module_& room) {
       .def_readonly("crosses_sweeps", &Request::crosses_sweeps)
       .def_readonly("num_workers", &Request::num_workers)
       .def_readonly("rank", &Request::rank);
+  py::class_<PieceCount>(room, "PieceCount")
+      .def_readonly("samples", &PieceCount::samples)
+      .def_readonly("pieces", &PieceCount::pieces)
+      .def_readonly("ends", &PieceCount::ends);
   py::class_<Position>(room, "Position")
       .def(py::init<std::uint64_t, std::vector<std::uint64_t>>(), "time"_a, "progress"_a)
       .def_readonly("time", &Position::time)

@@ -20,6 +20,7 @@ Class& def_plan(Class& bound) {
   def("request", &Plan::request);
   def("num_samples", &Plan::num_samples);
   def("num_sequences", &Plan::num_sequences);
+  def("counted", &Plan::counted);
   def("sweeps_ended", &Plan::sweeps_ended);
   def("end_of_data", &Plan::end_of_data);
   def("num_rows", &Plan::num_rows);
@@ -28,6 +29,8 @@ Class& def_plan(Class& bound) {
   return bound
       .def_property_readonly("share_size",
                              [](const Planned& plan) { return plan.share.size(); })
+      .def_property_readonly("share_ends",
+                             [](const Planned& plan) { return count_ends(plan); })
       .def("cells", [](const Planned& plan) { return to_numpy(cell_table(plan)); })
       .def("sequences", [](const Planned& plan) { return to_numpy(sequence_numbers(plan)); })
       .def("banned", [](const Planned& plan) { return copy_to_numpy(plan.banned); })

@@ -77,7 +77,10 @@ std::vector<std::size_t> Bans::among(std::span<const PlannedSequence> sequences,
 }
 
 bool Bans::hold(std::uint64_t sequence, std::uint64_t time) const noexcept {
-  const std::uint64_t found = slots_[slot_of(sequence, mix64(sequence))];
+  const std::uint64_t mixed = mix64(sequence);
+  const std::size_t bit = bit_of(mixed);
+  if ((may_hold_[bit / kWordBits] >> bit % kWordBits & 1) == 0) return false;
+  const std::uint64_t found = slots_[slot_of(sequence, mixed)];
   if (found == 0) return false;
   const std::uint64_t number = found & ((std::uint64_t{1} << kTimeBits) - 1);
   return times_[number - 1] <= time;

@@ -29,6 +29,9 @@ class Bans {
     return !times_.empty() && times_.front() <= time;
   }
 
+  // Whether a sequence that begins at a nominal time is banned.
+  bool hold(std::uint64_t sequence, std::uint64_t time) const noexcept;
+
   // Whether any begins to hold behind a nominal time.
   bool begin_after(std::uint64_t time) const noexcept {
     return !times_.empty() && times_.back() > time;
@@ -45,7 +48,6 @@ class Bans {
   static constexpr unsigned kWordBits = 64;
   std::size_t bit_of(std::uint64_t mixed) const noexcept;
   std::size_t slot_of(std::uint64_t sequence, std::uint64_t mixed) const noexcept;
-  bool hold(std::uint64_t sequence, std::uint64_t time) const noexcept;
 
   std::vector<std::uint64_t> may_hold_;  // bits, 16 for each ban
   std::vector<std::uint64_t> slots_;     // sequence, and 1 + which of the times; 0: nothing

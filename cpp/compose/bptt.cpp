@@ -1,5 +1,7 @@
 #include "compose/bptt.hpp"
 
+#include "compose/planned_share.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <queue>
@@ -164,19 +166,20 @@ void BpttPlanner::resume(const Position& position) {
                               " rows ends at nominal time " + std::to_string(position.time));
 }
 
-void BpttPlanner::add_row(std::uint64_t row, const Request& request, Plan& plan) const {
+void BpttPlanner::add_row(std::uint64_t row, const Request& request, PieceCounter& counter,
+                          Plan& plan) const {
   const std::span<const RowEntry> entries = open_->row(row);
   plan.num_sequences += entries.size();
   const std::uint64_t column = open_->column();
   for (const RowEntry& entry : entries) {
     const std::uint64_t begin = std::max(entry.begin, column);
     const std::uint64_t end = std::min(entry.end, column + length_);
-    const std::uint64_t time = plan.nominal_time + plan.num_samples;
-    plan.num_samples += end - begin;
-    if (row % request.num_workers != request.rank) continue;
-    if (request.wants_times) plan.times.push_back(time);
+    const std::uint64_t time = counter.time();
     PlannedSequence piece = open_->part().sequences[entry.place];
     piece.size = static_cast<std::uint32_t>(end - begin);
+    counter.add(piece.sequence, piece.size, end == entry.end);
+    if (row % request.num_workers != request.rank) continue;
+    if (wants_times(request, plan)) plan.times.push_back(time);
     plan.share.push_back(piece);
     plan.cells.push_back({.row = static_cast<std::uint32_t>(row / request.num_workers),
                           .column = static_cast<std::uint32_t>(begin - column),
@@ -203,7 +206,10 @@ Plan BpttPlanner::next(const Request& request) {
   plan.num_rows = static_cast<std::uint32_t>(
       plan.global_rows / request.num_workers +
       (request.rank < plan.global_rows % request.num_workers ? 1 : 0));
-  for (std::uint64_t row = 0; row < plan.global_rows; ++row) add_row(row, request, plan);
+  PieceCounter counter(request.bans, plan.nominal_time);
+  for (std::uint64_t row = 0; row < plan.global_rows; ++row)
+    add_row(row, request, counter, plan);
+  plan.counted = counter.count();
   open_->open_blocks(plan.blocks);
   open_->advance();
   plan.next.time = time();

@@ -4,6 +4,7 @@
 
 #include "compose/block_uses.hpp"
 #include "compose/part.hpp"
+#include "compose/piece_count.hpp"
 #include "compose/planner.hpp"
 
 #include <cstdint>
@@ -89,7 +90,8 @@ class BpttPlanner final : public Planner {
  private:
   std::uint64_t rows_of(std::uint64_t num_samples) const;
   void open(Part part, std::uint64_t num_rows);
-  void add_row(std::uint64_t row, const Request& request, Plan& plan) const;
+  void add_row(std::uint64_t row, const Request& request, PieceCounter& counter,
+               Plan& plan) const;
 
   std::shared_ptr<const Timeline> timeline_;
   std::uint32_t length_;

@@ -1,6 +1,7 @@
 #include "compose/bucketed.hpp"
 
 #include "base/mix.hpp"
+#include "compose/piece_count.hpp"
 #include "compose/planned_share.hpp"
 
 #include <algorithm>
@@ -196,6 +197,7 @@ Plan BucketedPlanner::next(const Request& request) {
   plan.next.time = time();
   plan.num_samples = plan.next.time - plan.nominal_time;
   plan.num_sequences = minibatch.size();
+  plan.counted = count_sequences(minibatch, request.bans, plan);
   plan.row_length = bucketing_.boundaries[draw.bucket];
   plan.blocks = part.blocks;
   if (open_->done()) {

@@ -93,7 +93,8 @@ Plan EventPlanner::delivered(const Request& request) {
     settle();
     Request until = request;
     until.end = std::min(request.end, next_change());
-    until.wants_times = events_.bans != nullptr && events_.bans->begin_after(time());
+    if (events_.bans != nullptr && events_.bans->hold_at(kNoLimit))
+      until.bans = events_.bans.get();
     Plan plan = leg().next(until);
     // Where a minibatch is told first by its size it may begin later than was sought.
     const std::uint64_t wanted = delivered_from(plan.nominal_time);

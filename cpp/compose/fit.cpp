@@ -1,5 +1,6 @@
 #include "compose/fit.hpp"
 
+#include "compose/piece_count.hpp"
 #include "compose/planned_share.hpp"
 
 #include <algorithm>
@@ -95,6 +96,7 @@ Plan FitPlanner::next(const Request& request) {
   num_sequences_ = minibatch.size();
   plan.num_sequences = num_sequences_;
   plan.end_of_data = minibatch.empty();
+  plan.counted = count_sequences(minibatch, request.bans, plan);
   give_share(std::move(minibatch), sharing_of(*timeline_, request), request, plan);
   return plan;
 }

@@ -1,6 +1,8 @@
 #include "compose/packed.hpp"
 
 #include "compose/micro_batches.hpp"
+#include "compose/piece_count.hpp"
+#include "compose/planned_share.hpp"
 #include "compose/share.hpp"
 
 #include <algorithm>
@@ -129,6 +131,7 @@ Plan PackedPlanner::next(const Request& request) {
   plan.row_length = packing_.row_length;
   cursor_->open_blocks(plan.blocks);
   KeptRows rows(request, packing_.micro_batch_rows);
+  PieceCounter counter(request.bans, plan.nominal_time);
   const std::uint64_t end = std::min(limit_, request.end);
   while (plan.global_rows < wanted && time() < end) {
     if (share_rows(plan.global_rows + 1, request) > kMaxCells / plan.row_length) {
@@ -143,6 +146,8 @@ Plan PackedPlanner::next(const Request& request) {
     if (plan.global_rows == 0) plan.sweep = sweep;
     rows.add(plan.global_rows++, {cursor_->front(), sweeps_behind(sweep, plan), time()});
     plan.num_sequences += cursor_->front().size();
+    for (const Piece& piece : cursor_->front())
+      counter.add(piece.sequence, piece.size, piece.goes_on == 0);
     cursor_->pop();
     if (!cursor_->sweep_done()) continue;
     if (timeline_->tells_sweeps()) ++plan.sweeps_ended;
@@ -152,9 +157,10 @@ Plan PackedPlanner::next(const Request& request) {
   plan.next.time = time();
   plan.num_samples = plan.next.time - plan.nominal_time;
   plan.end_of_data = plan.global_rows == 0;
+  plan.counted = counter.count();
   for (const auto& [pieces, sweep, begin] : rows.share()) {
     add_row(pieces, sweep, plan);
-    if (!request.wants_times) continue;
+    if (!wants_times(request, plan)) continue;
     std::uint64_t begins = begin;
     for (const Piece& piece : pieces) {
       plan.times.push_back(begins);

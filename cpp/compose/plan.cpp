@@ -49,6 +49,12 @@ std::uint64_t count_samples(const Plan& plan) {
   return count;
 }
 
+std::uint64_t count_ends(const Plan& plan) {
+  std::uint64_t count = plan.share.size();
+  for (std::size_t j = 0; j < plan.cells.size(); ++j) count -= plan.goes_on(j) ? 1 : 0;
+  return count;
+}
+
 std::vector<std::uint32_t> cell_table(const Plan& plan) {
   std::vector<std::uint32_t> table;
   table.reserve(4 * plan.cells.size());

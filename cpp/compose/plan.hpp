@@ -12,6 +12,8 @@
 
 namespace sweephand {
 
+class Bans;
+
 // What a caller asks for.
 struct Request {
   static constexpr std::uint64_t kToSweepEnd = std::numeric_limits<std::uint64_t>::max();
@@ -24,7 +26,7 @@ struct Request {
   bool crosses_sweeps = true;     // else none reaches over the end of a sweep
   std::optional<Cost> balance;    // shares are evened by it
   bool tells_blocks = true;       // the plan is carried out: else its blocks may be left out
-  bool wants_times = false;       // the plan has the times of its share
+  const Bans* bans = nullptr;     // what they hold is not counted; it may be left out later
   // No sequence or row that begins here or later; minibatches that are made as one are not cut.
   std::uint64_t end = std::numeric_limits<std::uint64_t>::max();
 
@@ -37,6 +39,15 @@ struct Cell {
   std::uint32_t column;
   std::uint32_t first;  // sample of the sequence that the piece begins with
   std::uint32_t whole;  // samples of the whole sequence
+};
+
+// Pieces of sequences; a whole sequence is one piece.
+struct PieceCount {
+  std::uint64_t samples = 0;
+  std::uint64_t pieces = 0;
+  std::uint64_t ends = 0;  // pieces that no sample of their sequence comes after
+
+  bool operator==(const PieceCount&) const = default;
 };
 
 // Where a planner stands: nominal time, and what some layouts need besides.
@@ -53,11 +64,12 @@ struct Plan {
   Request request;                 // what was asked for
   std::uint64_t num_samples = 0;   // of the global minibatch, in the size-defining stream
   std::uint64_t num_sequences = 0;
+  PieceCount counted;  // of the global minibatch, without those that are banned
   std::uint32_t sweeps_ended = 0;
   bool end_of_data = false;            // nothing was left before the limit
   std::vector<PlannedSequence> share;  // of the worker who asked, in order
   std::vector<std::uint64_t> banned;   // the sequences of the share that are left out
-  // Where the request wants them, the nominal time at which each entry of `share` begins: that
+  // Where bans begin inside it (`wants_times`), the nominal time at which each entry of `share` begins: that
   // of the minibatch, and all samples of it that come before.
   std::vector<std::uint64_t> times;
   // Layouts of rows also say where each entry of `share` goes, whose size is then that of the
@@ -117,6 +129,9 @@ std::vector<std::uint32_t> sequence_sizes(const Plan& plan);
 
 // Samples of the share, in the size-defining stream.
 std::uint64_t count_samples(const Plan& plan);
+
+// Pieces of the share that no sample of their sequence comes after.
+std::uint64_t count_ends(const Plan& plan);
 
 // Of each piece of the share four numbers: row, column, first, whole.
 std::vector<std::uint32_t> cell_table(const Plan& plan);

@@ -9,7 +9,7 @@ void give_share(std::vector<PlannedSequence> minibatch, Sharing sharing, const R
                 Plan& plan) {
   const Cost cost = request.balance.value_or(Cost{});
   const std::uint32_t num_workers = request.num_workers;
-  if (!request.wants_times) {
+  if (!wants_times(request, plan)) {
     plan.share = share_of(std::move(minibatch), num_workers, request.rank, sharing, cost);
     return;
   }

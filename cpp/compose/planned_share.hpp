@@ -1,6 +1,7 @@
 // The share of a plan: which sequences of a minibatch are the worker's, and when they begin.
 #pragma once
 
+#include "compose/bans.hpp"
 #include "compose/plan.hpp"
 #include "compose/share.hpp"
 
@@ -8,8 +9,14 @@
 
 namespace sweephand {
 
-// Puts the share of the worker who asked into the plan, and where the request wants them the
-// nominal times at which its sequences begin. REQUIRES: plan.nominal_time is set
+// Whether bans of the request begin inside the minibatch, so that the plan is to say when each
+// sequence of the share begins. REQUIRES: plan.nominal_time is set
+inline bool wants_times(const Request& request, const Plan& plan) noexcept {
+  return request.bans != nullptr && request.bans->begin_after(plan.nominal_time);
+}
+
+// Puts the share of the worker who asked into the plan, and where they are wanted the nominal
+// times at which its sequences begin. REQUIRES: plan.nominal_time is set
 void give_share(std::vector<PlannedSequence> minibatch, Sharing sharing, const Request& request,
                 Plan& plan);
 

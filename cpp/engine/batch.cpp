@@ -110,6 +110,7 @@ void cut_plan(const Plan& whole, const Range& sequences, const Range& rows, Plan
   part.request = whole.request;
   part.num_samples = whole.num_samples;
   part.num_sequences = whole.num_sequences;
+  part.counted = whole.counted;
   part.sweeps_ended = whole.sweeps_ended;
   part.end_of_data = whole.end_of_data;
   part.row_length = whole.row_length;

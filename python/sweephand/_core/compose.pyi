@@ -5,7 +5,7 @@ import numpy.typing
 import sweephand._core.index
 import sweephand._core.order
 import typing
-__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'EventPlanner', 'Events', 'Fitting', 'Packing', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'best_boundaries', 'count_sizes', 'owners', 'pack_in_order', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'row_owners']
+__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'EventPlanner', 'Events', 'Fitting', 'Packing', 'PieceCount', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'best_boundaries', 'count_sizes', 'owners', 'pack_in_order', 'pack_longest_first', 'padded_cells', 'row_owners']
 class Rows:
     @property
     def ends(self) -> numpy.typing.NDArray[numpy.uint32]:
@@ -39,6 +39,16 @@ class Request:
         ...
     @property
     def rank(self) -> int:
+        ...
+class PieceCount:
+    @property
+    def ends(self) -> int:
+        ...
+    @property
+    def pieces(self) -> int:
+        ...
+    @property
+    def samples(self) -> int:
         ...
 class Position:
     def __init__(self, time: typing.SupportsInt | typing.SupportsIndex, progress: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None:
@@ -75,6 +85,9 @@ class Plan:
     def begin(self) -> Position:
         ...
     @property
+    def counted(self) -> PieceCount:
+        ...
+    @property
     def end_of_data(self) -> bool:
         ...
     @property
@@ -100,6 +113,9 @@ class Plan:
         ...
     @property
     def row_length(self) -> int:
+        ...
+    @property
+    def share_ends(self) -> int:
         ...
     @property
     def share_samples(self) -> int:

@@ -135,6 +135,9 @@ class Batch:
     def begin(self) -> sweephand._core.compose.Position:
         ...
     @property
+    def counted(self) -> sweephand._core.compose.PieceCount:
+        ...
+    @property
     def end_of_data(self) -> bool:
         ...
     @property
@@ -166,6 +169,9 @@ class Batch:
         ...
     @property
     def row_length(self) -> int:
+        ...
+    @property
+    def share_ends(self) -> int:
         ...
     @property
     def share_samples(self) -> int:

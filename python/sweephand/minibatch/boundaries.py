@@ -65,11 +65,19 @@ class Boundaries:
             return batch.num_samples
         if info.is_single:
             return batch.num_sequences
-        if (
-            batch.share_size + len(batch.banned()) == batch.num_sequences
-        ):  # there is one worker, or one has all
+        if self._is_all:
             return self.num_samples
-        raise ValueError(
+        raise self._unknown_lengths()
+
+    @property
+    def _is_all(self) -> bool:
+        """Whether there is one worker, or one has all."""
+        batch = self._batch
+        return bool(batch.share_size + len(batch.banned()) == batch.num_sequences)
+
+    def _unknown_lengths(self) -> ValueError:
+        info = self.info
+        return ValueError(
             f"how many samples the other workers have of stream {info.name!r} is not known "
             "before it is read: say that it defines the size, StreamDef(..., "
             "defines_mb_size=True), or sum its num_samples over the workers"

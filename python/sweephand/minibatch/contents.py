@@ -12,6 +12,7 @@ from sweephand import _core
 from sweephand.corpus.ids import SequenceIds
 from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import Layout
+from sweephand.minibatch.label_count import LabelKind
 
 Keys = Mapping[Any, tuple[int, StreamInfo]]
 
@@ -35,6 +36,8 @@ class Contents:
         Of the sequences.
     origin : Origin, optional
         Of the minibatches; those that came from another process do not know it.
+    unlabelled : LabelKind
+        Of the labels of a minibatch that has no stream of them.
 
     Attributes
     ----------
@@ -44,7 +47,7 @@ class Contents:
         Streams whose arrays are their values as they are.
     """
 
-    __slots__ = ("flat", "ids", "keys", "kinds", "layout", "origin")
+    __slots__ = ("flat", "ids", "keys", "kinds", "layout", "origin", "unlabelled")
 
     def __init__(
         self,
@@ -52,11 +55,13 @@ class Contents:
         layout: Layout,
         ids: SequenceIds,
         origin: Origin | None = None,
+        unlabelled: LabelKind = LabelKind.SAMPLES,
     ) -> None:
         self.keys = keys
         self.layout = layout
         self.ids = ids
         self.origin = origin
+        self.unlabelled = unlabelled
         infos = dict(keys.values())
         has_grids = layout.form is not _core.engine.Form.RAGGED
         self.flat = {
@@ -76,10 +81,12 @@ class Contents:
         numbers = np.concatenate([batch.sequences(), batch.banned()])
         ids = _TheirIds(numbers, self.ids.names(numbers), self.ids.corpora(numbers))
         streams = [number for number, _ in keys.values()]
-        return batch.with_streams(streams), type(self)(dict(keys), self.layout, ids)
+        return batch.with_streams(streams), type(self)(
+            dict(keys), self.layout, ids, None, self.unlabelled
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.keys, self.layout, self.ids)
+        return type(self), (self.keys, self.layout, self.ids, None, self.unlabelled)
 
 
 def _kind(info: StreamInfo) -> tuple[np.dtype[Any], tuple[int, ...]]:

@@ -16,6 +16,7 @@ from sweephand.layouts import Layout
 from sweephand.layouts.attention import Attention
 from sweephand.minibatch.boundaries import Parts
 from sweephand.minibatch.contents import Contents, Keys
+from sweephand.minibatch.label_count import LABELS, LabelKind, kind_of_stream
 from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.minibatch.pieces import Pieces, segments_of
 from sweephand.minibatch.share import Share
@@ -24,8 +25,6 @@ from sweephand.printable import shown
 if TYPE_CHECKING:
     from sweephand.minibatch.context_part import ContextPart
     from sweephand.torch.minibatch.tensors import Tensors
-
-LABELS = "labels"
 
 
 class Minibatch(Share, Mapping[Any, MinibatchData]):
@@ -258,19 +257,36 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
 
     @property
     def global_num_label_samples(self) -> int:
-        """Label samples over all workers, as planned: what a sum of losses is divided by.
+        """Labels over all workers, as planned: the divisor of a sum of losses.
 
-        They are those of the stream "labels", or without one of the size-defining stream; of
-        another stream ``minibatch[name].global_num_samples`` tells them. No communication is
-        needed. What was skipped as damaged is counted, too.
+        They are the samples of the stream "labels". Without one they are the next tokens that
+        ``labels()`` of the size-defining stream gives; or all its samples, if these are no
+        integers or all sequences have one. Of another stream there is
+        `MinibatchData.global_num_labels`. No communication is needed. Banned sequences are not
+        counted; those that are skipped as damaged are.
 
         Raises
         ------
         ValueError
-            If the lengths of the stream are not known before it is read.
+            If the lengths of the stream "labels" are not known before it is read.
         """
         labels = self.get(LABELS)
-        return self.global_num_samples if labels is None else labels.global_num_samples
+        if labels is None:
+            return self._parts[1].unlabelled.count(self._plan.counted)
+        kind = kind_of_stream(labels.info)
+        if kind is LabelKind.UNKNOWN:
+            return labels.global_num_samples
+        return kind.count(self._plan.counted)
+
+    @property
+    def num_label_samples(self) -> int:
+        """Labels of this share, or of this part of it, as delivered."""
+        labels = self.get(LABELS)
+        if labels is not None:
+            return labels.num_samples
+        if self._parts[1].unlabelled is LabelKind.NEXT_TOKENS:
+            return self.num_samples - self._plan.share_ends
+        return self.num_samples
 
     @property
     def sweeps_ended_by(self) -> dict[str, int]:

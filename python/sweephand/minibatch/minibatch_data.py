@@ -12,6 +12,7 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import pad_element
 from sweephand.minibatch.boundaries import Boundaries, Parts
 from sweephand.minibatch.elements import byte_strings, dense_rows, sparse_matrix
+from sweephand.minibatch.label_count import LabelKind, are_tokens
 from sweephand.minibatch.labels import next_tokens, same_tokens
 from sweephand.minibatch.lazy import lazy
 from sweephand.minibatch.mask import GAP, fill_gaps, mask_of_values
@@ -83,14 +84,42 @@ class MinibatchData(Boundaries):
         TypeError
             If samples are no integers.
         """
-        if self.is_sparse or self.info.shape != () or self.info.dtype.kind not in "iu":
+        self._check_tokens()
+        tokens = self.asarray() if self._is_grid else self.values
+        beyond = self._beyond if shifted else None
+        return self._labels_of(tokens, beyond, ignore_index, shifted)
+
+    def global_num_labels(self, shifted: bool = True) -> int:
+        """Return the number of labels that `labels` gives over all workers, as planned.
+
+        No communication is needed. Banned sequences are not counted; those that are skipped as
+        damaged are.
+
+        Raises
+        ------
+        TypeError
+            If samples are no integers.
+        ValueError
+            If the lengths of the stream are not known before it is read.
+        """
+        self._check_tokens()
+        info, counted = self.info, self._batch.counted
+        if info.is_single:
+            return 0
+        if not (info.is_sized or self._layout.has_rows):  # where all have equal lengths
+            if self._is_all:
+                return int(np.count_nonzero(self.loss_mask(shifted)))
+            raise self._unknown_lengths()
+        if shifted and not info.broadcast:
+            return LabelKind.NEXT_TOKENS.count(counted)
+        return counted.samples - counted.pieces
+
+    def _check_tokens(self) -> None:
+        if not are_tokens(self.info):
             raise TypeError(
                 f"labels are made of integers, stream {self.info.name!r} has samples of "
                 f"{self.info.dtype}, shape {self.info.shape}"
             )
-        tokens = self.asarray() if self._is_grid else self.values
-        beyond = self._beyond if shifted else None
-        return self._labels_of(tokens, beyond, ignore_index, shifted)
 
     def loss_mask(self, shifted: bool = True) -> NDArray[np.bool_]:
         """Return where `labels` are something to predict: bool, in the same shape."""

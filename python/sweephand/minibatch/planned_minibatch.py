@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.ids import SequenceIds
+from sweephand.minibatch.label_count import LabelKind
 from sweephand.minibatch.share import Share
 
 
@@ -26,8 +27,14 @@ class PlannedMinibatch(Share):
 
     _plan: _core.compose.Plan
 
-    def __init__(self, plan: _core.compose.Plan, ids: SequenceIds) -> None:
+    def __init__(
+        self,
+        plan: _core.compose.Plan,
+        ids: SequenceIds,
+        labels: LabelKind = LabelKind.SAMPLES,
+    ) -> None:
         self._plan = plan
+        self._labels = labels
         self._ids_of_corpus = ids
 
     @property
@@ -43,6 +50,17 @@ class PlannedMinibatch(Share):
     def sizes(self) -> NDArray[np.uint32]:
         """Samples of every sequence of the share: uint32, shape (sequences,)."""
         return self._plan.sizes()
+
+    @property
+    def global_num_label_samples(self) -> int:
+        """Labels over all workers: `Minibatch.global_num_label_samples` of all streams.
+
+        Raises
+        ------
+        ValueError
+            If the lengths of the stream "labels" are not known before it is read.
+        """
+        return self._labels.count(self._plan.counted)
 
     @property
     def shape(self) -> tuple[int, int] | None:

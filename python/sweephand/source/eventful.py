@@ -15,6 +15,7 @@ from sweephand.events.event_file import EventFile, changing
 from sweephand.events.event_list import EventList
 from sweephand.events.take_up import take_up
 from sweephand.minibatch.contents import Contents, Keys
+from sweephand.minibatch.label_count import kind_without_stream
 from sweephand.source.delivery import make_engine
 from sweephand.source.events import Events
 from sweephand.source.loops import Loops
@@ -42,6 +43,7 @@ class EventfulSource(Loops):
     def _set(self, timeline: Timeline) -> None:
         self._timeline, self._corpus = timeline, timeline.corpus
         self._origin = Origin(self._order, timeline, self._settings)
+        self._unlabelled = kind_without_stream(self._corpus.streams, self._corpus.core)
         self._contents = self._contents_of(self._keys)
 
     def _making(self) -> Callable[[], _core.engine.Engine]:
@@ -117,7 +119,8 @@ class EventfulSource(Loops):
         raise NotImplementedError
 
     def _contents_of(self, keys: Keys) -> Contents:
-        return Contents(keys, self._layout, self._corpus.ids, self._origin)
+        ids, origin = self._corpus.ids, self._origin
+        return Contents(keys, self._layout, ids, origin, self._unlabelled)
 
 
 def _opened_with(events: EventList) -> list[bytes]:

@@ -11,6 +11,7 @@ from sweephand.checks import check_int
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.mixing import Mixing
 from sweephand.layouts import Layout, Packed
+from sweephand.minibatch.label_count import kind_of_corpus
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
 from sweephand.source.effects import effects_of
 from sweephand.source.limits import END_OF_TIME, INFINITELY_REPEAT, MAX_TIME
@@ -201,6 +202,7 @@ class Timeline:
     ) -> Iterator[PlannedMinibatch]:
         """Iterate over what will be delivered from a place on."""
         planner = self.make_planner()
+        labels = kind_of_corpus(self.corpus.streams, self.corpus.core)
         if isinstance(start, int):
             check_int("start", start, 0, MAX_TIME)
             planner.seek(start)
@@ -213,7 +215,7 @@ class Timeline:
             )
             if plan.end_of_data:
                 return
-            yield PlannedMinibatch(plan, self.corpus.ids)
+            yield PlannedMinibatch(plan, self.corpus.ids, labels)
 
 
 def _common_boundary(planners: Sequence[_core.compose.Planner], time: int) -> int:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.minibatch.minibatch import LABELS, Minibatch
+from sweephand.minibatch.label_count import LABELS
+from sweephand.minibatch.minibatch import Minibatch
 from sweephand.minibatch.minibatch_data import MinibatchData
 
 Shape = tuple[int, ...]

@@ -9,14 +9,15 @@ DEFAULT_LABEL_STREAM = "labels"
 def count_label_samples(minibatch: Data, label_stream: str | StreamInfo) -> int:
     """Return the label samples of a minibatch, or of this worker's share of it.
 
-    Without a stream "labels", the default, they are the samples of the size-defining stream.
+    Every sample of the stream is counted. Without a stream "labels", the default, they are
+    those of ``num_label_samples``: next tokens, or samples of the size-defining stream.
     ValueError is raised if there is no such stream.
     """
     labels = minibatch.get(label_stream)
     if labels is None:  # a plain dict does not know what an info stands for
         labels = minibatch.get(name_of(label_stream))
     if labels is None:
-        found: int | None = getattr(minibatch, "num_samples", None)
+        found: int | None = getattr(minibatch, "num_label_samples", None)
         if found is not None and label_stream == DEFAULT_LABEL_STREAM:
             return found
         raise ValueError(

@@ -62,8 +62,9 @@ class Trainer(Checkpoints):
     progress_writers : ProgressWriter, or list of them
         Who is told.
     label_stream : str or StreamInfo
-        Its samples are counted. Where a minibatch has no stream ``labels``, those of the
-        size-defining stream are.
+        Its samples are counted, all of them. Where a minibatch has no stream ``labels``, the
+        default, ``minibatch.num_label_samples`` is: the next tokens of the size-defining
+        stream, or all its samples if it holds no tokens.
     sub_minibatches : int
         Parts of a minibatch that are computed one after the other, to save memory.
     stateful : mapping from name to object, optional

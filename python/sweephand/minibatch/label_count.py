@@ -1,0 +1,74 @@
+"""The number of labels in a minibatch over all workers, from its plan alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum, auto
+
+from sweephand import _core
+from sweephand.corpus.streams import StreamInfo
+
+LABELS = "labels"
+
+
+class LabelKind(Enum):
+    """The part of a minibatch that labels belong to."""
+
+    SAMPLES = auto()  # one to a sample
+    SEQUENCES = auto()  # one to a sequence
+    NEXT_TOKENS = auto()  # one to a sample that is not the last of its sequence
+    UNKNOWN = auto()  # their number is known after they are read
+
+    def count(self, counted: _core.compose.PieceCount) -> int:
+        """Return the number of labels over all workers, without those of banned sequences.
+
+        Raises
+        ------
+        ValueError
+            If it is not known before they are read.
+        """
+        if self is LabelKind.UNKNOWN:
+            raise ValueError(
+                "how many labels the other workers have is not known before they are read: let "
+                f"their stream define the size, {LABELS}=StreamDef(..., defines_mb_size=True)"
+            )
+        if self is LabelKind.SEQUENCES:
+            return counted.pieces
+        last = counted.ends if self is LabelKind.NEXT_TOKENS else 0
+        return counted.samples - last
+
+
+def are_tokens(info: StreamInfo) -> bool:
+    """Whether samples are integers, of which `MinibatchData.labels` makes labels."""
+    return not info.is_sparse and info.shape == () and info.dtype.kind in "iu"
+
+
+def kind_of_stream(labels: StreamInfo) -> LabelKind:
+    """Return the kind of a stream of labels, every sample of which is one."""
+    if labels.is_sized:
+        return LabelKind.SAMPLES
+    return LabelKind.SEQUENCES if labels.is_single else LabelKind.UNKNOWN
+
+
+def kind_without_stream(
+    streams: Collection[StreamInfo], corpus: _core.index.Corpus
+) -> LabelKind:
+    """Return the kind of labels where no stream holds them.
+
+    They are the next tokens of the size-defining stream, which is the one that says that it is
+    or else the first with a length of its own; its samples if it holds no tokens, or if all
+    sequences have one sample.
+    """
+    if corpus.num_samples == corpus.num_sequences:
+        return LabelKind.SAMPLES
+    lengthy = [info for info in streams if not (info.is_single or info.broadcast)]
+    chosen = [info for info in streams if info.defines_mb_size] or lengthy
+    return LabelKind.NEXT_TOKENS if chosen and are_tokens(chosen[0]) else LabelKind.SAMPLES
+
+
+def kind_of_corpus(streams: Collection[StreamInfo], corpus: _core.index.Corpus) -> LabelKind:
+    """Return the kind of labels of minibatches with all these streams."""
+    for info in streams:
+        if info.name == LABELS:
+            return kind_of_stream(info)
+    return kind_without_stream(streams, corpus)
