@@ -468,8 +468,10 @@ def shares(
     if settings.keeps_order:
         return [taken[worker::workers] for worker in range(workers)]
     owners = [entry.lane % workers for entry in taken]
-    if all(size == 1 for size in corpus.sizes):
-        owners = even_counts(owners, workers)
+    if all(size == 1 for size in corpus.sizes) and taken:
+        first_half = is_first_half(corpus, settings, taken[0].time)
+        lanes = [entry.lane for entry in taken]
+        owners = even_counts(lanes, workers, settings.num_lanes, first_half)
     elif balance is not None:
         owners = even_costs(owners, [cost(entry.size, balance) for entry in taken], workers)
     return [
@@ -478,7 +480,41 @@ def shares(
     ]
 
 
-def even_counts(owners: list[int], workers: int) -> list[int]:
+def is_first_half(corpus: ModelCorpus, settings: ModelSettings, time: int) -> bool:
+    blocks = -(-len(corpus.chunks) // block_chunks(corpus, settings))
+    half = 2 * (time % corpus.num_samples) < corpus.num_samples
+    return half and blocks >= 2 * settings.num_lanes
+
+
+def spread(count: int) -> list[int]:
+    """0, the middle, the quarters, ...: rev(i) * count div 2^b, each number once."""
+    bits = (count - 1).bit_length()
+    halves = (
+        [int(f"{i:0{bits}b}"[::-1], 2) * count >> bits for i in range(2**bits)] if bits else [0]
+    )
+    return list(dict.fromkeys(halves))
+
+
+def even_counts(lanes: list[int], workers: int, num_lanes: int, first_half: bool) -> list[int]:
+    """The worker of each sequence of a minibatch, which has a lane."""
+    if 2 * num_lanes < 3 * workers:
+        return even_counts_in_turn([lane % workers for lane in lanes], workers)
+    more = len(lanes) % workers
+    line = list(range(workers))
+    if not first_half and num_lanes % workers == 0:
+        line[more:] = reversed(line[more:])
+    place_of_lane = {}
+    for worker in line:
+        own = list(range(worker, num_lanes, workers))[::-1]
+        for number in spread(len(own)) if own else []:
+            place_of_lane[own[number]] = len(place_of_lane)
+    in_line = sorted(range(len(lanes)), key=lambda j: (place_of_lane[lanes[j]], -j))
+    takers = [k for k in line for _ in range(len(lanes) // workers + (k < more))]
+    owners = dict(zip(in_line, takers, strict=True))
+    return [owners[j] for j in range(len(lanes))]
+
+
+def even_counts_in_turn(owners: list[int], workers: int) -> list[int]:
     lacking = [len(owners) // workers + (k < len(owners) % workers) for k in range(workers)]
     evened: list[int | None] = []
     for owner in owners:

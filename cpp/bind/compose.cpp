@@ -110,13 +110,15 @@ void bind_share(py::module_& room) {
       .value("EVEN_COUNTS", Sharing::kEvenCounts)
       .value("EVEN_COSTS", Sharing::kEvenCosts)
       .value("DEAL_COSTS", Sharing::kDealCosts);
+  py::class_<ShareRule>(room, "ShareRule")
+      .def(py::init<Sharing, Cost, std::uint32_t, bool>(), "sharing"_a, "cost"_a, "num_lanes"_a,
+           "first_half"_a);
   room.def(
       "owners",
-      [](const Plan& whole, std::uint32_t num_workers, Sharing sharing, Cost cost) {
-        return to_numpy_without_gil(
-            [&] { return owners(whole.share, num_workers, sharing, cost); });
+      [](const Plan& whole, std::uint32_t num_workers, const ShareRule& rule) {
+        return to_numpy_without_gil([&] { return owners(whole.share, num_workers, rule); });
       },
-      "whole"_a, "num_workers"_a, "sharing"_a, "cost"_a);
+      "whole"_a, "num_workers"_a, "rule"_a);
   room.def(
       "row_owners",
       [](const Plan& whole, std::uint32_t num_workers, Cost cost,

@@ -29,8 +29,7 @@ Class& def_plan(Class& bound) {
   return bound
       .def_property_readonly("share_size",
                              [](const Planned& plan) { return plan.share.size(); })
-      .def_property_readonly("share_ends",
-                             [](const Planned& plan) { return count_ends(plan); })
+      .def_property_readonly("share_ends", [](const Planned& plan) { return count_ends(plan); })
       .def("cells", [](const Planned& plan) { return to_numpy(cell_table(plan)); })
       .def("sequences", [](const Planned& plan) { return to_numpy(sequence_numbers(plan)); })
       .def("banned", [](const Planned& plan) { return copy_to_numpy(plan.banned); })

@@ -205,7 +205,8 @@ Plan BucketedPlanner::next(const Request& request) {
   } else {
     plan.next.progress.assign(open_->delivered().begin(), open_->delivered().end());
   }
-  give_share(std::move(minibatch), sharing_of(request), request, plan);
+  give_share(std::move(minibatch), rule_of(*timeline_, sharing_of(request), request, plan),
+             request, plan);
   plan.num_rows = static_cast<std::uint32_t>(plan.share.size());
   return plan;
 }

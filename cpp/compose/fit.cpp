@@ -97,7 +97,9 @@ Plan FitPlanner::next(const Request& request) {
   plan.num_sequences = num_sequences_;
   plan.end_of_data = minibatch.empty();
   plan.counted = count_sequences(minibatch, request.bans, plan);
-  give_share(std::move(minibatch), sharing_of(*timeline_, request), request, plan);
+  give_share(std::move(minibatch),
+             rule_of(*timeline_, sharing_of(*timeline_, request), request, plan), request,
+             plan);
   return plan;
 }
 

@@ -69,8 +69,8 @@ struct Plan {
   bool end_of_data = false;            // nothing was left before the limit
   std::vector<PlannedSequence> share;  // of the worker who asked, in order
   std::vector<std::uint64_t> banned;   // the sequences of the share that are left out
-  // Where bans begin inside it (`wants_times`), the nominal time at which each entry of `share` begins: that
-  // of the minibatch, and all samples of it that come before.
+  // Where bans begin inside it (`wants_times`), the nominal time at which each entry of `share`
+  // begins: that of the minibatch, and all samples of it that come before.
   std::vector<std::uint64_t> times;
   // Layouts of rows also say where each entry of `share` goes, whose size is then that of the
   // piece.

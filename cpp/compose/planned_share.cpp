@@ -5,12 +5,11 @@
 
 namespace sweephand {
 
-void give_share(std::vector<PlannedSequence> minibatch, Sharing sharing, const Request& request,
-                Plan& plan) {
-  const Cost cost = request.balance.value_or(Cost{});
+void give_share(std::vector<PlannedSequence> minibatch, const ShareRule& rule,
+                const Request& request, Plan& plan) {
   const std::uint32_t num_workers = request.num_workers;
   if (!wants_times(request, plan)) {
-    plan.share = share_of(std::move(minibatch), num_workers, request.rank, sharing, cost);
+    plan.share = share_of(std::move(minibatch), num_workers, request.rank, rule);
     return;
   }
   std::vector<std::uint64_t> times;
@@ -20,7 +19,7 @@ void give_share(std::vector<PlannedSequence> minibatch, Sharing sharing, const R
     times.push_back(time);
     time += planned.size;
   }
-  const std::vector<std::uint32_t> owner = owners(minibatch, num_workers, sharing, cost);
+  const std::vector<std::uint32_t> owner = owners(minibatch, num_workers, rule);
   plan.share = owned_by(request.rank, minibatch, owner);
   plan.times = owned_by(request.rank, times, owner);
 }

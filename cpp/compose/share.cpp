@@ -1,5 +1,7 @@
 #include "compose/share.hpp"
 
+#include "compose/even_counts.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -9,25 +11,6 @@
 
 namespace sweephand {
 namespace {
-
-void even_counts(std::vector<std::uint32_t>& owner, std::uint32_t num_workers) {
-  std::vector<std::uint64_t> wanted(num_workers, owner.size() / num_workers);
-  for (std::size_t k = 0; k < owner.size() % num_workers; ++k) ++wanted[k];
-  std::vector<std::size_t> surplus;
-  for (std::size_t j = 0; j < owner.size(); ++j) {
-    if (wanted[owner[j]] == 0) {
-      surplus.push_back(j);
-    } else {
-      --wanted[owner[j]];
-    }
-  }
-  std::uint32_t taker = 0;
-  for (const std::size_t j : surplus) {
-    while (wanted[taker] == 0) ++taker;
-    owner[j] = taker;
-    --wanted[taker];
-  }
-}
 
 // What the workers have, while sequences move from one to the other.
 class Loads {
@@ -169,28 +152,39 @@ std::vector<std::uint32_t> deal_costs(std::span<const uint128> costs,
   return owner;
 }
 
+ShareRule rule_of(const Timeline& timeline, Sharing sharing, const Request& request,
+                  const Plan& plan) {
+  const std::uint64_t done = plan.nominal_time % timeline.num_samples();
+  const std::uint64_t num_lanes = timeline.settings().num_lanes;
+  return {.sharing = sharing,
+          .cost = request.balance.value_or(Cost{}),
+          .num_lanes = timeline.settings().num_lanes,
+          .first_half = timeline.extent().blocks >= 2 * num_lanes &&
+                        done < timeline.num_samples() - done};
+}
+
 std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
-                                  std::uint32_t num_workers, Sharing sharing, Cost cost) {
-  if (sharing == Sharing::kDealCosts) {
+                                  std::uint32_t num_workers, const ShareRule& rule) {
+  if (rule.sharing == Sharing::kDealCosts) {
     std::vector<uint128> costs(minibatch.size());
-    std::ranges::transform(minibatch, costs.begin(), cost, &PlannedSequence::size);
+    std::ranges::transform(minibatch, costs.begin(), rule.cost, &PlannedSequence::size);
     return deal_costs(costs, num_workers);
   }
   std::vector<std::uint32_t> owner(minibatch.size());
-  const FirstOwner first_owner(minibatch, num_workers, sharing);
+  const FirstOwner first_owner(minibatch, num_workers, rule.sharing);
   for (std::size_t j = 0; j < owner.size(); ++j) owner[j] = first_owner[j];
-  if (sharing == Sharing::kEvenCounts) even_counts(owner, num_workers);
-  if (sharing == Sharing::kEvenCosts) even_costs(minibatch, owner, num_workers, cost);
+  if (rule.sharing == Sharing::kEvenCounts) even_counts(minibatch, owner, num_workers, rule);
+  if (rule.sharing == Sharing::kEvenCosts) even_costs(minibatch, owner, num_workers, rule.cost);
   return owner;
 }
 
 std::vector<PlannedSequence> share_of(std::vector<PlannedSequence> minibatch,
                                       std::uint32_t num_workers, std::uint32_t rank,
-                                      Sharing sharing, Cost cost) {
+                                      const ShareRule& rule) {
   if (num_workers == 1) return minibatch;
-  if (sharing == Sharing::kDeal || sharing == Sharing::kLanes)
-    return owned_by(rank, minibatch, FirstOwner(minibatch, num_workers, sharing));
-  return owned_by(rank, minibatch, owners(minibatch, num_workers, sharing, cost));
+  if (rule.sharing == Sharing::kDeal || rule.sharing == Sharing::kLanes)
+    return owned_by(rank, minibatch, FirstOwner(minibatch, num_workers, rule.sharing));
+  return owned_by(rank, minibatch, owners(minibatch, num_workers, rule));
 }
 
 }  // namespace sweephand

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "compose/cost.hpp"
+#include "compose/plan.hpp"
 #include "order/block.hpp"
+#include "order/timeline.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,16 +21,28 @@ enum class Sharing : std::uint8_t {
   kDealCosts,   // the costliest first, each to who has least, in equal numbers
 };
 
+struct ShareRule {
+  Sharing sharing = Sharing::kLanes;
+  Cost cost{};                  // for kEvenCosts and kDealCosts
+  std::uint32_t num_lanes = 0;  // for kEvenCounts: above the lane of every sequence
+  bool first_half = false;      // for kEvenCounts: the minibatch begins in that of its sweep,
+                                // and other blocks are open than in the second
+};
+
+// How the minibatch of a plan is shared, which knows where it begins.
+ShareRule rule_of(const Timeline& timeline, Sharing sharing, const Request& request,
+                  const Plan& plan);
+
 // The worker of each sequence of one global minibatch. Linear, but for kEvenCosts, which goes
 // over the share of the fullest worker for every sequence that it moves, and kDealCosts, which
-// sorts. Only these two ask for a cost. REQUIRES: num_workers >= 1
+// sorts. REQUIRES: num_workers >= 1
 std::vector<std::uint32_t> owners(std::span<const PlannedSequence> minibatch,
-                                  std::uint32_t num_workers, Sharing sharing, Cost cost = {});
+                                  std::uint32_t num_workers, const ShareRule& rule);
 
 // The sequences of one of them, in the order of the minibatch. REQUIRES: rank < num_workers
 std::vector<PlannedSequence> share_of(std::vector<PlannedSequence> minibatch,
                                       std::uint32_t num_workers, std::uint32_t rank,
-                                      Sharing sharing, Cost cost = {});
+                                      const ShareRule& rule);
 
 // Those of `things` that are one worker's, in their order.
 template <class Thing, class Owners>

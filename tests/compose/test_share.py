@@ -13,7 +13,7 @@ from tests.model import ModelCorpus, ModelSettings
 from tests.strategies import timelines, workers
 
 from sweephand import _core
-from sweephand._core.compose import Fitting, Packing, Planner, Sharing
+from sweephand._core.compose import Fitting, Packing, Planner, ShareRule, Sharing
 
 MANY = bool(os.environ.get("SWEEPHAND_SHARE_CASES"))
 NO_LIMIT = 2**64 - 1
@@ -38,17 +38,20 @@ def test_owners_are_those_of_the_model(data: st.DataObject) -> None:
     balance, count = data.draw(balances), data.draw(workers(order))
     size = data.draw(st.integers(1, 2 * corpus.num_samples))
     taken = model.minibatch(corpus, order, 0, size)
-    lanes = [entry.lane % count for entry in taken]
+    lanes = [entry.lane for entry in taken]
+    owners = [lane % count for lane in lanes]
+    late = data.draw(st.booleans())
     costs = [model.cost(entry.size, balance) for entry in taken]
     whole = planner(corpus, order).next(core_request(size))
     for sharing, wanted in [
         (Sharing.DEAL, [j % count for j in range(len(taken))]),
-        (Sharing.LANES, lanes),
-        (Sharing.EVEN_COUNTS, model.even_counts(lanes, count)),
-        (Sharing.EVEN_COSTS, model.even_costs(lanes, costs, count)),
+        (Sharing.LANES, owners),
+        (Sharing.EVEN_COUNTS, model.even_counts(lanes, count, order.num_lanes, late)),
+        (Sharing.EVEN_COSTS, model.even_costs(owners, costs, count)),
         (Sharing.DEAL_COSTS, model.deal_costs(costs, count)),
     ]:
-        found = _core.compose.owners(whole, count, sharing, core_cost(balance))
+        rule = ShareRule(sharing, core_cost(balance), order.num_lanes, late)
+        found = _core.compose.owners(whole, count, rule)
         assert found.tolist() == wanted
 
 
@@ -92,10 +95,59 @@ def test_shares_unite_to_the_minibatch_for_numbers_of_workers_that_change(case: 
             assert sorted(itertools.chain(*shares)) == sorted(whole.sequences().tolist())
         if len(set(sizes)) > 1 or sizes[0] > 1:
             how = Sharing.LANES if balance is None else Sharing.EVEN_COSTS
-            owner = _core.compose.owners(whole, count, how, core_cost(balance or "samples"))
+            rule = ShareRule(how, core_cost(balance or "samples"), order.num_lanes, False)
+            owner = _core.compose.owners(whole, count, rule)
             assert owner.max(initial=0) < count
             for rank, share in zip(ranks, shares, strict=True):
                 assert share == whole.sequences()[owner == rank].tolist()
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from([(12, 2), (12, 3), (12, 4), (12, 6), (48, 2), (48, 3), (48, 4), (48, 6)]),
+    st.integers(0, 150),
+    st.sampled_from([1, 2, 4]),
+    st.integers(0, 9),
+)
+def test_even_shares_of_rows_open_few_chunks_of_others(
+    lanes_and_workers: tuple[int, int], more: int, blocks: int, seed: int
+) -> None:
+    """A worker has its own lanes, and as many of the next one's as it takes from at a time."""
+    num_lanes, count = lanes_and_workers
+    size = num_lanes + more
+    per_lane, rows = 4, 25
+    corpus = ModelCorpus.of([[1] * rows] * (per_lane * num_lanes))
+    window = num_lanes * per_lane // blocks
+    order = ModelSettings(seed=seed, num_lanes=num_lanes, window_chunks=window)
+    shared = planner(corpus, order)
+    taken = min(size % count, count - size % count)  # from one worker, at most
+    common = -(-taken // (size // num_lanes))
+    for rank in range(count):
+        shared.seek(0)
+        opened = set()
+        while shared.time + size <= corpus.num_samples:
+            plan = shared.next(core_request(size, count, rank))
+            assert plan.share_size == size // count + (rank < size % count)
+            opened |= set((plan.sequences() // rows).tolist())
+        # Where the halves of a sweep have other neighbours, two chunks of a lane may be open.
+        both = per_lane // blocks * (blocks > 1)
+        assert len(opened) <= per_lane * (num_lanes // count) + common * (per_lane + both)
+
+
+@pytest.mark.parametrize(("lanes", "count"), [(12, 2), (12, 3), (48, 2), (48, 3)])
+@pytest.mark.parametrize("size", [24, 25])
+def test_no_worker_opens_a_fifth_more_than_its_part(lanes: int, count: int, size: int) -> None:
+    corpus = ModelCorpus.of([[1] * 100] * 96)
+    order = ModelSettings(num_lanes=lanes, window_chunks=lanes)
+    shared = planner(corpus, order)
+    for rank in range(count):
+        shared.seek(0)
+        opened = set()
+        while shared.time + size <= corpus.num_samples:
+            plan = shared.next(core_request(size, count, rank))
+            opened |= set((plan.sequences() // 100).tolist())
+        part = 96 * (size // count + (rank < size % count)) / size
+        assert len(opened) <= 1.2 * part
 
 
 def cost_of_row(plan: _core.compose.Plan, row: int, balance: str | int) -> int:
@@ -153,7 +205,7 @@ def test_the_fullest_worker_is_within_two_per_cent_where_lengths_allow(
         whole = core.next(core_request(64 * share))
         costs = np.array([model.cost(size, kind) for size in whole.sizes().tolist()], float)
         lanes, evened = (
-            _core.compose.owners(whole, 64, how, core_cost(kind))
+            _core.compose.owners(whole, 64, ShareRule(how, core_cost(kind), 64, False))
             for how in (Sharing.LANES, Sharing.EVEN_COSTS)
         )
         loads = np.bincount(evened, costs, 64)

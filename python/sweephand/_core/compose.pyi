@@ -5,7 +5,7 @@ import numpy.typing
 import sweephand._core.index
 import sweephand._core.order
 import typing
-__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'EventPlanner', 'Events', 'Fitting', 'Packing', 'PieceCount', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'best_boundaries', 'count_sizes', 'owners', 'pack_in_order', 'pack_longest_first', 'padded_cells', 'row_owners']
+__all__: list[str] = ['Bans', 'Bucketing', 'ContextSplit', 'Cost', 'EventPlanner', 'Events', 'Fitting', 'Packing', 'PieceCount', 'Plan', 'Planner', 'Position', 'Request', 'Rows', 'ShareRule', 'Sharing', 'SizeCount', 'Skip', 'Truncation', 'best_boundaries', 'count_sizes', 'owners', 'pack_in_order', 'pack_longest_first', 'pack_mixture', 'padded_cells', 'row_owners']
 class Rows:
     @property
     def ends(self) -> numpy.typing.NDArray[numpy.uint32]:
@@ -180,6 +180,9 @@ class Sharing:
     @property
     def value(self) -> int:
         ...
+class ShareRule:
+    def __init__(self, sharing: Sharing, cost: Cost, num_lanes: typing.SupportsInt | typing.SupportsIndex, first_half: bool) -> None:
+        ...
 class Planner:
     @typing.overload
     def __init__(self, timeline: sweephand._core.order.Timeline, choices: Fitting, limit: typing.SupportsInt | typing.SupportsIndex) -> None:
@@ -240,7 +243,7 @@ def best_boundaries(sizes: collections.abc.Sequence[SizeCount], num_buckets: typ
     ...
 def count_sizes(corpus: sweephand._core.index.Corpus) -> list[SizeCount]:
     ...
-def owners(whole: Plan, num_workers: typing.SupportsInt | typing.SupportsIndex, sharing: Sharing, cost: Cost) -> numpy.typing.NDArray[numpy.uint32]:
+def owners(whole: Plan, num_workers: typing.SupportsInt | typing.SupportsIndex, rule: ShareRule) -> numpy.typing.NDArray[numpy.uint32]:
     ...
 def pack_in_order(sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint32], row_length: typing.SupportsInt | typing.SupportsIndex, look_ahead: typing.SupportsInt | typing.SupportsIndex) -> Rows:
     ...

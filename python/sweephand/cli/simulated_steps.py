@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand._core.compose import Cost, Fitting, Packing, Plan, Planner, Request, Sharing
+from sweephand._core.compose import (
+    Cost,
+    Fitting,
+    Packing,
+    Plan,
+    Planner,
+    Request,
+    ShareRule,
+    Sharing,
+)
 from sweephand.cli.cluster import Cluster
 from sweephand.cli.simulated_corpus import SimulatedCorpus
 from sweephand.layouts.attention import Attention
@@ -166,13 +175,15 @@ def _amounts(
 def _sequence_owners(attention: Attention) -> dict[str, Owners]:
     """Return each way to share sequences."""
     samples = Cost(1, is_quadratic=False)
-    of = _core.compose.owners
+
+    def owners(sharing: Sharing, cost: Cost) -> Owners:
+        rule = ShareRule(sharing, cost, num_lanes=0, first_half=False)
+        return lambda plan, workers: _core.compose.owners(plan, workers, rule)
+
     return {
-        "lanes": lambda plan, workers: of(plan, workers, Sharing.LANES, samples),
-        "samples": lambda plan, workers: of(plan, workers, Sharing.EVEN_COSTS, samples),
-        "attention": lambda plan, workers: of(
-            plan, workers, Sharing.EVEN_COSTS, attention.in_integers
-        ),
+        "lanes": owners(Sharing.LANES, samples),
+        "samples": owners(Sharing.EVEN_COSTS, samples),
+        "attention": owners(Sharing.EVEN_COSTS, attention.in_integers),
     }
 
 
