@@ -13,6 +13,7 @@
 #include "formats/tar_headers.hpp"
 #include "formats/tar_samples.hpp"
 #include "formats/text_lines.hpp"
+#include "formats/text_numbers.hpp"
 #include "formats/tfrecord.hpp"
 #include "index/packed_integers.hpp"
 #include "read/byte_source.hpp"
@@ -271,6 +272,26 @@ void bind_text(py::module_& room) {
                               to_numpy(std::move(lines.offsets)));
       },
       "text"_a);
+  py::enum_<CellFault>(room, "CellFault")
+      .value("empty", CellFault::kEmpty)
+      .value("word", CellFault::kWord)
+      .value("shape", CellFault::kShape)
+      .value("decimal", CellFault::kDecimal)
+      .value("range", CellFault::kRange)
+      .value("inexact", CellFault::kInexact)
+      .value("no_flag", CellFault::kNoFlag);
+  // The bytes of the numbers, and the fault of every cell, 0 for none.
+  room.def(
+      "read_text_numbers",
+      [](const Array<std::uint8_t>& text, const Array<std::int64_t>& offsets,
+         ElementType wanted) {
+        TextNumbers found = without_gil([&] {
+          return read_text_numbers(to_text(std::as_bytes(view(text))), view(offsets), wanted);
+        });
+        return py::make_tuple(to_numpy(std::move(found.values)),
+                              to_numpy(std::move(found.faults)));
+      },
+      "text"_a, "offsets"_a, "wanted"_a);
 }
 
 void bind_tar(py::module_& room) {

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.read.format_corpora import write_megatron
+from tests.read.format_corpora import npy_bytes, write_mds, write_megatron, write_tar
 from tests.tfds.folders import tensor, tree, write_folder
 
 import sweephand as sh
@@ -128,6 +128,20 @@ def expected_of_ctf(value: Number, dtype: np.dtype[Any]) -> Number | None:
     return from_exact(float(value), Fraction(repr(value)), dtype)
 
 
+def expected_of_csv(value: Number, dtype: np.dtype[Any]) -> Number | None:
+    """Text as in JSON, but 0 and 1 may be flags, and integers of 64 bits need no sign."""
+    if not math.isfinite(value):
+        return expected(value, dtype)
+    if isinstance(value, float) and dtype not in FLOATS:
+        return None
+    return from_exact(value, Fraction(repr(value)), dtype)
+
+
+def expected_of_flags(value: Number, dtype: np.dtype[Any]) -> Number | None:
+    """In text, true and false are no numbers."""
+    return value if dtype == BOOL else None
+
+
 # Formats: how values of a type are written, and of which types
 
 
@@ -222,6 +236,61 @@ def ctf(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
     return sh.CTFDeserializer(folder / "x.ctf", wanted, allow_nonfinite=True)
 
 
+def csv(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    pytest.importorskip("pyarrow")
+    lines = [f"{value!r}\n" for value in values.tolist()]
+    (folder / "x.csv").write_text("x\n" + "".join(lines))
+    return sh.CSVDeserializer(folder / "x.csv", streams(dtype))
+
+
+def hdf5(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "x.h5", "w") as file:
+        file["x"] = values
+    return sh.HDF5Deserializer(folder / "x.h5", streams(dtype))
+
+
+def zarr(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    module = pytest.importorskip("zarr")
+    group = module.open_group(str(folder / "x.zarr"), mode="w")
+    group.create_array("x", data=values, chunks=(8,))
+    return sh.ZarrDeserializer(folder / "x.zarr", streams(dtype))
+
+
+def mds(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    samples = [{"x": value.tobytes()} for value in values]
+    write_mds(folder, {"x": (values.dtype.name, values.dtype.itemsize)}, [samples])
+    return sh.MDSDeserializer(folder, streams(dtype))
+
+
+def lance(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    module = pytest.importorskip("lance")
+    import pyarrow as pa
+
+    module.write_dataset(pa.table({"x": values}), str(folder / "x.lance"))
+    return sh.LanceDeserializer(folder / "x.lance", streams(dtype))
+
+
+def webdataset(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    members = [(f"{n}.x.npy", npy_bytes(value[None])) for n, value in enumerate(values)]
+    write_tar(folder / "x.tar", members)
+    return sh.WebDatasetDeserializer(folder / "x.tar", streams(dtype, "x.npy"))
+
+
+def npz(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    np.savez(folder / "x.npz", x=values)
+    corpus = sh.open(folder / "x.npz", streams(dtype))
+    assert isinstance(corpus, sh.Deserializer)
+    return corpus
+
+
+def mapped(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    numbers = sh.ArrayDeserializer({"n": np.arange(len(values))})
+    return numbers.map(
+        lambda row: {"x": values[int(row["n"][0])][None]}, name="pick", streams=streams(dtype)
+    )
+
+
 @dataclass(frozen=True)
 class Format:
     """How values are written, from which types and to which they are cast, and by what rule."""
@@ -248,6 +317,15 @@ FORMATS = [
     Format(megatron, [np.dtype(name) for name in ("u1", "i1", "i2", "i4", "i8", "u2")], SOME),
     Format(jsonl, [SIGNED, DOUBLE], DTYPES, expected_of_json),
     Format(ctf, [SIGNED, SINGLE, DOUBLE], TEXT_TYPES, expected_of_ctf),
+    Format(csv, [SIGNED, np.dtype("uint64"), DOUBLE], DTYPES, expected_of_csv),
+    Format(csv, [BOOL], DTYPES, expected_of_flags),
+    Format(hdf5, PLAIN, SOME),
+    Format(zarr, PLAIN, SOME),
+    Format(mds, [dtype for dtype in PLAIN if dtype != BOOL], SOME),
+    Format(lance, PLAIN, SOME),
+    Format(webdataset, PLAIN, SOME),
+    Format(npz, PLAIN, SOME),
+    Format(mapped, PLAIN, SOME),
 ]
 
 
@@ -343,6 +421,16 @@ def test_decimal_text_of_cntk_is_rounded_once_too(dtype: np.dtype[Any], tmp_path
     lines = [f"{number} |X {text}\n" for number, text in enumerate(TEXTS)]
     (tmp_path / "x.ctf").write_text("".join(lines))
     corpus = sh.CTFDeserializer(tmp_path / "x.ctf", streams(dtype, "X", shape=1))
+    assert_rounded(delivered(corpus, len(TEXTS)), dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_decimal_text_in_a_table_is_rounded_once_too(
+    dtype: np.dtype[Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "x.csv").write_text("".join(f"{text}\n" for text in ["x", *TEXTS]))
+    corpus = sh.CSVDeserializer(tmp_path / "x.csv", streams(dtype))
     assert_rounded(delivered(corpus, len(TEXTS)), dtype)
 
 

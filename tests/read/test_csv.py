@@ -77,6 +77,42 @@ def test_a_dtype_says_how_a_column_is_read(tmp_path: Path) -> None:
     assert b == b"007"
 
 
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["1", "18446744073709551615"], [1, 2**64 - 1]),
+        (["-1", "18446744073709551615"], [-1, "which does not fit int64"]),
+        (["1", "123456789012345678901"], [1, "which does not fit int64"]),
+        (["1.5", "9007199254740993"], [1.5, "an integer that float64 cannot hold"]),
+        (["true", "1"], [b"true", b"1"]),
+        (["1", "0x10"], [b"1", b"0x10"]),
+        (["nan", "1", "-Infinity"], ["nan", 1.0, -np.inf]),
+        (["1.5", ""], [1.5, "is empty: fill it"]),
+        (["true", "False", ""], [True, False, "is empty: fill it"]),
+        ([" 1", "+2\t"], [1, 2]),
+        ([".5", "5."], [0.5, 5.0]),
+    ],
+)
+def test_a_cell_is_its_own_value_or_an_error_whatever_lies_beside_it(
+    tmp_path: Path, cells: list[str], values: list[Any]
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("".join(f"{cell},.\n" for cell in ["x", *cells]))
+    wrong = {n: one for n, one in enumerate(values) if isinstance(one, str) and one != "nan"}
+    corpus = sh.CSVDeserializer(path)
+    with sh.MinibatchSource(corpus, randomize=False, max_sweeps=1, max_errors=9) as source:
+        found = source.next_minibatch(9)["x"].values.tolist()
+        told = {error.sequence: error.reason for error in source.errors}
+    good = [
+        float(one) if one == "nan" else one for n, one in enumerate(values) if n not in wrong
+    ]
+    np.testing.assert_equal(found, good)
+    assert told.keys() == wrong.keys()
+    for row, reason in wrong.items():
+        assert reason in told[row]
+        assert "the field 'x'" in told[row]
+
+
 def test_damaged_rows_are_told_and_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("n,t\n1,a\n2,b,c\nx,d\n4,e\n,f\n6,g\n")

@@ -9,7 +9,7 @@ import sweephand._core.index
 import sweephand._core.read
 import typing
 import typing_extensions
-__all__: list[str] = ['CbfStream', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'HTK_HEADER_BYTES', 'HtkHeader', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'TarSamples', 'crc32c', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'parse_htk_header', 'parse_mlf', 'parse_scp', 'read_cbf_chunk', 'read_htk_frames', 'read_json_lines', 'split_lines']
+__all__: list[str] = ['CbfStream', 'CellFault', 'CtfDeserializer', 'CtfFile', 'CtfFormat', 'CtfIndex', 'CtfPiece', 'CtfReader', 'CtfStart', 'CtfStream', 'EXAMPLE_PADDING', 'ExampleStream', 'FeatureKind', 'FoundKind', 'FrameFinder', 'HTK_HEADER_BYTES', 'HtkHeader', 'Item', 'JSON_PADDING', 'JsonKey', 'Ledger', 'TarSamples', 'crc32c', 'ctf_chunks', 'ctf_index', 'ctf_part', 'ctf_start', 'decode_records', 'find_kinds', 'is_tar_header', 'mask_crc', 'parse_htk_header', 'parse_mlf', 'parse_scp', 'read_cbf_chunk', 'read_htk_frames', 'read_json_lines', 'read_text_numbers', 'split_lines']
 class Item:
     @property
     def caused_by(self) -> int | None:
@@ -215,6 +215,66 @@ class ExampleStream:
 class JsonKey:
     def __init__(self, name: str, wanted: sweephand._core.base.ElementType) -> None:
         ...
+class CellFault:
+    """
+    Members:
+    
+      empty
+    
+      word
+    
+      shape
+    
+      decimal
+    
+      range
+    
+      inexact
+    
+      no_flag
+    """
+    __members__: typing.ClassVar[dict[str, CellFault]]
+    decimal: typing.ClassVar[CellFault]
+    empty: typing.ClassVar[CellFault]
+    inexact: typing.ClassVar[CellFault]
+    no_flag: typing.ClassVar[CellFault]
+    range: typing.ClassVar[CellFault]
+    shape: typing.ClassVar[CellFault]
+    word: typing.ClassVar[CellFault]
+    @typing.overload
+    def __eq__(self, other: CellFault) -> bool:
+        ...
+    @typing.overload
+    def __eq__(self, other: typing.Any) -> bool:
+        ...
+    def __getstate__(self) -> int:
+        ...
+    def __hash__(self) -> int:
+        ...
+    def __index__(self) -> int:
+        ...
+    def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __int__(self) -> int:
+        ...
+    @typing.overload
+    def __ne__(self, other: CellFault) -> bool:
+        ...
+    @typing.overload
+    def __ne__(self, other: typing.Any) -> bool:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def __setstate__(self, state: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def __str__(self) -> str:
+        ...
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def value(self) -> int:
+        ...
 class TarSamples:
     def __init__(self, source: sweephand._core.read.ByteSource, heads: collections.abc.Mapping[str, typing.SupportsInt | typing.SupportsIndex]) -> None:
         ...
@@ -298,6 +358,8 @@ def read_cbf_chunk(bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8],
 def read_htk_frames(bytes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], is_big_endian: bool, dimension: typing.SupportsInt | typing.SupportsIndex, scale: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], lengths: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], left: typing.SupportsInt | typing.SupportsIndex, right: typing.SupportsInt | typing.SupportsIndex) -> numpy.typing.NDArray[numpy.float32]:
     ...
 def read_json_lines(keys: collections.abc.Sequence[JsonKey], text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8]) -> list | None:
+    ...
+def read_text_numbers(text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8], offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], wanted: sweephand._core.base.ElementType) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.uint8]]:
     ...
 def split_lines(text: typing.Annotated[numpy.typing.ArrayLike, numpy.uint8]) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
     ...

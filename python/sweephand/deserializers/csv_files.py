@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sweephand import _core
+from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import ColumnData, spread
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
@@ -20,6 +22,7 @@ from sweephand.deserializers.units.arrow_columns import convert
 from sweephand.deserializers.units.line_scan import LineConverter, LinePlace, records_of
 from sweephand.deserializers.units.line_units import LineUnits
 from sweephand.deserializers.units.row_ids import RowIds
+from sweephand.deserializers.units.text_numbers import guess_dtype, read_numbers
 from sweephand.deserializers.units.unit_scan import SampleType, told_fields
 from sweephand.errors import DataError
 from sweephand.files.contents import MAX_EXPANSION
@@ -36,7 +39,6 @@ _PREFIX = re.compile(r"CSV parse error: (Row #\d+: )?")
 _BOM = b"\xef\xbb\xbf"
 _PACKED = (".gz", ".zst")
 _SUFFIXES = (".csv", ".tsv")
-_PARSED = ("bool", "float32", "float64")  # and integers; what else is asked for is cast
 
 
 class CSVDeserializer(LineUnits):
@@ -44,8 +46,9 @@ class CSVDeserializer(LineUnits):
 
     The first line of every file names the columns. A column holds integers, floats, true and
     false, or text, which is delivered as ``bytes``: as the first MiB of the first file tells,
-    or a ``dtype``. Values may be quoted by ``"``, and then hold delimiters, line ends, and
-    quotes that are doubled. Blank lines are passed over.
+    or a ``dtype``. Numbers are exact or errors, by the table in ``docs/numbers.md``; ``nan``
+    and ``inf`` are floats, an empty cell is no number. Values may be quoted by ``"``, and then
+    hold delimiters, line ends, and quotes that are doubled. Blank lines are passed over.
 
     Parameters
     ----------
@@ -87,7 +90,7 @@ class CSVDeserializer(LineUnits):
     (array([1.5, 2. ]), array([b'a, b', b'c'], dtype=object))
     """
 
-    format = "csv 1"
+    format = "csv 2"
     decoder = pa_csv
     quote = b'"'
     has_header = True
@@ -162,7 +165,11 @@ class _Rows:
     padding = 0
 
     def __init__(
-        self, columns: list[str], fields: Mapping[str, str], types: dict[str, str], between: str
+        self,
+        columns: list[str],
+        fields: Mapping[str, str],
+        types: Mapping[str, np.dtype[Any] | None],
+        between: str,
     ) -> None:
         self._columns = columns
         self._fields = fields
@@ -171,8 +178,11 @@ class _Rows:
 
     def kinds(self) -> dict[str, SampleType]:
         """Return what the streams are."""
-        empty = {name: pa.array([], _arrow_type(one)) for name, one in self._types.items()}
-        return {name: SampleType.of(convert(array)[0]) for name, array in empty.items()}
+        empty = convert(pa.array([], pa.binary()))[0]
+        return {
+            name: SampleType.of(empty if dtype is None else read_numbers(empty, dtype)[0])
+            for name, dtype in self._types.items()
+        }
 
     def convert(
         self, padded: NDArray[np.uint8], file: SourceFile, place: LinePlace
@@ -204,18 +214,19 @@ class _Rows:
         wrong: dict[int, tuple[str | None, str]] = {}
         table = None
         if text.strip(b"\r\n"):
-            options = {
-                self._fields[name]: _arrow_type(one) for name, one in self._types.items()
-            }
-            table = _read(text, self._columns, self._between, options)
+            fields = list(dict.fromkeys(self._fields.values()))
+            table = _read(text, self._columns, self._between, fields)
         for name, field in self._fields.items():
-            array = pa.array([], _arrow_type(self._types[name]))
+            array = pa.array([], pa.binary())
             if table is not None:
                 array = table.column(field).combine_chunks()
-            column, reasons = convert(array.cast(_arrow_type(self._types[name])))
+            column = convert(array)[0]
+            dtype = self._types[name]
+            if dtype is not None:
+                column, reasons = read_numbers(column, dtype)
+                for row, reason in reasons.items():
+                    wrong.setdefault(row, (name, f"the field {field!r} {reason}"))
             columns.append(column)
-            for row in reasons:
-                wrong.setdefault(row, (name, f"the field {field!r} is empty"))
         return columns, wrong
 
     def _parse_one_by_one(
@@ -241,9 +252,16 @@ class _Rows:
         return [spread(column, rows, len(records)) for column in columns], wrong
 
 
-def _read(text: bytes, names: list[str], between: str, types: Mapping[str, Any] | None) -> Any:
-    skipping = {"invalid_row_handler": lambda _: "skip"} if types is None else {}
-    asked = {} if types is None else {"column_types": types, "include_columns": list(types)}
+def _read(
+    text: bytes,
+    names: list[str],
+    between: str,
+    wanted: list[str],
+    *,
+    skip_damaged: bool = False,
+) -> Any:
+    """Return columns of text; what is a number is not for pyarrow to say."""
+    skipping = {"invalid_row_handler": lambda _: "skip"} if skip_damaged else {}
     return pa_csv.read_csv(
         pa.BufferReader(text),
         read_options=pa_csv.ReadOptions(
@@ -253,7 +271,11 @@ def _read(text: bytes, names: list[str], between: str, types: Mapping[str, Any] 
             delimiter=between, newlines_in_values=True, **skipping
         ),
         convert_options=pa_csv.ConvertOptions(
-            check_utf8=False, null_values=[""], strings_can_be_null=False, **asked
+            check_utf8=False,
+            null_values=[],
+            strings_can_be_null=False,
+            column_types=dict.fromkeys(wanted, pa.binary()),
+            include_columns=wanted,
         ),
     )
 
@@ -283,27 +305,23 @@ def _guess_types(names: list[str], between: str, text: bytes) -> dict[str, str]:
         return dict.fromkeys(names, "bytes")
     text = text.decode(errors="replace").encode()  # pyarrow shows rows that it skips
     try:
-        table = _read(text, names, between, None)
+        table = _read(text, names, between, names, skip_damaged=True)
     except pa.ArrowInvalid:
         return dict.fromkeys(names, "bytes")
-    kinds = {pa.int64(): "int64", pa.float64(): "float64", pa.bool_(): "bool"}
-    return {name: kinds.get(table.schema.field(name).type, "bytes") for name in names}
+    return {
+        name: guess_dtype(convert(table.column(name).combine_chunks())[0]) for name in names
+    }
 
 
-def _type_of(guessed: str, definition: StreamDef) -> str:
-    """Return what a column is parsed as, by the dtype that is wanted of it."""
+def _type_of(guessed: str, definition: StreamDef) -> np.dtype[Any] | None:
+    """Return the dtype of the numbers of a column; None: it is text."""
     if definition.dtype is None:
-        return guessed
+        return None if guessed == "bytes" else np.dtype(guessed)
     wanted = np.dtype(definition.dtype)
     if wanted.kind == "O":
-        return "bytes"
-    if wanted.kind in "iu" or wanted.name in _PARSED:
-        return wanted.name
-    return "float64"
-
-
-def _arrow_type(name: str) -> Any:
-    return pa.binary() if name == "bytes" else pa.from_numpy_dtype(np.dtype(name))
+        return None
+    is_number = element_type(wanted) != _core.base.ElementType.opaque
+    return wanted if is_number else np.dtype("float64")
 
 
 def _is_csv(path: AnyPath) -> bool:

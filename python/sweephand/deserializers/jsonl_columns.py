@@ -7,7 +7,6 @@ of that shape are the samples. A field that a row lacks is an empty sequence the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from sweephand import _core
 from sweephand.corpus.casts import cast, element_type, kinds_in, leaves
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.deserializers.units.text_numbers import PRECISIONS, halfway, nudged
 
 LACKING: Any = object()  # the value of a field that is not there
 REPEATED: Any = object()  # and of one that is there twice
@@ -27,10 +27,6 @@ PADDING = _core.formats.JSON_PADDING
 
 _TEXT = np.dtype(object)
 _BOOL, _INT, _FLOAT = np.dtype(bool), np.dtype(np.int64), np.dtype(np.float64)
-
-# Of floats narrower than float64: digits to base 2, and the exponent of the least normal one as
-# frexp has it.
-_PRECISIONS = {"float32": (24, -125), "float16": (11, -13), "bfloat16": (8, -125)}
 
 
 class JsonField:
@@ -60,9 +56,9 @@ class JsonField:
         self.dtype = None if dtype is None else np.dtype(dtype)
         self._float: np.dtype[Any] = _FLOAT  # what floats will be delivered in
         self._precision: tuple[int, int] | None = None
-        if self.wanted is not None and self.wanted.name in _PRECISIONS:
+        if self.wanted is not None and self.wanted.name in PRECISIONS:
             self._float = self.wanted
-            self._precision = _PRECISIONS[self.wanted.name]
+            self._precision = PRECISIONS[self.wanted.name]
         if self.wanted is not None and self.wanted == self._float:
             self.dtype = self.dtype or _FLOAT
 
@@ -198,9 +194,7 @@ class JsonField:
         flat = numbers.reshape(-1)
         texts = list(leaves(exact if isinstance(exact, list) else [exact]))
         for place in np.flatnonzero(halfway(flat, *self._precision)).tolist():
-            text, number = Decimal(texts[place]), Decimal(float(flat[place]))
-            if text != number:
-                flat[place] = np.nextafter(flat[place], np.inf if text > number else -np.inf)
+            flat[place] = nudged(float(flat[place]), texts[place])
         return numbers
 
     def _learn(self, dtype: np.dtype[Any]) -> None:
@@ -226,14 +220,6 @@ def _check_finite(array: NDArray[Any]) -> None:
 
 def _words(dtype: np.dtype[Any]) -> str:
     return {_TEXT: "text", _BOOL: "true or false"}.get(dtype, "numbers")
-
-
-def halfway(values: NDArray[np.float64], digits: int, least: int) -> NDArray[np.bool_]:
-    """Return which numbers lie halfway between two neighbours of a narrower float."""
-    exponents = np.maximum(np.frexp(values)[1], least)
-    halves = np.ldexp(np.abs(values), digits + 1 - exponents)
-    is_odd: NDArray[np.bool_] = halves % 2 == 1
-    return is_odd
 
 
 def read_ordinary(
