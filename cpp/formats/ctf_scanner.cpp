@@ -14,6 +14,11 @@ namespace {
 constexpr std::size_t kMaxUndeclared = 1000;
 constexpr std::size_t kMaxUndeclaredBytes = 200;
 
+std::string describe_empty_row(const CtfFormat& format) {
+  return "a sample of a declared stream in every line, such as '|" +
+         format.streams.front().field + "'";
+}
+
 }  // namespace
 
 CtfScanner::CtfScanner(const CtfFormat& format, Ledger& ledger, Options options)
@@ -106,6 +111,7 @@ const char* CtfScanner::scan_item(const char* text) {
 
 const char* CtfScanner::skip_undeclared(std::string_view name) {
   row_.is_blank = false;
+  row_.has_undeclared = true;
   const std::string_view listed = name.substr(0, kMaxUndeclaredBytes);
   const auto known = undeclared_.find(listed);
   if (known != undeclared_.end()) {
@@ -124,6 +130,7 @@ const char* CtfScanner::skip_undeclared(std::string_view name) {
 // From behind the name on.
 const char* CtfScanner::scan_sample(const char* text, std::size_t stream) {
   row_.is_blank = false;
+  row_.counts = true;
   ++num_met_[stream];
   row_.has_size = row_.has_size || &format_.streams[stream] == size_stream_;
   const char* end = columns_[stream]->read(text, text_.data() + text_.size());
@@ -154,19 +161,23 @@ void CtfScanner::begin_sequence(std::uint64_t key) {
 }
 
 void CtfScanner::end_row() {
-  if (row_.is_blank && format_.allow_blank_lines) {
-    if (options_.ignore_ids) in_sequence_ = false;  // the line begins no sequence
-    return;
-  }
-  if (!in_sequence_) refuse_beginning();
+  if (!row_.counts) return pass_over_row();
   if (row_.num_samples == 0)
-    report_row(row_.begin,
-               "a sample of a declared stream in every line, such as '|" +
-                   format_.streams.front().field + "'",
-               nullptr, Loss::kNothing);
+    report_row(row_.begin, describe_empty_row(format_), nullptr, Loss::kNothing);
   num_samples_ += row_.num_samples;
   ++sequence_.num_lines;
   sequence_.num_sized_lines += row_.has_size ? 1 : 0;
+  sequence_.num_undeclared_lines += row_.has_undeclared ? 1 : 0;
+}
+
+// A line without a sample of a declared stream counts nothing. Only undeclared streams are
+// normal where a part of the streams is declared.
+void CtfScanner::pass_over_row() {
+  const bool is_blank = row_.is_blank;
+  const bool is_allowed = row_.has_undeclared || (is_blank && format_.allow_blank_lines);
+  if (!in_sequence_ && !(is_blank && is_allowed)) refuse_beginning();
+  if (!is_allowed) report_row(row_.begin, describe_empty_row(format_), nullptr, Loss::kNothing);
+  if (is_blank && options_.ignore_ids) in_sequence_ = false;  // the line begins no sequence
 }
 
 void CtfScanner::refuse_beginning() const {
@@ -179,11 +190,7 @@ void CtfScanner::refuse_beginning() const {
 void CtfScanner::end_sequence() {
   if (!in_sequence_) return;
   check_sequence();
-  // A damaged sequence is skipped, and keeps its place; without the size-defining stream by its
-  // lines.
-  const bool sized = size_stream_ != nullptr && sequence_.num_sized_lines > 0;
-  const std::uint64_t size = sized ? sequence_.num_sized_lines : sequence_.num_lines;
-  if (size != num_sized_samples()) sequence_.is_damaged = true;
+  const std::uint64_t size = sequence_.is_damaged ? num_lines_for_size() : num_sized_samples();
   if (size > std::numeric_limits<std::uint32_t>::max())
     throw DataError(
         "the sequence has " + std::to_string(size) +
@@ -208,6 +215,12 @@ void CtfScanner::end_sequence() {
     }
   }
   in_sequence_ = false;
+}
+
+// The size of a damaged sequence, which is skipped and keeps its place: its lines.
+std::uint64_t CtfScanner::num_lines_for_size() const noexcept {
+  const std::uint64_t num_sized = sequence_.num_sized_lines;
+  return num_sized > 0 ? num_sized : std::max<std::uint64_t>(sequence_.num_lines, 1);
 }
 
 // Of the size-defining stream, or of the longest one.
@@ -239,7 +252,8 @@ void CtfScanner::check_sequence() {
     report_sequence(
         "has more samples of this stream than its " + std::to_string(num_lines) + " lines",
         repeated);
-  if (longest < num_lines)
+  // One that is not declared may be longer.
+  if (std::max(longest, sequence_.num_undeclared_lines) < num_lines)
     report_sequence("has " + std::to_string(num_lines) +
                         " lines, but no stream has more than " + std::to_string(longest) +
                         " samples",
@@ -265,6 +279,7 @@ void CtfScanner::report_row(const char* at, const std::string& expected,
                             const CtfStream* stream, Loss loss) {
   if (!in_sequence_) refuse_beginning();
   row_.is_blank = false;
+  row_.counts = row_.counts || loss == Loss::kSample;
   sequence_.is_damaged = sequence_.is_damaged || loss == Loss::kSample;
   const char* const excerpt = std::max(row_.begin, at - 40);
   Item item{.reason = "expected " + expected + ", found " + describe_found(rest_of_line(at)) +

@@ -99,18 +99,21 @@ class CtfScanner {
   struct Row {
     const char* begin = nullptr;
     std::uint64_t num_samples = 0;
-    bool is_blank = true;   // nothing but blanks and comments
-    bool has_size = false;  // the size-defining stream is there
+    bool is_blank = true;         // nothing but blanks and comments
+    bool has_size = false;        // the size-defining stream is there
+    bool has_undeclared = false;  // a stream that is not declared is there
+    bool counts = false;          // a declared stream is there, or a sample was lost
     std::optional<std::uint64_t> first_fault;
   };
   struct Sequence {
     std::uint64_t key = 0;
     std::uint64_t offset = 0;
     std::uint64_t line = 0;
-    std::uint64_t num_lines = 0;
-    std::uint64_t num_sized_lines = 0;  // with the size-defining stream
+    std::uint64_t num_lines = 0;             // that count
+    std::uint64_t num_sized_lines = 0;       // with the size-defining stream
+    std::uint64_t num_undeclared_lines = 0;  // with a stream that is not declared
     std::optional<std::uint64_t> first_fault;
-    bool is_damaged = false;  // a sample is lost, a stream absent, or its size is not its lines
+    bool is_damaged = false;  // a sample is lost, or a stream absent
   };
   enum class Loss : std::uint8_t { kSample, kNothing };
 
@@ -123,9 +126,11 @@ class CtfScanner {
   const char* skip_undeclared(std::string_view name);
   void begin_sequence(std::uint64_t key);
   [[gnu::always_inline]] inline void end_row();
+  void pass_over_row();
   void end_sequence();
   void check_sequence();
   std::uint64_t num_sized_samples() const noexcept;
+  std::uint64_t num_lines_for_size() const noexcept;
   [[noreturn]] void refuse_beginning() const;
 
   std::uint64_t offset_of(const char* at) const noexcept;

@@ -125,6 +125,7 @@ class Reader:
 
     # -- items --
     def report(self, at: int, *, loses: bool = True) -> None:
+        self.counts |= loses
         if self.sequence is not None:
             self.sequence.is_skipped |= loses
         self.corpus.items.append((at, self.row_fault))
@@ -138,7 +139,7 @@ class Reader:
         self.row_fault: int | None = None
         row_begin = at
         is_blank = True
-        previous = self.sequence
+        self.counts = has_undeclared = False
         found = re.compile(rb"[0-9]*").match(self.data, at, end)
         assert found is not None
         if self.ignore_ids:
@@ -177,6 +178,7 @@ class Reader:
                 continue
             stream = next((s for s in self.streams if s.field.encode() == name.group()), None)
             if stream is None:
+                has_undeclared = True
                 count = self.corpus.undeclared.get(name.group(), 0)
                 self.corpus.undeclared[name.group()] = count + 1
                 control = re.compile(rb"[\x00-\x08\x0a-\x1f]").search(
@@ -186,6 +188,7 @@ class Reader:
                     self.report(control.start(), loses=False)
                 at = stop
                 continue
+            self.counts = True
             has_size = has_size or stream.defines_mb_size
             try:
                 self.read_sample(stream, name.end(), stop)
@@ -195,18 +198,20 @@ class Reader:
             except SampleError as error:
                 self.report(error.at)
             at = stop
-        if is_blank and self.allow_blank_lines:
-            if self.ignore_ids:
+        is_allowed = has_undeclared or (is_blank and self.allow_blank_lines)
+        if self.sequence is None and not (is_blank and is_allowed):
+            raise FatalError("no id")
+        if not self.counts:
+            if not is_allowed:
+                self.report(row_begin, loses=False)
+            if is_blank and self.ignore_ids:
                 self.sequence = None
             return
-        if self.sequence is None:
-            raise FatalError("no id")
-        assert previous is None or previous.size > 0
         if num_samples == 0:
             self.report(row_begin, loses=False)
         self.num_lines += 1
         self.num_sized_lines += has_size
-        self.sequence.size = self.num_sized_lines or self.num_lines
+        self.num_undeclared_lines += has_undeclared
 
     def find_pipe(self, at: int, end: int) -> int:
         found = self.data.find(b"|", at, end)
@@ -273,20 +278,24 @@ class Reader:
         self.sequence_fault: int | None = None
         self.num_lines = 0
         self.num_sized_lines = 0
+        self.num_undeclared_lines = 0
 
     def end_sequence(self) -> None:
         if self.sequence is None:
             return
         counts = [len(samples) for samples in self.sequence.samples]
-        if min(counts) == 0 or max(counts) != self.num_lines:
+        most = max(*counts, self.num_undeclared_lines)
+        if min(counts) == 0 or max(counts) > self.num_lines or most < self.num_lines:
             self.corpus.items.append((self.sequence_begin, self.sequence_fault))
+        self.sequence.is_skipped |= min(counts) == 0
         sized = [
             count
             for count, stream in zip(counts, self.streams, strict=True)
             if stream.defines_mb_size
         ]
-        if min(counts) == 0 or self.sequence.size != max(sized or counts):
-            self.sequence.is_skipped = True
+        self.sequence.size = max(sized or counts)
+        if self.sequence.is_skipped:
+            self.sequence.size = self.num_sized_lines or max(self.num_lines, 1)
         if self.sequence.is_skipped:
             self.sequence.samples = [[] for _ in self.streams]
         self.corpus.sequences.append(self.sequence)

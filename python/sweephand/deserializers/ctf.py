@@ -120,7 +120,7 @@ class CTFDeserializer(SelfDescribed):
         ]
         sized = [info.name for info in self._infos if info.defines_mb_size]
         self._meaning = {
-            "format": "ctf 3",
+            "format": "ctf 4",
             "streams": described,
             "size": sized,
             "flags": self._flags,
