@@ -6,20 +6,31 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sweephand.corpus.stream_defs import StreamDef
+from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.hdf5_links import (
+    ArrayElsewhere,
+    check_own,
+    elsewhere,
+    find_object,
+)
 from sweephand.deserializers.units.array_elements import TEXT, StoredArray, element_of
-from sweephand.deserializers.units.array_group import ArrayGroup, Places
+from sweephand.deserializers.units.array_group import ArrayGroup, Offsets, Places
 from sweephand.deserializers.units.array_units import ArrayUnits
+from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.unit_scan import SampleType
+from sweephand.files.index_places import Keep
+from sweephand.files.local import LocalFile
 from sweephand.files.paths import AnyPath, begins_with
 from sweephand.files.range_reader import RangeReader
-from sweephand.files.source_file import SourceFile
+from sweephand.files.source_file import Files, SourceFile
 from sweephand.optional import OptionalModule
 
 h5py = OptionalModule("h5py", extra="hdf5")
@@ -54,6 +65,10 @@ class HDF5Deserializer(ArrayUnits):
     ids : str, or sequence of str or int, optional
         Ids of the sequences, by which they are joined: a data set with one integer or text in
         every row, or one id for each sequence.
+    external_files : bool
+        Serve data sets whose raw bytes lie in other files too ("external storage"), of local
+        files: such a data set may name any file of this machine. Links to other files and
+        virtual data sets are refused in any case.
 
     Raises
     ------
@@ -69,8 +84,22 @@ class HDF5Deserializer(ArrayUnits):
     >>> corpus = sh.HDF5Deserializer("train.h5", ["x", "y"])  # doctest: +SKIP
     """
 
-    format = "hdf5 1"
+    format = "hdf5 2"
     decoder = h5py
+
+    def __init__(
+        self,
+        files: Files,
+        streams: StreamsLike | None = None,
+        *,
+        offsets: Offsets | None = None,
+        index: Keep = "auto",
+        ids: RowIds | None = None,
+        external_files: bool = False,
+    ) -> None:
+        self._external_files = external_files
+        super().__init__(files, streams, offsets=offsets, index=index, ids=ids)
+        self.options = {**self.options, "external files": external_files}
 
     @contextmanager
     def open_group(self, file: SourceFile) -> Iterator[ArrayGroup]:
@@ -79,19 +108,46 @@ class HDF5Deserializer(ArrayUnits):
             BufferedReader(RangeReader(file), _HEAD) as source,
             h5py.File(source, "r") as opened,
         ):
-            yield _Group(opened)
+            may_read = self._external_files and isinstance(file, LocalFile)
+            yield _Group(opened, str(Path(file.path).parent) if may_read else None)
 
 
 class _Group(ArrayGroup):
     """An HDF5 file that is open."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: Any, folder: str | None) -> None:
         self._file = file
+        self._folder = folder  # of raw bytes in other files, if they may be read
 
     def get(self, path: str) -> StoredArray | None:
-        """Return the data set that has a path, if there is one."""
-        found: Any = self._file.get(path)
+        """Return the data set that has a path, if there is one in this file."""
+        try:
+            found: Any = find_object(self._file, path)
+        except ValueError:
+            return None
         return found if _is_array(found) else None
+
+    def array(self, path: str) -> StoredArray:
+        """Return a data set, all of which is in this file.
+
+        Raises
+        ------
+        LookupError
+            If there is none.
+        ValueError
+            If it is in another file, or made of others.
+        """
+        find_object(self._file, path)  # which says where a link leads
+        array: Any = super().array(path)
+        check_own(array)
+        if not (pieces := elsewhere(array)):
+            return array  # type: ignore[no-any-return]
+        if self._folder is None:
+            raise ValueError(
+                f"its raw bytes are in the file {pieces[0][0]!r}: external_files=True reads "
+                "them there, of local HDF5 files"
+            )
+        return ArrayElsewhere(array, self._folder)
 
     def walk(self) -> Iterator[tuple[str, StoredArray]]:
         """Iterate over the data sets, by name."""
@@ -120,12 +176,12 @@ class _Group(ArrayGroup):
 
     def places(self, array: Any) -> Places | None:
         """Return where a data set without filters lies."""
+        if isinstance(array, ArrayElsewhere):
+            return None
         made = array.id.get_create_plist()
         width = array.dtype.itemsize * math.prod(array.shape[1:])
-        # An address may count from behind a block of the user's, or be in another file.
-        if self._file.userblock_size or made.get_nfilters() or made.get_external_count():
-            return None
-        if array.is_virtual or not len(array):
+        # An address may count from behind a block of the user's.
+        if self._file.userblock_size or made.get_nfilters() or not len(array):
             return None
         if array.chunks is None:
             offset = array.id.get_offset()

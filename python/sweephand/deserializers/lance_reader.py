@@ -61,8 +61,25 @@ def check_process() -> None:
 
 
 def data_files(root: str, fragment: Any) -> list[str]:
-    """Return the paths of a fragment's files."""
-    return [str(Path(root) / "data" / one.path) for one in fragment.metadata.files]
+    """Return the paths of a fragment's files.
+
+    Raises
+    ------
+    DataError
+        If one is outside of the dataset.
+    """
+    files, deletions = fragment.metadata.files, fragment.metadata.deletion_file
+    for one in files:
+        path = Path(one.path)
+        if path.is_absolute() or ".." in path.parts:
+            raise DataError(f"it names the file {one.path!r}, which is outside of it", root)
+    if any(getattr(one, "base_id", None) is not None for one in (*files, deletions)):
+        raise DataError(
+            f"fragment {fragment.fragment_id} is in another folder, as of a shallow clone: "
+            "give the dataset that it is of, or a copy",
+            root,
+        )
+    return [str(Path(root) / "data" / one.path) for one in files]
 
 
 def bytes_per_row(root: str, dataset: Any, fragment: Any, columns: Sequence[str]) -> float:

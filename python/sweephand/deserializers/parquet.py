@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import PurePath
 from typing import Any
 
 from sweephand.corpus.columns import ColumnData
@@ -62,9 +63,9 @@ class ParquetDeserializer(ArrowUnits):
     FileNotFoundError
         If a file is absent.
     DataError
-        When it is opened: if a file is damaged, encrypted, or has row groups of more than
-        1 GiB; if a column is lacking, has nulls (beyond ``max_errors``), or is of another type
-        than in other files or of one that cannot be served.
+        When it is opened: if a file is damaged, encrypted, a summary of other files, or has row
+        groups of more than 1 GiB; if a column is lacking, has nulls (beyond ``max_errors``), or
+        is of another type than in other files or of one that cannot be served.
 
     Examples
     --------
@@ -184,6 +185,13 @@ def _check_groups(groups: Sequence[RowGroup], footer: Any, file: SourceFile) -> 
     wanted = [(column.path, column.physical_type) for column in columns]
     is_flat = [column.max_repetition_level == 0 for column in columns]
     for number, group in enumerate(groups):
+        others = {column.file_name for column in group.columns} - {"", PurePath(file.path).name}
+        if others:
+            raise DataError(
+                f"row group {number} is in the file {min(others)!r}: this is a summary of "
+                "other files, as '_metadata' is; give those",
+                file.path,
+            )
         if [(column.path, column.physical_type) for column in group.columns] != wanted:
             raise DataError(
                 f"the footer is damaged: row group {number} has other columns than the schema",

@@ -28,7 +28,7 @@ _BINARY, _LIST, _SET, _MAP, _STRUCT = 8, 9, 10, 11, 12
 
 # Fields of FileMetaData and RowGroup, both of which have a number of rows, of ColumnChunk,
 # ColumnMetaData and Statistics.
-_ROW_GROUPS, _COLUMNS, _NUM_ROWS, _META_DATA = 4, 1, 3, 3
+_ROW_GROUPS, _COLUMNS, _NUM_ROWS, _FILE_PATH, _META_DATA = 4, 1, 3, 1, 3
 _TYPE, _PATH, _CODEC, _NUM_VALUES, _UNCOMPRESSED_SIZE, _COMPRESSED_SIZE = 1, 3, 4, 5, 6, 7
 _STATISTICS, _NULL_COUNT = 12, 3
 
@@ -55,6 +55,8 @@ class ColumnChunk:
         What the values take in memory, at most.
     may_have_nulls : bool
         False if statistics say that there are none.
+    file_name : str
+        The file that its bytes are in; empty for that of the footer.
     """
 
     path: str
@@ -62,6 +64,7 @@ class ColumnChunk:
     num_values: int
     num_bytes: int
     may_have_nulls: bool
+    file_name: str
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ def _to_column(column: dict[int, Any]) -> ColumnChunk:
         num_values=num_values,
         num_bytes=num_bytes,
         may_have_nulls=data.get(_STATISTICS, {}).get(_NULL_COUNT, 1) != 0,
+        file_name=column.get(_FILE_PATH, b"").decode(errors="replace"),
     )
 
 

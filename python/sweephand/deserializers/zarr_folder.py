@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sweephand.errors import StaleError
+from sweephand.errors import DataError, StaleError
 from sweephand.files.local import refuse_irregular
 from sweephand.optional import OptionalModule
 
@@ -17,7 +17,8 @@ def open_folder(path: Path) -> Any:
     """Return a store of zarr's over a folder that only reads, and looks at what it reads.
 
     A file that changed since it was first read is a StaleError, one that is no regular file a
-    DataError. What was absent counts as a file: a chunk without one holds the fill value.
+    DataError, as is one outside of the folder that metadata name. What was absent counts as a
+    file: a chunk without one holds the fill value.
     """
     return _kind()(_storage.LocalStore(path, read_only=True))
 
@@ -40,6 +41,8 @@ def _kind() -> Any:
 
         def _look_at(self, key: str) -> None:
             path = self._store.root / key
+            if key.startswith("/") or ".." in key.split("/"):
+                raise DataError(f"the store names {key!r}, which is outside of it", str(path))
             tag = _tag_of(path)
             if self._seen.setdefault(key, tag) != tag:
                 raise StaleError("the file changed since it was first read", str(path))
