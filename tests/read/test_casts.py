@@ -243,6 +243,12 @@ def csv(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
     return sh.CSVDeserializer(folder / "x.csv", streams(dtype))
 
 
+def data_frame(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    return sh.ArrowDeserializer(pandas.DataFrame({"x": values}), streams(dtype))
+
+
 def hdf5(folder: Path, values: Any, dtype: np.dtype[Any]) -> sh.Deserializer:
     h5py = pytest.importorskip("h5py")
     with h5py.File(folder / "x.h5", "w") as file:
@@ -319,6 +325,7 @@ FORMATS = [
     Format(ctf, [SIGNED, SINGLE, DOUBLE], TEXT_TYPES, expected_of_ctf),
     Format(csv, [SIGNED, np.dtype("uint64"), DOUBLE], DTYPES, expected_of_csv),
     Format(csv, [BOOL], DTYPES, expected_of_flags),
+    Format(data_frame, PLAIN, SOME),
     Format(hdf5, PLAIN, SOME),
     Format(zarr, PLAIN, SOME),
     Format(mds, [dtype for dtype in PLAIN if dtype != BOOL], SOME),

@@ -12,6 +12,15 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.casts import as_array, unmasked
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.given_texts import (
+    HOW_TO_FILL,
+    NULLS,
+    check_nulls,
+    is_null,
+    is_text_array,
+    listed,
+    to_bytes,
+)
 from sweephand.corpus.like_pictures import common_picture_shape
 from sweephand.corpus.sizes import check_offsets
 
@@ -46,9 +55,9 @@ def make_column(
     ValueError
         If sample shapes differ, or offsets do not fit the values.
     """
-    nulls: Any = getattr(data, "null_count", 0)  # of a column of Arrow or polars
-    if nulls() if callable(nulls) else nulls:
-        raise ValueError(f"stream {name!r} has nulls, which are no numbers: fill or drop them")
+    check_nulls(f"stream {name!r}", data)
+    if type(data).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow"):
+        data = np.asarray(data)
     if isinstance(data, tuple):
         if len(data) != 2:
             raise TypeError(
@@ -62,8 +71,10 @@ def make_column(
         if shape is None and whole:
             shape = common_picture_shape(data)
         return _from_list(name, data, shape)
-    if isinstance(data, np.ndarray) and data.dtype.hasobject:
-        return _from_list(name, list(data))
+    if isinstance(data, np.ndarray) and data.ndim == 1:
+        data = listed(f"stream {name!r}", data)
+        if isinstance(data, list):
+            return _from_list(name, data)
     values = _as_values(name, data)
     return ColumnData(values, values.dtype, values.shape[1:], len(values))
 
@@ -79,11 +90,24 @@ def _as_values(name: str, data: object) -> NDArray[Any]:
         raise TypeError(
             f"stream {name!r} must have a first axis of samples, got a single {values.dtype}"
         )
+    if is_text_array(values):
+        raise ValueError(
+            f"stream {name!r} has several texts in a sample, of shape {values.shape}: a text "
+            "is a sample; give a list with the texts of every sequence"
+        )
     return np.ascontiguousarray(values)
 
 
 def _from_offsets(name: str, data: object, offsets: object) -> ColumnData:
-    values = _as_values(name, data)
+    what = f"stream {name!r}"
+    column = None
+    if isinstance(data, np.ndarray) and data.ndim == 1:
+        data = listed(what, data)
+    if isinstance(data, list) and data and isinstance(data[0], bytes | str):
+        column = _from_bytes(name, data)
+    if column is None:
+        values = _as_values(name, data)
+        column = ColumnData(values, values.dtype, values.shape[1:], len(values))
     starts = np.asarray(unmasked(f"stream {name!r}: offsets", offsets))
     if starts.ndim != 1 or starts.dtype.kind not in "iu":
         raise ValueError(
@@ -92,16 +116,18 @@ def _from_offsets(name: str, data: object, offsets: object) -> ColumnData:
         )
     checked = np.ascontiguousarray(starts, dtype=np.int64)
     try:
-        check_offsets(checked, len(values))
+        check_offsets(checked, column.num_samples)
     except ValueError as error:
-        raise ValueError(f"stream {name!r}: {error}") from None
-    return ColumnData(values, values.dtype, values.shape[1:], len(values), checked)
+        raise ValueError(f"{what}: {error}") from None
+    return replace(column, sample_offsets=checked)
 
 
 def _from_list(
     name: str, data: list[object], shape: tuple[int, ...] | None = None
 ) -> ColumnData:
     _refuse_objects(name, data)
+    if data and isinstance(data[0], np.ndarray):
+        data = [listed(f"stream {name!r}", one) for one in data]
     if data and all(_is_csr(item) for item in data):
         return _from_csr_list(name, data)
     if data and isinstance(data[0], bytes | str):
@@ -151,9 +177,10 @@ def _refuse_objects(name: str, data: list[object]) -> None:
     told = f"stream {name!r} holds Python objects (dtype object)"
     if data and isinstance(data[0], Mapping):
         raise TypeError(f"{told}: a list of dicts is for MapDeserializer(rows)")
-    absent = next((number for number, item in enumerate(data) if item is None), None)
-    if absent is not None:
-        raise TypeError(f"{told}: item {absent} is None; fill it, or leave its sequence out")
+    if NULLS.isdisjoint(kind.__name__ for kind in set(map(type, data))):
+        return
+    absent = next(number for number, item in enumerate(data) if is_null(item))
+    raise TypeError(f"{told}: item {absent} is {data[absent]}; {HOW_TO_FILL}")
 
 
 def _offsets_of(sequences: Sequence[Any]) -> NDArray[np.int64]:
@@ -161,17 +188,7 @@ def _offsets_of(sequences: Sequence[Any]) -> NDArray[np.int64]:
 
 
 def _from_bytes(name: str, samples: Sequence[object]) -> ColumnData:
-    encoded = []
-    for number, sample in enumerate(samples):
-        if isinstance(sample, str):
-            encoded.append(sample.encode())
-        elif isinstance(sample, bytes):
-            encoded.append(sample)
-        else:
-            raise TypeError(
-                f"stream {name!r}: sample {number} is {type(sample).__name__}, where the "
-                "first is bytes or str"
-            )
+    encoded = to_bytes(f"stream {name!r}", samples)
     values = np.frombuffer(b"".join(encoded), np.uint8)
     return bytes_column(values, offsets_of([len(one) for one in encoded]))
 

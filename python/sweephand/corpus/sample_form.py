@@ -15,6 +15,7 @@ from sweephand import _core
 from sweephand.corpus.casts import as_array, cast
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.given_data import make_column
+from sweephand.corpus.given_texts import HOW_TO_FILL, is_null, is_text_array, listed
 from sweephand.corpus.stream_defs import StreamDefs
 
 _DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
@@ -167,8 +168,11 @@ class SampleForm:
     def _samples(self, stream: str, value: Any) -> Any:
         """Return the samples of a value, of the dtype and shape that the first one has."""
         like = self.like.get(stream)
-        if isinstance(value, np.ndarray) and value.dtype.hasobject:
-            value = value.tolist()
+        if is_null(value):
+            raise ValueError(f"it is {value}: {HOW_TO_FILL}, or pass over it by max_errors")
+        if is_text_array(value) and value.ndim > 1:
+            raise ValueError(f"it has texts of shape {value.shape}, and a text is one sample")
+        value = listed("it", value)
         is_list = isinstance(value, list | tuple)
         first = value[0] if is_list and value else value
         if isinstance(first, bytes | str):

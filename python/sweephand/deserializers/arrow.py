@@ -155,10 +155,42 @@ def _read_stream(source: Any) -> Any:
             source,
         )
     try:
-        return pa.RecordBatchReader.from_stream(source).read_all()
+        table = pa.RecordBatchReader.from_stream(source).read_all()
+        return _with_nan(table, source) if _is_pandas(source) else table
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         told = "; ".join(map(str, error.args))
         raise ValueError(f"the {type(source).__name__} is no table of Arrow: {told}") from error
+
+
+def _is_pandas(source: object) -> bool:
+    return type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "iloc")
+
+
+def _with_nan(table: Any, frame: Any) -> Any:
+    """Return the table of a DataFrame of pandas with NaN where the frame has it.
+
+    pandas hands NaN over as null. It is a value of floats and of lists of them; in a column of
+    texts it is pandas' null.
+    """
+    for number, name in enumerate(table.schema.names[: frame.shape[1]]):
+        column = frame.iloc[:, number]
+        has_nulls = table.column(number).null_count or _is_nested(table.column(number).type)
+        if (
+            not has_nulls
+            or not isinstance(column.dtype, np.dtype)
+            or column.dtype.kind not in "fO"
+        ):
+            continue
+        try:
+            values = pa.array(column.to_numpy(), from_pandas=False)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            continue  # texts beside NaN
+        table = table.set_column(number, name, values)
+    return table
+
+
+def _is_nested(kind: Any) -> bool:
+    return bool(pa.types.is_nested(kind))
 
 
 def _files_of(path: str) -> str | list[str]:

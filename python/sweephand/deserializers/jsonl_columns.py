@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from sweephand import _core
 from sweephand.corpus.casts import cast, element_type, kinds_in, leaves
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.given_texts import IS_NULL
 from sweephand.deserializers.units.text_numbers import PRECISIONS, halfway, nudged
 
 LACKING: Any = object()  # the value of a field that is not there
@@ -133,6 +134,8 @@ class JsonField:
             raise ValueError("is there twice")
         texts = [value] if isinstance(value, str) else value
         if isinstance(texts, list) and isinstance(texts[0], str):
+            if None in texts:
+                raise ValueError(IS_NULL)
             if not all(isinstance(text, str) for text in texts):
                 raise ValueError("holds text and other things")
             if self.shape:
@@ -147,8 +150,10 @@ class JsonField:
             array = np.array(value)
         except ValueError:
             raise ValueError("holds lists that differ in length") from None
+        if array.dtype.kind == "O" and None in leaves([value]):
+            raise ValueError(IS_NULL)
         if array.dtype.kind not in "biuf":
-            raise ValueError("holds null, an object, or a number of more than 64 bits")
+            raise ValueError("holds an object, or a number of more than 64 bits")
         kinds = kinds_in("the list", value if isinstance(value, list) else [value])
         if array.dtype.kind == "u" or (array.dtype.kind == "f" and "f" not in kinds):
             raise ValueError("holds an integer that does not fit 64 bits")

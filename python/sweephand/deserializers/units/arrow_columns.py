@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData, bytes_column, spread
+from sweephand.corpus.given_texts import IS_NULL
 from sweephand.optional import OptionalModule
 
 pa = OptionalModule("pyarrow", extra="parquet")
@@ -29,7 +30,6 @@ _TRANSPARENT = ("arrow.json", "arrow.uuid", "arrow.bool8")
 
 _HF_ARRAY = re.compile(r"datasets\.features\.features\.Array\dDExtensionType")
 
-_IS_NULL = "is null, or has a null in it"
 _NO_BYTES = (
     "has no bytes, if anything the path of a file: give the dataset to MapDeserializer, or "
     "save it with its files"
@@ -87,7 +87,7 @@ def convert(
     nested = _open(array)
     sample_levels = _sample_levels(nested, shape, array.type)
     is_media = str(array.type).find("struct<") >= 0
-    wrong = dict.fromkeys(nested.null_rows(), _NO_BYTES if is_media else _IS_NULL)
+    wrong = dict.fromkeys(nested.null_rows(), _NO_BYTES if is_media else IS_NULL)
     for depth, extent in sample_levels:
         for row in nested.rows_of_other_length(depth, extent):
             wrong.setdefault(row, f"has samples of another shape than {shape}")
@@ -288,6 +288,8 @@ def _numbers(array: Any) -> NDArray[Any]:
         return booleans
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         hint = "; name a field of it, such as 'a.b'" if pa.types.is_struct(kind) else ""
+        if pa.types.is_null(kind):
+            raise TypeError("all values are null: fill them (fillna), or leave the column out")
         raise TypeError(f"{kind} is not supported{hint}")
     dtype = np.dtype(kind.to_pandas_dtype())
     numbers = _buffer(array, 1, dtype)[array.offset :][: len(array)]
