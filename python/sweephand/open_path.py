@@ -35,18 +35,15 @@ from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import advice_for_file, is_document, is_named_as_document
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.given import advice_for
-from sweephand.files.find import find_files, list_paths
+from sweephand.files.find import list_paths, paths_like
 from sweephand.files.index_places import Keep
 from sweephand.files.local import not_found
 from sweephand.files.paths import (
     AnyPath,
-    as_path,
     files_at,
     folders_at,
-    folders_like,
-    is_glob,
 )
-from sweephand.files.source_file import Files, PathLike
+from sweephand.files.source_file import Files
 from sweephand.tfds.builder import FORMAT as TFDS
 
 _MOST_NAMES = 6  # in a message
@@ -67,7 +64,8 @@ def open(
     Parameters
     ----------
     place : path or URL, or sequence of them
-        A file of any format that is read here, a pattern such as ``"*.parquet"``, a folder of
+        A file of any format that is read here, a pattern such as ``"*.parquet"`` or
+        ``"train-{000..099}.tar"``, a folder of
         such files or of folders ``key=value`` of them, the prefix of Megatron's pairs, a
         TFDS or Hugging Face folder, a Zarr store, or a folder with one of pictures for each
         class; of a TFDS data set without a version the newest. Several are one corpus.
@@ -132,20 +130,8 @@ def look_at(place: Files) -> Found:
         given = list_paths(place)
     except TypeError as error:
         raise TypeError(f"sh.open takes paths: {advice_for(place)}") from error
-    paths = [path for one in given for path in _expand(one)]
+    paths = [path for one in given for path in paths_like(one)]
     return _one_format([_look_at_path(path) for path in paths], paths)
-
-
-def _expand(place: PathLike) -> list[AnyPath]:
-    """Return the path, or what a pattern stands for."""
-    if not is_glob(place):
-        return [as_path(place)]
-    try:
-        return [as_path(file.spec) for file in find_files(place).files]
-    except FileNotFoundError:
-        if folders := folders_like(place):
-            return list(folders)
-        raise
 
 
 def _look_at_path(path: AnyPath) -> Found:

@@ -31,7 +31,7 @@ from sweephand.deserializers.given import check_dict
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
-from sweephand.files.find import list_paths
+from sweephand.files.find import list_paths, paths_like
 from sweephand.files.paths import AnyPath, as_path, begins_with, files_at, stat_all
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.source_file import Files, PathLike, SourceFile
@@ -94,7 +94,8 @@ class NpyDeserializer(Deserializer):
         chunk_size: int | None = None,
     ) -> None:
         if not isinstance(streams, Mapping):
-            streams = streams_at([as_path(path) for path in list_paths(streams)])
+            found = [path for one in list_paths(streams) for path in paths_like(one)]
+            streams = streams_at(found)
         check_dict("NpyDeserializer takes a dict from stream name to path", streams)
         self._arguments = (streams, definitions, chunk_size)
         if chunk_size is not None:

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sweephand.files.braces import expand_braces
 from sweephand.files.local import find_local
+from sweephand.files.paths import AnyPath, as_path, folders_like, is_glob
 from sweephand.files.source_file import FileList, Files, PathLike, SourceFile, spec_of
 from sweephand.files.urls import is_url
 
@@ -22,7 +24,7 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
     ----------
     files : str, path, or sequence of them
         Paths, globs (what exists is taken literally), or fsspec URLs, which are globs if they
-        hold ``*`` or ``[``.
+        hold ``*`` or ``[``; with braces, ``{000..099}`` or ``{a,b}``, all that they stand for.
     as_given : bool
         Keep the order they were given in; what a glob finds is in the order of the paths.
 
@@ -63,9 +65,9 @@ def find_files(files: Files, *, as_given: bool = False) -> FileList:
 
 
 def list_paths(paths: Files) -> list[PathLike]:
-    """Return one path or several as a list, or say what was given instead."""
+    """Return one path or several as a list, braces expanded, or say what was given instead."""
     if isinstance(paths, str | os.PathLike):
-        return [paths]
+        return _expanded(paths)
     # Not any iterable: the columns of a table are no paths.
     # Not an open file either, whose lines are none.
     is_several = not hasattr(paths, "read") and isinstance(paths, _SEVERAL)
@@ -79,7 +81,30 @@ def list_paths(paths: Files) -> list[PathLike]:
         )
     if not given:
         raise ValueError("give at least one file")
-    return given
+    return [path for one in given for path in _expanded(one)]
+
+
+def paths_like(place: PathLike) -> list[AnyPath]:
+    """Return a path, or the files that a glob matches, or else the folders.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a glob matches neither.
+    """
+    if not is_glob(place):
+        return [as_path(place)]
+    try:
+        return [as_path(file.spec) for file in find_files(place).files]
+    except FileNotFoundError:
+        if folders := folders_like(place):
+            return list(folders)
+        raise
+
+
+def _expanded(path: PathLike) -> list[PathLike]:
+    text = spec_of(path)
+    return [path] if "{" not in text else [*expand_braces(text)]
 
 
 def _refuse_twice(files: Sequence[SourceFile]) -> None:

@@ -1,0 +1,112 @@
+"""Braces stand for the paths that shells make of them, in every format."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.read.format_corpora import (
+    TOKENS,
+    Make,
+    cbf,
+    corpus_for,
+    csv_rows,
+    ctf,
+    datatrove,
+    hdf5,
+    jsonl,
+    megatron,
+    mlf,
+    text_lines,
+    tfrecords,
+    webdataset,
+    zarr,
+)
+from tests.read.rows import rows
+
+import sweephand as sh
+from sweephand.files.braces import expand_braces
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wanted"),
+    [
+        ("a-{000000..000003}.tar", [f"a-{n:06}.tar" for n in range(4)]),
+        ("{8..11}", ["8", "9", "10", "11"]),
+        ("{08..11}", ["08", "09", "10", "11"]),
+        ("{0..10..5}", ["0", "5", "10"]),
+        ("{3..1}", ["3", "2", "1"]),
+        ("{-01..1}", ["-01", "000", "001"]),
+        ("{a..c}", ["a", "b", "c"]),
+        ("{a,b}{1,2}", ["a1", "a2", "b1", "b2"]),
+        ("{a,b{1..2},}x", ["ax", "b1x", "b2x", "x"]),
+        ("{{a,b}}", ["{a}", "{b}"]),
+        ("{a,{b}", ["{a,{b}"]),
+        ("{x}-{1..}-{}-}{", ["{x}-{1..}-{}-}{"]),
+        ("s3://b/{a,b}?x={1,2}", ["s3://b/a?x={1,2}", "s3://b/b?x={1,2}"]),
+    ],
+)
+def test_braces_stand_for_what_shells_make_of_them(pattern: str, wanted: list[str]) -> None:
+    assert expand_braces(pattern) == wanted
+
+
+@pytest.mark.parametrize(
+    "pattern", ["{0..1000000}", "{0..999}{0..999}{0..9}", "{1..9" + "9" * 17 + "}"]
+)
+def test_a_pattern_that_stands_for_too_many_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="at most 1000000 are listed"):
+        expand_braces(pattern)
+
+
+SUFFIXES: dict[Make, str] = {
+    **{megatron: ".idx", datatrove: ".ds", jsonl: ".jsonl", tfrecords: ".tfrecord"},
+    **{ctf: ".ctf", webdataset: ".tar", mlf: ".mlf", text_lines: ".txt", csv_rows: ".csv"},
+    **{hdf5: ".h5", zarr: ".zarr", cbf: ".cbf"},
+}
+
+
+@pytest.mark.parametrize("make", SUFFIXES)
+def test_every_format_of_files_takes_braces(make: Make, tmp_path: Path) -> None:
+    make(tmp_path, corpus_for(make))
+    suffix = SUFFIXES[make]
+    wanted = rows(sh.open(f"{tmp_path}/part-*{suffix}"))
+    parts = len(list(tmp_path.glob(f"part-*{suffix}")))
+    assert rows(sh.open(f"{tmp_path}/part-{{0..{parts - 1}}}{suffix}")) == wanted
+    with pytest.raises(FileNotFoundError, match=f"part-{parts}"):
+        sh.open(f"{tmp_path}/part-{{0..{parts}}}{suffix}")
+
+
+def test_a_deserializer_takes_them_itself_and_with_globs(tmp_path: Path) -> None:
+    corpus = corpus_for(megatron)
+    wanted = rows(megatron(tmp_path, corpus))
+    assert rows(sh.MegatronDeserializer(f"{tmp_path}/part-{{0..2}}", TOKENS)) == wanted
+    assert rows(sh.MegatronDeserializer(f"{tmp_path}/{{part-0,*-[12]}}.idx", TOKENS)) == wanted
+
+
+def test_arrays_and_folders_may_be_named_by_braces(tmp_path: Path) -> None:
+    for name in "abc":
+        np.save(tmp_path / f"{name}.npy", np.arange(3))
+    for opened in (sh.open, sh.NpyDeserializer):
+        corpus: Any = opened(f"{tmp_path}/{{a,c}}.npy")
+        assert list(sh.MinibatchSource(corpus).streams) == ["a", "c"]
+        corpus = opened(f"{tmp_path}/[ab].npy")
+        assert list(sh.MinibatchSource(corpus).streams) == ["a", "b"]
+
+
+def test_objects_of_a_store_are_named_by_braces(tmp_path: Path) -> None:
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    webdataset(tmp_path, corpus_for(webdataset))
+    for path in tmp_path.glob("*.tar"):
+        store.pipe(f"/braces/{path.name}", path.read_bytes())
+    found = rows(sh.open("memory://braces/part-{0..2}.tar", index=None))
+    assert found == rows(sh.open(tmp_path, index=None))
+
+
+def test_a_file_that_has_braces_in_its_name_is_itself(tmp_path: Path) -> None:
+    for name in ("{a,b}.txt", "a.txt", "b.txt"):
+        (tmp_path / name).write_text(f"in {name}")
+    (found,) = rows(sh.open(os.fspath(tmp_path / "{a,b}.txt"), index=None))
+    assert found["text"] == [b"in {a,b}.txt"]
