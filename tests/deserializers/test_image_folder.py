@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,40 @@ def test_names_that_are_no_text_are_served(tmp_path: Path) -> None:
     except OSError:
         pytest.skip("the file system has no such names")
     assert len(served(sh.ImageFolder(tmp_path)).ids) == 1
+
+
+@pytest.mark.parametrize("opened", [sh.ImageFolder, sh.open])
+@pytest.mark.parametrize("names", [("train", "val"), ("Train", "Val", "test")])
+def test_splits_of_classes_are_refused_naming_what_to_open(
+    folder: Path, opened: Any, names: tuple[str, ...]
+) -> None:
+    data = folder.parent / "splits"
+    data.mkdir()
+    for name in names[:2]:
+        shutil.copytree(folder, data / name)
+    for name in names[2:]:  # without classes, as nobody knows them
+        (data / name).mkdir()
+        (data / name / "1.png").write_bytes(b"?")
+    with pytest.raises(ValueError, match=f"holds the splits {', '.join(names)},") as caught:
+        opened(data)
+    assert repr(str(data / names[0])) in str(caught.value)
+    assert opened(data / names[0]).classes == ["ant", "cat", "dog"]
+
+
+def test_classes_may_be_called_as_splits_are(tmp_path: Path) -> None:
+    for name in ("test/1.png", "train/1.png", "plane/deep/1.png"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(b"?")
+    assert sh.ImageFolder(tmp_path).classes == ["plane", "test", "train"]
+    shutil.rmtree(tmp_path / "plane")
+    assert sh.ImageFolder(tmp_path).classes == ["test", "train"]  # no folders in them
+
+
+@pytest.mark.parametrize("opened", [sh.ImageFolder, sh.open])
+def test_what_desktops_leave_is_no_picture_and_no_class(folder: Path, opened: Any) -> None:
+    for name in ("Thumbs.db", "ant/Thumbs.db", "desktop.ini", "__MACOSX/ant/._a.webp", "._ant"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"of a desktop")
+    (folder / "cat" / "__MACOSX").mkdir()
+    (folder / "cat" / "__MACOSX" / "9.png").write_bytes(b"of a desktop")
+    assert served(opened(folder)).ids == NAMES

@@ -36,7 +36,7 @@ from sweephand.errors import DataError
 from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.local import not_found
 from sweephand.files.paths import AnyPath, head_of
-from sweephand.files.source_file import PathLike, spec_of
+from sweephand.files.source_file import PathLike, is_leftover, spec_of
 from sweephand.files.urls import is_url
 
 _FIELDS = ("image", "label")
@@ -79,7 +79,8 @@ class ImageFolder(SelfDescribed):
     FileNotFoundError
         If nothing is there.
     ValueError
-        If there are no classes, or a class has no picture.
+        If there are no classes, a class has no picture, or the folders are splits, as
+        ``train`` and ``val``, with the classes in each: open one of them.
     DataError
         If a line of a map file is none.
 
@@ -224,8 +225,9 @@ def _is_at(path: AnyPath) -> bool:
     if not path.is_dir():
         return False
     with os.scandir(path) as entries:
-        if any(one.is_file() and one.name[:1] != "." for one in islice(entries, _LOOKED_AT)):
-            return False
+        first = [one for one in islice(entries, _LOOKED_AT) if not is_leftover(one.name)]
+    if any(one.is_file() for one in first):
+        return False
     return any(_holds_pictures(folder) for folder in class_folders(path)[:1])
 
 
@@ -234,7 +236,7 @@ def _holds_pictures(folder: Path) -> bool:
         first = list(islice(entries, _LOOKED_AT))
     if any(one.is_file() and is_picture(one.name) for one in first):
         return True
-    inner = [Path(one.path) for one in first if one.is_dir() and one.name[:1] != "."]
+    inner = [Path(one.path) for one in first if one.is_dir() and not is_leftover(one.name)]
     return any(_holds_pictures(one) for one in inner[:1])
 
 

@@ -18,11 +18,16 @@ from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, Scan, load_index
 from sweephand.files.index_places import Keep
 from sweephand.files.local import LocalFile, open_regular
-from sweephand.files.source_file import SourceFile
+from sweephand.files.source_file import SourceFile, is_passed_folder
 
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"),
     *(".ppm", ".pgm", ".avif", ".jp2"),
+)
+
+_SPLITS = (
+    *("train", "training", "val", "valid", "validation", "dev", "eval", "evaluation"),
+    *("test", "testing", "holdout"),
 )
 
 
@@ -110,9 +115,11 @@ def files_in_folders(folder: Path, keep: Keep) -> PictureFiles:
     Raises
     ------
     ValueError
-        If there are none, or none of a class.
+        If there are none, or none of a class; if the folders are splits of classes.
     """
-    units = [_look_at(one) for one in class_folders(folder)]
+    folders = class_folders(folder)
+    _refuse_splits(folder, folders)
+    units = [_look_at(one) for one in folders]
     if not units:
         raise ValueError(
             f"{str(folder)!r} holds no folders: the pictures of each class lie in their own"
@@ -135,10 +142,28 @@ def files_in_folders(folder: Path, keep: Keep) -> PictureFiles:
     )
 
 
-def class_folders(folder: Path) -> list[Path]:
-    """Return the folders of a folder by name, without hidden ones."""
+def _refuse_splits(folder: Path, inner: Sequence[Path]) -> None:
+    """Refuse a folder of folders as ``train`` and ``val``, each of which holds classes."""
+    if not inner or not all(one.name.lower() in _SPLITS for one in inner):
+        return
+    if split := next((one for one in inner if _holds_classes(one)), None):
+        told = ", ".join(one.name for one in inner)
+        raise ValueError(
+            f"{str(folder)!r} holds the splits {told}, with a folder for each class in them: "
+            f"open one of them, such as {str(split)!r}"
+        )
+
+
+def _holds_classes(folder: Path) -> bool:
     with os.scandir(folder) as entries:
-        names = [one.name for one in entries if one.name[:1] != "." and one.is_dir()]
+        has_pictures = any(one.is_file() and is_picture(one.name) for one in entries)
+    return not has_pictures and bool(class_folders(folder))
+
+
+def class_folders(folder: Path) -> list[Path]:
+    """Return the folders of a folder by name, without hidden ones and those of desktops."""
+    with os.scandir(folder) as entries:
+        names = [one.name for one in entries if not is_passed_folder(one.name) and one.is_dir()]
     return [folder / name for name in sorted(names)]
 
 
@@ -167,7 +192,7 @@ def _scan(unit: SourceFile, advance: Advance) -> Scan:
         with os.scandir(path) as entries:
             for one in entries:
                 name = f"{below}/{one.name}" if below else one.name
-                if one.name[:1] == ".":
+                if is_passed_folder(one.name):
                     continue
                 if one.is_dir():
                     pending.append(name)

@@ -22,7 +22,7 @@ from sweephand.files.remote import (
     list_folder,
     read_object,
 )
-from sweephand.files.source_file import SourceFile, is_leftover, spec_of
+from sweephand.files.source_file import SourceFile, is_leftover, is_passed_folder, spec_of
 from sweephand.files.urls import is_pattern, is_url, shown
 
 
@@ -142,7 +142,8 @@ def folders_like(spec: str | PathLike[str]) -> list[Path]:
     """Return the folders of this machine that a pattern matches, by name, no hidden ones."""
     # Path.glob has no absolute patterns.
     found = () if is_url(spec_of(spec)) else glob(spec_of(spec), recursive=True)  # noqa: PTH207
-    return [Path(path) for path in sorted(set(found)) if Path(path).is_dir()]
+    folders = [Path(path) for path in sorted(set(found)) if Path(path).is_dir()]
+    return [folder for folder in folders if not is_leftover(folder.name, hidden=True)]
 
 
 def open_file(path: AnyPath) -> RawIOBase | BufferedReader:
@@ -212,13 +213,14 @@ def files_at(path: AnyPath, pattern: str = "*") -> list[AnyPath]:
 
 
 def folders_at(path: AnyPath) -> list[AnyPath]:
-    """Return the folders in a folder, by name, without hidden ones."""
+    """Return the folders in a folder, by name, without hidden ones and those of desktops."""
     found: list[AnyPath] = []
     if isinstance(path, RemotePath):
         found += path.folders()
     else:
         found += [path / one.name for one in _listed(path) if one.is_dir()]
-    return sorted((one for one in found if one.name[:1] != "."), key=lambda one: one.name)
+    kept = (one for one in found if not is_passed_folder(one.name))
+    return sorted(kept, key=lambda one: one.name)
 
 
 def _listed(folder: Path) -> list[os.DirEntry[str]]:

@@ -20,6 +20,7 @@ Files = PathLike | Sequence[PathLike]
 
 _LEFTOVER_SUFFIXES = (".tmp", ".crc", ".sweephand-index")
 _LEFTOVER_NAMES = ("_SUCCESS",)
+_OF_DESKTOPS = ("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx")
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,17 @@ def spec_of(path: PathLike) -> str:
 def is_leftover(name: str, *, hidden: bool = False) -> bool:
     """Return whether a file that was met in a folder holds no data.
 
-    Those are what writers leave behind, indexes, and what begins with a dot, which no other
-    reader of a folder takes either; unless hidden files are asked for.
+    Those are what writers and desktops leave behind, indexes, and what begins with a dot,
+    which no other reader of a folder takes either; unless hidden files are asked for.
     """
     is_hidden = name.startswith(".") and not hidden
-    return is_hidden or name.endswith(_LEFTOVER_SUFFIXES) or name in _LEFTOVER_NAMES
+    is_of_writers = name.endswith(_LEFTOVER_SUFFIXES) or name in _LEFTOVER_NAMES
+    return is_hidden or is_of_writers or name.lower() in _OF_DESKTOPS
+
+
+def is_passed_folder(name: str) -> bool:
+    """Return whether a folder within a folder holds no data: a hidden one, or one of macOS."""
+    return name.startswith(".") or name.lower() in _OF_DESKTOPS
 
 
 def no_match(spec: str, leftovers: Sequence[str]) -> FileNotFoundError:
