@@ -5,6 +5,7 @@
 #include "formats/utf8.hpp"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 
 namespace sweephand {
@@ -12,16 +13,25 @@ namespace {
 
 class JsonLines {
  public:
-  explicit JsonLines(const std::vector<JsonKey>& keys) : columns_(keys.begin(), keys.end()) {}
+  explicit JsonLines(const std::vector<JsonKey>& keys) : columns_(keys.begin(), keys.end()) {
+    for (const JsonKey& key : keys) {
+      for (auto dot = key.name.find('.', 1); dot != std::string::npos;
+           dot = key.name.find('.', dot + 1)) {
+        const std::string outer = key.name.substr(0, dot);
+        if (find_outer(outer) == nullptr) outers_.push_back({outer});
+      }
+    }
+  }
 
   // Where the line ends that begins at `text`; null when it is not ordinary.
   const char* read_line(const char* text) {
     text = skip_blanks(text);
     if (*text == '\n' || *text == '\0') return text;
     if (*text != '{') return nullptr;
-    text = read_members(text + 1);
+    text = read_members(text + 1, {});
     if (text == nullptr) return nullptr;
     for (JsonColumn& column : columns_) column.end_line();
+    for (Outer& outer : outers_) outer.is_met = false;
     ++num_lines_;
     return skip_blanks(text);
   }
@@ -30,8 +40,15 @@ class JsonLines {
   const std::vector<JsonColumn>& columns() const noexcept { return columns_; }
 
  private:
-  // From behind the brace to behind the other one.
-  const char* read_members(const char* text) {
+  // What a key with dots may name a member of.
+  struct Outer {
+    std::string key;
+    bool is_met = false;  // in the current line
+  };
+
+  // From behind the brace to behind the other one, of the object with the key `within` and a
+  // dot; of the whole line that is empty. As deep as keys have dots.
+  const char* read_members(const char* text, const std::string& within) {
     text = skip_blanks(text);
     if (*text == '}') return text + 1;
     while (true) {
@@ -39,12 +56,21 @@ class JsonLines {
       const char* const key = ++text;
       while (*text != '"' && *text != '\\' && !is_control(*text)) ++text;
       if (*text != '"') return nullptr;
-      JsonColumn* const column = find({key, text});
+      const std::string inner = within.empty() ? within : within + std::string(key, text);
+      const std::string_view path = within.empty() ? std::string_view(key, text) : inner;
+      JsonColumn* const column = find(path);
+      Outer* const outer = find_outer(path);
       text = skip_blanks(text + 1);
       if (*text != ':') return nullptr;
       text = skip_blanks(text + 1);
       if (column != nullptr && column->is_filled()) return nullptr;
-      text = column != nullptr ? column->read(text) : skip_value(text);
+      if (outer != nullptr) {
+        if (column != nullptr || outer->is_met || *text != '{') return nullptr;
+        outer->is_met = true;
+        text = read_members(text + 1, outer->key + '.');
+      } else {
+        text = column != nullptr ? column->read(text) : skip_value(text);
+      }
       if (text == nullptr) return nullptr;
       text = skip_blanks(text);
       if (*text == '}') return text + 1;
@@ -58,7 +84,13 @@ class JsonLines {
     return found == columns_.end() ? nullptr : &*found;
   }
 
+  Outer* find_outer(std::string_view key) {
+    const auto found = std::ranges::find(outers_, key, &Outer::key);
+    return found == outers_.end() ? nullptr : &*found;
+  }
+
   std::vector<JsonColumn> columns_;
+  std::vector<Outer> outers_;
   std::uint64_t num_lines_ = 0;
 };
 

@@ -16,7 +16,8 @@ namespace sweephand {
 
 inline constexpr std::size_t kJsonPadding = 16;  // bytes behind the text that may be read
 
-// A key, and the type that its numbers will be delivered in; opaque: that of the column.
+// A key, and the type that its numbers will be delivered in; opaque: that of the column. "a.b"
+// is also the key b of the object a, at any depth.
 struct JsonKey {
   std::string name;
   ElementType wanted = ElementType::kOpaque;
@@ -29,7 +30,8 @@ struct JsonKey {
 // Null when something is not ordinary: what is no JSON, or not UTF-8; a value that is null, an
 // object, a list of lists, or of numbers and others; an integer of 19 digits or more, or among
 // floats one beyond those that the wanted ones all hold; a float out of range, or halfway
-// between two that are wanted; half a surrogate pair; a key twice, or written with an escape.
+// between two that are wanted; half a surrogate pair; a key twice, or written with an escape;
+// a key that is looked for in what is no object.
 // Whoever asks reads such lines another way, and finds what is wrong and where.
 //
 // REQUIRES: kJsonPadding zeros are behind `text`

@@ -16,6 +16,7 @@ from sweephand.corpus.casts import as_array, cast
 from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.given_data import make_column
 from sweephand.corpus.given_texts import HOW_TO_FILL, is_null, is_text_array, listed
+from sweephand.corpus.members import LACKING, Unusable, member_at
 from sweephand.corpus.stream_defs import StreamDefs
 
 _DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
@@ -108,10 +109,13 @@ class SampleForm:
         samples = {}
         for stream, field in self._fields.items():
             try:
-                if field not in members:
+                value = members[field] if field in members else member_at(members, field)
+                if value is LACKING:
                     told = ", ".join(map(str, members))
                     raise ValueError(f"there is no field {field!r}, there are: {told:.200}")
-                samples[stream] = self._samples(stream, members[field])
+                if isinstance(value, Unusable):
+                    raise ValueError(f"the field {field!r} {value.reason}")
+                samples[stream] = self._samples(stream, value)
             except (TypeError, ValueError) as error:
                 raise WrongSamples(str(error), stream) from error
         if not may_be_empty and not self.size(samples):

@@ -14,16 +14,11 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.members import member_at
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
-from sweephand.deserializers.jsonl_columns import (
-    LACKING,
-    PADDING,
-    REPEATED,
-    JsonField,
-    read_ordinary,
-)
+from sweephand.deserializers.jsonl_columns import PADDING, REPEATED, JsonField, read_ordinary
 from sweephand.deserializers.jsonl_guess import guess_fields
 from sweephand.deserializers.units.line_scan import BOM, LineConverter, LinePlace
 from sweephand.deserializers.units.line_units import LineUnits
@@ -49,9 +44,9 @@ class JSONLDeserializer(LineUnits):
     files : str, path, or sequence of them
         Paths, globs or URLs; plain, or compressed by gzip or zstd. Blank lines are passed over.
     streams : StreamDefs, dict of StreamDef or list of str, optional
-        By default all that the first lines hold. ``field`` is the key. Numbers are stored as
-        int64, or as float64 if one of them has a fraction; with ``shape`` lists of numbers are
-        samples of that shape.
+        By default all that the first lines hold. ``field`` is the key; ``a.b.c`` is the key c
+        in the object b in the object a. Numbers are stored as int64, or as float64 if one of
+        them has a fraction; with ``shape`` lists of numbers are samples of that shape.
     max_expansion : int
         A compressed file that unpacks to more than so many times its size is refused; the first
         64 MiB are free.
@@ -187,7 +182,7 @@ class JsonLines:
             offset += len(line)
         columns = []
         for key, (name, field) in zip(self._keys, self._fields.items(), strict=True):
-            values = [one.get(key, LACKING) for one in objects]
+            values = [member_at(one, key) for one in objects]
             column, wrong = field.convert(values, partial(_parse_exactly, texts, key))
             columns.append(column)
             for row, reason in wrong.items():
@@ -223,7 +218,7 @@ def _parse(line: bytes, parse_float: Callable[[str], Any] = float) -> dict[str, 
 
 
 def _parse_exactly(texts: Sequence[bytes], key: str, row: int) -> Any:
-    return _parse(texts[row], Decimal)[key]
+    return member_at(_parse(texts[row], Decimal), key)
 
 
 def _mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from sweephand.corpus.casts import cast, element_type, kinds_in, leaves
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 from sweephand.corpus.given_texts import IS_NULL
 from sweephand.deserializers.units.text_numbers import PRECISIONS, halfway, nudged
+from sweephand.corpus.members import LACKING, Unusable
 
-LACKING: Any = object()  # the value of a field that is not there
-REPEATED: Any = object()  # and of one that is there twice
+REPEATED = Unusable("is there twice")
 
 CoreColumn = tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64] | None, object]
 
@@ -130,8 +130,8 @@ class JsonField:
         """Return the samples of one row, and learn their dtype."""
         if value is LACKING or value == []:
             return ()
-        if value is REPEATED:
-            raise ValueError("is there twice")
+        if isinstance(value, Unusable):
+            raise ValueError(value.reason)
         texts = [value] if isinstance(value, str) else value
         if isinstance(texts, list) and isinstance(texts[0], str):
             if None in texts:

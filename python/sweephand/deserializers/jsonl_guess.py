@@ -73,8 +73,10 @@ def _refusal(value: object) -> str | None:
     """Return why a value cannot be served; None if it can."""
     if value is None:
         return "it is null"
+    if isinstance(value, dict):
+        return "it is an object; name a field of it, such as 'a.b'"
     if not isinstance(value, list):
-        return None if isinstance(value, int | float | str) else "it is an object"
+        return None
     if not value:
         return "it is an empty list"
     if {*map(type, value)} <= _PLAIN:

@@ -18,6 +18,7 @@ from typing import Any
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.members import splits_of
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
@@ -219,11 +220,11 @@ class LanceDeserializer(ArrowUnits):
         return batches or [empty_batch(self._schema())]
 
     def _columns(self, streams: Sequence[str]) -> list[str]:
-        """Return the columns that streams are of; ``a.b`` is a field of the struct a."""
+        """Return the columns that streams are of; of ``a.b`` that is a."""
         names = self._schema().names
         fields = [self.fields[name] for name in streams]
-        whole = [one if one in names else one.partition(".")[0] for one in fields]
-        return [one for one in dict.fromkeys(whole) if one in names]
+        outer = [one for field in fields for one, _ in splits_of(field) if one in names]
+        return list(dict.fromkeys(outer))
 
 
 def _is_lance(path: AnyPath) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.like_pictures import common_picture_shape, is_picture
+from sweephand.corpus.members import LACKING, Unusable, member_at
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.corpus.side_by_side import side_by_side
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
@@ -94,16 +95,16 @@ class MapItems:
         }
         names = [one.field or name for name, one in self.streams.items()]
         first = _as_mapping(item, names) or {}
-        fields = {name: field for name, field in fields.items() if is_picture(first.get(field))}
+        fields = {
+            name: field for name, field in fields.items() if is_picture(member_at(first, field))
+        }
         if not fields:
             return {}
         others = self._get(list(range(1, min(_LOOKED_AT, self.count))))
         members = [_as_mapping(one, names) for one in others if not isinstance(one, DataError)]
+        every = [first, *(one for one in members if one)]
         shapes = {
-            name: common_picture_shape(
-                [first[field], *(one[field] for one in members if one and field in one)]
-            )
-            for name, field in fields.items()
+            name: common_picture_shape(_values_in(every, f)) for name, f in fields.items()
         }
         return {name: shape for name, shape in shapes.items() if shape is not None}
 
@@ -183,6 +184,12 @@ def _as_mapping(item: Any, names: Sequence[str]) -> Mapping[Any, Any] | None:
     if isinstance(item, tuple) and len(item) == len(names):
         return dict(zip(names, item, strict=True))
     return None
+
+
+def _values_in(items: Sequence[Mapping[Any, Any]], field: str) -> list[Any]:
+    """Return the values of a field in those items that have it."""
+    values = [member_at(one, field) for one in items]
+    return [one for one in values if one is not LACKING and not isinstance(one, Unusable)]
 
 
 def _no_dict(item: object) -> str:

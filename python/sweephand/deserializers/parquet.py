@@ -49,8 +49,8 @@ class ParquetDeserializer(ArrowUnits):
         Paths, globs or URLs.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all columns that can be served as they are. ``field`` is the column;
-        ``a.b`` is the field b of the struct a. ``shape`` makes the innermost lists samples of
-        that shape.
+        ``a.b.c`` is the field c of b of the struct a. ``shape`` makes the innermost lists
+        samples of that shape.
     index : {"auto", "cache", None}
         Where the index is kept: beside the files, or in a cache folder where they cannot be
         written; only there; nowhere, so that it is built again each time.

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.casts import check_dtype
 from sweephand.corpus.columns import bytes_column, offsets_of
+from sweephand.corpus.members import LACKING, Unusable, member_at
 from sweephand.corpus.stream_defs import StreamDef
-from sweephand.deserializers.jsonl_columns import LACKING, JsonField
+from sweephand.deserializers.jsonl_columns import JsonField
 from sweephand.deserializers.npy import NpyHeader, parse_header
 from sweephand.deserializers.units.placed import add_held, add_placed, samples_of
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
@@ -86,11 +87,8 @@ class Members:
 
     def _parse_json(self, text: bytes) -> Any:
         value = _parse_object(text)
-        for part in self._key.split("."):
-            if not isinstance(value, dict) or part not in value:
-                return LACKING
-            value = value[part]
-        return value
+        found = member_at(value, self._key) if isinstance(value, dict) else LACKING
+        return LACKING if isinstance(found, Unusable) else found
 
     def _add_arrays(self, scan: UnitScan, name: str, faults: dict[int, DataError]) -> None:
         lengths = np.zeros(len(self._offsets), np.int64)

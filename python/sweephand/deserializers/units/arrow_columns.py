@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.columns import ColumnData, bytes_column, spread
 from sweephand.corpus.given_texts import IS_NULL
+from sweephand.corpus.members import splits_of
 from sweephand.optional import OptionalModule
 
 pa = OptionalModule("pyarrow", extra="parquet")
@@ -37,7 +38,7 @@ _NO_BYTES = (
 
 
 def pick(batch: Any, name: str) -> Any:
-    """Return a field of a batch or table; ``a.b`` is the field b of the struct a.
+    """Return a field of a batch or table; ``a.b.c`` is the field c of b of the struct a.
 
     Raises
     ------
@@ -45,16 +46,43 @@ def pick(batch: Any, name: str) -> Any:
         If there is none, naming those that are there.
     """
     names = batch.schema.names
-    if names.count(name) == 1:
-        return batch.column(name)
-    if name in names:
-        raise ValueError(f"there are {names.count(name)} fields {name!r}")
-    outer, _, inner = name.partition(".")
-    if names.count(outer) == 1:
-        array = batch.column(outer)
-        if pa.types.is_struct(array.type) and array.type.get_field_index(inner) >= 0:
-            return pc.struct_field(array, inner)
-    raise ValueError(f"there is no field {name!r}, there are: {', '.join(names)}")
+    near = names
+    for outer, inner in splits_of(name):
+        if names.count(outer) > 1:
+            raise ValueError(f"there are {names.count(outer)} fields {outer!r}")
+        if outer in names:
+            array = batch.column(outer)
+            if inner is None:
+                return array
+            found = _pick_in(array, inner)
+            if found is not None:
+                return found
+            if pa.types.is_struct(array.type):
+                near = [f"{outer}.{one}" for one in _fields_below(array.type)]
+    raise ValueError(f"there is no field {name!r}, there are: {', '.join(near)}")
+
+
+def _pick_in(array: Any, name: str) -> Any:
+    """Return a field of structs at any depth; None if there is none."""
+    if not pa.types.is_struct(array.type):
+        return None
+    for outer, inner in splits_of(name):
+        number = array.type.get_field_index(outer)
+        if number >= 0:
+            child = pc.struct_field(array, [number])
+            found = child if inner is None else _pick_in(child, inner)
+            if found is not None:
+                return found
+    return None
+
+
+def _fields_below(kind: Any) -> list[str]:
+    """Return the fields of a struct at all depths."""
+    names = []
+    for field in (kind.field(number) for number in range(kind.num_fields)):
+        below = _fields_below(field.type) if pa.types.is_struct(field.type) else []
+        names += [f"{field.name}.{one}" for one in below] or [field.name]
+    return names
 
 
 def convert(

@@ -1,0 +1,241 @@
+"""Fields of structs and objects at any depth are streams, in every format that has them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.read.format_corpora import write_array_record
+from tests.read.rows import rows
+
+import sweephand as sh
+from sweephand.corpus.members import member_at, splits_of
+from sweephand.deserializers.jsonl_columns import PADDING, JsonField, read_ordinary
+
+ROWS: list[dict[str, Any]] = [
+    {
+        "s": {"b": {"c": list(range(n + 1)), "t": f"é{n}", "x.y": n}, "n": 10 * n},
+        "d.e": {"f": n / 2},
+        "plain": n,
+    }
+    for n in range(7)
+]
+FIELDS = {"c": "s.b.c", "t": "s.b.t", "n": "s.n", "f": "d.e.f", "y": "s.b.x.y", "p": "plain"}
+STREAMS = sh.StreamDefs({name: sh.StreamDef(field=field) for name, field in FIELDS.items()})
+WANTED = [
+    {
+        "c": list(range(n + 1)),
+        "t": [f"é{n}".encode()],
+        "n": [10 * n],
+        "f": [n / 2],
+        "y": [n],
+        "p": [n],
+    }
+    for n in range(7)
+]
+
+
+def parquet(folder: Path, streams: Any) -> sh.Deserializer:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.Table.from_pylist(ROWS), folder / "x.parquet", row_group_size=3)
+    return sh.ParquetDeserializer(folder / "x.parquet", streams)
+
+
+def arrow_file(folder: Path, streams: Any) -> sh.Deserializer:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.Table.from_pylist(ROWS)
+    with pa.ipc.new_file(folder / "x.arrow", table.schema) as writer:
+        writer.write_table(table, max_chunksize=3)
+    return sh.ArrowDeserializer(folder / "x.arrow", streams)
+
+
+def arrow_table(folder: Path, streams: Any) -> sh.Deserializer:
+    pa = pytest.importorskip("pyarrow")
+    sliced = pa.Table.from_pylist([*ROWS[3:], *ROWS]).slice(4)  # at an offset of its own
+    return sh.ArrowDeserializer(sliced, streams)
+
+
+def hugging_face(folder: Path, streams: Any) -> sh.Deserializer:
+    datasets = pytest.importorskip("datasets")
+    dataset = datasets.Dataset.from_list(ROWS[::-1])
+    return sh.ArrowDeserializer(dataset.select(range(6, -1, -1)), streams)
+
+
+def lance(folder: Path, streams: Any) -> sh.Deserializer:
+    library, pa = pytest.importorskip("lance"), pytest.importorskip("pyarrow")
+    # Lance has no names with dots.
+    wanted = {name: one for name, one in streams.items() if name not in ("f", "y")}
+    kept = [{"s": one["s"] | {"b": dict(one["s"]["b"])}, "plain": one["plain"]} for one in ROWS]
+    for one in kept:
+        del one["s"]["b"]["x.y"]
+    path = str(folder / "x.lance")
+    library.write_dataset(pa.Table.from_pylist(kept), path, mode="overwrite")
+    return sh.LanceDeserializer(path, sh.StreamDefs(wanted))
+
+
+def lines(**options: Any) -> bytes:
+    return b"".join(json.dumps(row, **options).encode() + b"\n" for row in ROWS)
+
+
+def jsonl(folder: Path, streams: Any) -> sh.Deserializer:
+    (folder / "x.jsonl").write_bytes(lines())
+    return sh.JSONLDeserializer(folder / "x.jsonl", streams)
+
+
+def jsonl_in_gzip(folder: Path, streams: Any) -> sh.Deserializer:
+    (folder / "x.jsonl.gz").write_bytes(gzip.compress(lines(indent=None)))
+    return sh.JSONLDeserializer(folder / "x.jsonl.gz", streams)
+
+
+def array_record_of_json(folder: Path, streams: Any) -> sh.Deserializer:
+    write_array_record(folder / "x.array_record", lines().splitlines())
+    return sh.ArrayRecordDeserializer(folder / "x.array_record", streams)
+
+
+def webdataset(folder: Path, streams: Any) -> sh.Deserializer:
+    with tarfile.open(folder / "x.tar", "w") as archive:
+        for number, line in enumerate(lines().splitlines()):
+            member = tarfile.TarInfo(f"{number}.json")
+            member.size = len(line)
+            archive.addfile(member, io.BytesIO(line))
+    within = {name: sh.StreamDef(field=f"json.{one.field}") for name, one in streams.items()}
+    return sh.WebDatasetDeserializer(folder / "x.tar", sh.StreamDefs(within))
+
+
+def items(folder: Path, streams: Any) -> sh.Deserializer:
+    return sh.MapDeserializer(ROWS, streams, lengths=range(1, 8))
+
+
+Make = Callable[[Path, Any], sh.Deserializer]
+FORMATS: list[Make] = [
+    *(parquet, arrow_file, arrow_table, hugging_face, lance, jsonl, jsonl_in_gzip),
+    *(array_record_of_json, webdataset, items),
+]
+
+
+@pytest.mark.parametrize("make", FORMATS)
+def test_fields_at_any_depth_are_streams(make: Make, tmp_path: Path) -> None:
+    found = rows(make(tmp_path, STREAMS))
+    names = found[0].keys()
+    assert names >= {"c", "t", "n", "p"}
+    assert found == [{name: row[name] for name in names} for row in WANTED]
+
+
+@pytest.mark.parametrize("make", [parquet, arrow_file, arrow_table, lance])
+def test_a_field_that_is_not_there_is_an_error_that_names_those_of_the_struct(
+    make: Make, tmp_path: Path
+) -> None:
+    with pytest.raises(sh.DataError, match=r"no field 's\.b\.z', there are: s\.b\.c, s\.b\.t"):
+        rows(make(tmp_path, sh.StreamDefs(p=sh.StreamDef(field="s.b.z"))))
+    with pytest.raises(sh.DataError, match=r"no field 'plain\.z', there are: "):
+        rows(make(tmp_path, sh.StreamDefs(p=sh.StreamDef(field="plain.z"))))
+
+
+def test_a_null_on_the_way_is_a_damaged_row(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"s": [{"b": {"c": 1}}, {"b": None}, None, {"b": {"c": 4}}]})
+    streams = sh.StreamDefs(c=sh.StreamDef(field="s.b.c"))
+    found = rows(sh.ArrowDeserializer(table, streams), max_errors=2)
+    assert [row["c"] for row in found] == [[1], [4]]
+    text = "".join(json.dumps(row) + "\n" for row in table.to_pylist())
+    (tmp_path / "x.jsonl").write_text(text)
+    corpus = sh.JSONLDeserializer(tmp_path / "x.jsonl", streams)
+    assert [row["c"] for row in rows(corpus, max_errors=2)] == [[1], [4]]
+    with pytest.raises(sh.DataError, match=r"'s\.b\.c' lies in 'b', which is null, no object"):
+        rows(corpus)
+
+
+def test_lines_that_lack_a_field_anywhere_on_the_way_have_no_sample_of_it(
+    tmp_path: Path,
+) -> None:
+    texts = ['{"i": 1}', '{"i": 2, "s": {}}', '{"i": 3, "s": {"b": {"x": 3}}}']
+    texts += ['{"i": 4, "s": {"b": {"c": 4}}}', '{"i": 5, "s.b": {"c": 5}}']
+    texts += ['{"i": 6, "s": {"b.c": 6}}', '{"i": 7, "s.b.c": 7}']
+    (tmp_path / "x.jsonl").write_text("\n".join(texts))
+    streams = sh.StreamDefs(i=sh.StreamDef(defines_mb_size=True), c=sh.StreamDef(field="s.b.c"))
+    found = rows(sh.JSONLDeserializer(tmp_path / "x.jsonl", streams))
+    assert [row["c"] for row in found] == [[], [], [], [4], [5], [6], [7]]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"s": 3}', "lies in 's', which is int, no object"),
+        ('{"s": {"b": [1]}}', "lies in 'b', which is list, no object"),
+        ('{"s": {"b": {"c": 1}}, "s": {"b": {"c": 1}}}', "is there twice"),
+        ('{"s": {"b": {"c": 1}, "b": {"d": 1}}}', "is there twice"),
+        ('{"s": {"b": {"c": 1, "c": 2}}}', "is there twice"),
+        ('{"s": {"b": {"c": {}}}}', "holds null, an object"),
+    ],
+)
+def test_what_is_wrong_with_a_nested_field_is_told(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    (tmp_path / "x.jsonl").write_text(f'{{"s": {{"b": {{"c": 1}}}}}}\n{text}\n')
+    streams = sh.StreamDefs(c=sh.StreamDef(field="s.b.c"))
+    with pytest.raises(sh.DataError, match=f"field 's.b.c' {reason}") as caught:
+        rows(sh.JSONLDeserializer(tmp_path / "x.jsonl", streams))
+    assert caught.value.sequence == 1
+
+
+def padded(text: bytes) -> Any:
+    return np.frombuffer(text + bytes(PADDING), np.uint8)
+
+
+KEYS = st.sampled_from(["a", "b", "c", "a.b", "b.c", "a.b.c", "", "x"])
+VALUES = st.recursive(
+    st.integers(0, 9) | st.lists(st.integers(0, 9)) | st.none(),
+    lambda inner: st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.dictionaries(KEYS, VALUES, max_size=3), min_size=1, max_size=4))
+def test_the_core_reads_objects_in_objects_as_python_does(
+    objects: list[Any],
+) -> None:
+    """Whatever the core takes for ordinary; the rest is read by Python alone."""
+    names = ["a.b.c", "b", "x.a"]
+    text = "".join(json.dumps(one) + "\n" for one in objects).encode()
+    found = read_ordinary(
+        [JsonField(()) for _ in names], names, np.frombuffer(text + bytes(PADDING), np.uint8)
+    )
+    if found is None:
+        return
+    for name, column in zip(names, found, strict=True):
+        wanted, wrong = JsonField(()).convert([member_at(one, name) for one in objects])
+        assert not wrong
+        assert column.lengths.tolist() == wanted.lengths.tolist()
+        assert column.values is not None
+        assert wanted.values is not None
+        assert column.values.tolist() == wanted.values.tolist()
+
+
+def test_objects_in_objects_are_ordinary() -> None:
+    text = b'{"s": {"z": [{}], "b": {"c": [1, 2], "b": {}}, "c": "x"}, "c": {}}\n{"s": {}}\n'
+    found = read_ordinary(
+        [JsonField(())], ["s.b.c"], np.frombuffer(text + bytes(PADDING), np.uint8)
+    )
+    assert found is not None
+    assert found[0].lengths.tolist() == [2, 0]
+
+
+def test_objects_that_are_left_out_are_told_with_what_to_write(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_bytes(lines())
+    with pytest.warns(UserWarning, match="'s': it is an object; name a field of it"):
+        corpus = sh.JSONLDeserializer(tmp_path / "x.jsonl")
+    assert list(corpus.definitions) == ["plain"]
+
+
+def test_a_name_may_mean_the_longest_member_first() -> None:
+    assert list(splits_of(".a.")) == [(".a.", None), (".a", "")]
+    assert list(splits_of("a..b")) == [("a..b", None), ("a.", "b"), ("a", ".b")]
