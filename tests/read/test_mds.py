@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,22 @@ def test_what_its_own_writer_wrote_is_read(tmp_path: Path) -> None:
         assert row["x"].tolist() == [str(n**20).encode()]
 
 
+def test_an_index_that_was_merged_names_shards_in_folders(tmp_path: Path) -> None:
+    """Two folders of plain and compressed shards, as mosaicml-streaming 0.13 merges them."""
+    pytest.importorskip("zstandard")
+    merged = shutil.copytree(RECORDED.with_name("recorded_mds_merged"), tmp_path / "merged")
+    for opened in (sh.open, sh.MDSDeserializer):
+        corpus: Any = opened(merged)
+        found = rows(corpus)
+        assert [row["n"].tolist() for row in found] == [[n] for n in range(6)]
+        assert [row["x"].tolist() for row in found] == [[b"x" * n] for n in range(6)]
+        assert len(set(sh.MinibatchSource(corpus).sequence_ids(0, 6))) == 6
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    store.put(str(merged), "/merged-mds", recursive=True)
+    found = rows(sh.MDSDeserializer("memory://merged-mds", index="cache"))
+    assert [row["n"].tolist() for row in found] == [[n] for n in range(6)]
+
+
 def test_pickles_are_refused(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="pickled objects, which are never loaded"):
         corpus = sh.MDSDeserializer(RECORDED, index="cache")
@@ -86,7 +103,22 @@ def test_tokens_may_be_bytes(tmp_path: Path) -> None:
         ({"column_names": ["x", "y"]}, "what cannot be"),
         ({"samples": -1}, "-1 is no count"),
         ({"samples": 3}, "has 2 samples, and the index says 3"),
-        ({"raw_data": {"basename": "../x", "bytes": 1}}, "is no name of a file"),
+        *(
+            ({"raw_data": {"basename": name, "bytes": 1}}, "is no name of a file in the folder")
+            for name in ("../x", "/etc/hostname", "a/../../x", "a//x", "./x", "..", "", "a/")
+        ),
+        *(
+            ({"raw_data": {"basename": name, "bytes": 1}}, "is no name of a file in the folder")
+            for name in (
+                "a\\..\\x",
+                "s3://b/x",
+                "*",
+                "{a,b}",
+                "shard.0000[01].mds",
+                "a\0",
+                None,
+            )
+        ),
         ({"raw_data": {"basename": "gone", "bytes": 1}}, "a shard that is not there"),
         (
             {

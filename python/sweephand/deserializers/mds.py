@@ -54,7 +54,8 @@ class MDSDeserializer(PlacedDeserializer):
     Parameters
     ----------
     folders : str, path, or sequence of them
-        Paths or URLs of folders with an ``index.json``.
+        Paths or URLs of folders with an ``index.json``, which may be one that Mosaic's
+        ``merge_index`` made of those of the folders within.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all columns. "int" and the other numbers are one sample; "str", "bytes",
         "json", "jpeg" and "png" one sample of ``bytes``, or, with a ``dtype``, a sequence of

@@ -24,6 +24,7 @@ _SCALARS = (
     *("float16", "float32", "float64"),
 )
 _BYTES = ("bytes", "str", "json", "jpeg", "png", "str_int", "str_float", "str_decimal")
+_NO_NAMES = ("\0", "\\", "://", "?", "*", "[", "{")  # of other systems, and of patterns
 _PACKINGS: dict[str, Compression] = {"zstd": "zstd", "gz": "gzip"}
 
 
@@ -197,10 +198,10 @@ def _find_shards(
             raw, packed = shard["raw_data"], shard.get("zip_data")
             counts.append(_count(shard["samples"]))
             sizes.append(_count(raw["bytes"]))
-            place = path.with_name(_plain_name(raw["basename"]))
+            place = path.parent / _name_below(raw["basename"])
             packing: Compression | None = None
             if packed is not None and not place.exists():
-                place = path.with_name(_plain_name(packed["basename"]))
+                place = path.parent / _name_below(packed["basename"])
                 packing = _packing_of(shard["compression"])
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"the index says what cannot be: {error}", str(path)) from None
@@ -239,7 +240,9 @@ def _count(number: object) -> int:
     return number
 
 
-def _plain_name(name: object) -> str:
-    if not isinstance(name, str) or "/" in name or name in ("", ".", ".."):
-        raise ValueError(f"{name!r:.40} is no name of a file")
-    return name
+def _name_below(name: object) -> str:
+    """Return the name of a shard: a path below the folder of the index, as merging makes."""
+    is_path = isinstance(name, str) and not any(one in name for one in _NO_NAMES)
+    if not is_path or any(part in ("", ".", "..") for part in str(name).split("/")):
+        raise ValueError(f"{name!r:.40} is no name of a file in the folder, or below it")
+    return str(name)
