@@ -57,6 +57,7 @@ def open(
     chunk_size: int | None = None,
     dtype: str | None = None,
     sequence_length: int | None = None,
+    end_of_document: int | None = None,
     index: Keep = "auto",
 ) -> Deserializer:
     """Return the corpus that lies at a path or URL, whatever its format is.
@@ -70,15 +71,18 @@ def open(
         TFDS or Hugging Face folder, a Zarr store, or a folder with one of pictures for each
         class; of a TFDS data set without a version the newest. Several are one corpus.
         Each ``.npy`` file is a stream, and ``NAME_offsets`` says where the sequences of
-        ``NAME`` begin.
+        ``NAME`` begin; files that are alike but for their lengths are a sequence each.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         The streams that are wanted; by default all that the first file tells.
     size_stream : str, optional
         The stream whose samples are a sequence's size; by default the longest.
     chunk_size : int, optional
         Sequences in a chunk of arrays; by default about 8 MiB.
-    dtype, sequence_length : str, int, optional
+    dtype : str, optional
         Of files of bare numbers, which do not say what they hold.
+    sequence_length, end_of_document : int, optional
+        Of bare numbers and of ``.npy`` files and archives with a row of tokens: the tokens of a
+        sequence, or the one that ends every document. Several such files are one corpus.
     index : {"auto", "cache", None}
         Where the index of formats is kept that need one.
 
@@ -101,7 +105,9 @@ def open(
     >>> sh.MinibatchSource(sh.open(path), randomize=False).next_minibatch(2)["x"].values
     array([0, 1])
     """
-    wanted = Wanted(streams, size_stream, chunk_size, dtype, sequence_length, index)
+    wanted = Wanted(
+        streams, size_stream, chunk_size, dtype, sequence_length, index, end_of_document
+    )
     found = look_at(place)
     return found.format.open(found.paths, wanted)
 

@@ -89,8 +89,12 @@ def add_corpus(parser: argparse.ArgumentParser, *, is_optional: bool = False) ->
         help="sequences in a chunk of arrays; by default about 8 MiB",
     )
     parser.add_argument("--dtype", metavar="TYPE", help="of bare numbers, such as uint16")
+    parser.add_argument("--sequence-length", metavar="N", type=count, help="to cut tokens into")
     parser.add_argument(
-        "--sequence-length", metavar="N", type=count, help="to cut bare numbers into"
+        "--end-of-document",
+        metavar="TOKEN",
+        type=int,
+        help="that ends every document of tokens",
     )
     parser.add_argument(
         "--index",
@@ -167,6 +171,7 @@ def open_corpus(arguments: argparse.Namespace) -> Deserializer:
         chunk_size=arguments.chunk_size,
         dtype=arguments.dtype,
         sequence_length=arguments.sequence_length,
+        end_of_document=arguments.end_of_document,
         index=_KEEP[arguments.index],
     )
 

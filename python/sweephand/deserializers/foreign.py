@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import zipfile
+from pathlib import Path
+
+from sweephand.files.local import open_regular
 from sweephand.files.paths import AnyPath, head_of
 
 _PICTURES = (
@@ -13,6 +17,9 @@ _SOUND = (
     "map it by sh.decode.audio('sound')"
 )
 _OBJECTS = "objects of Python: load them, and give a dict of arrays to ArrayDeserializer"
+_ZARR = "a Zarr store in an archive: unpack it, and open the folder"
+_OF_ZARR = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
+_ZIPS = (".zip", ".npz", ".zarr")
 _PACKED = "compressed: unpack it first"
 
 _BY_SUFFIX = {
@@ -34,12 +41,26 @@ _DOCUMENT_NAMES = ("README", "LICENSE", "LICENCE", "NOTICE", "CITATION")
 
 def advice_for_file(path: AnyPath) -> str | None:
     """Return what a file seems to hold and what to do with it; None where nothing tells."""
+    if path.suffix.lower() in _ZIPS and path.is_file() and holds_zarr(path):
+        return _ZARR
     if known := _BY_SUFFIX.get(path.suffix.lower()):
         return known
     head = head_of(path, 64).lstrip() if path.is_file() else b""
     if path.is_file() and not head:
         return "nothing: the file is empty"
     return next((told for magic, told in _BY_HEAD.items() if head.startswith(magic)), None)
+
+
+def holds_zarr(path: AnyPath) -> bool:
+    """Return whether an archive is a store of Zarr, by the names of its members."""
+    if not isinstance(path, Path):
+        return path.name.endswith(".zarr.zip")
+    try:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return False
+    return any(name.rpartition("/")[2] in _OF_ZARR for name in names)
 
 
 def is_document(path: AnyPath) -> bool:

@@ -44,7 +44,9 @@ class Wanted:
     dtype : str, optional
         Of bare numbers.
     sequence_length : int, optional
-        Of bare numbers.
+        Of bare numbers, and of an array of tokens.
+    end_of_document : int, optional
+        The token that ends every document of them.
     index : {"auto", "cache", None}
         Where an index is kept.
     """
@@ -55,6 +57,12 @@ class Wanted:
     dtype: str | None = None
     sequence_length: int | None = None
     index: Keep = "auto"
+    end_of_document: int | None = None
+
+    @property
+    def are_documents(self) -> bool:
+        """Whether numbers are tokens, with a rule that cuts them into sequences."""
+        return self.sequence_length is not None or self.end_of_document is not None
 
     def choose(self, guess: Callable[[], StreamDefs]) -> StreamDefs:
         """Return the streams of files that are cut into chunks by their bytes.

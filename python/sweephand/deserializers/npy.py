@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from io import BufferedReader
-from tokenize import TokenError
-from typing import Any, BinaryIO, TypeVar
-
-import numpy as np
-from numpy.lib import format as npy_format
-from numpy.typing import NDArray
+from typing import Any, TypeVar
 
 from sweephand.checks import check_int
-from sweephand.corpus.casts import check_dtype
 from sweephand.corpus.chunks import default_chunk_bytes, sequences_per_chunk
-from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.describe import delivered_bytes, describe_stream
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.sizes import check_offsets, chunk_starts
+from sweephand.corpus.sizes import chunk_starts
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.given import check_dict
+from sweephand.deserializers.npy_columns import (
+    Column,
+    are_sequences,
+    open_column,
+    warn_of_tokens,
+)
+from sweephand.deserializers.raw_tokens import open_tokens_of
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
-from sweephand.errors import DataError
 from sweephand.files.access import access_to
 from sweephand.files.find import list_paths, paths_like
-from sweephand.files.paths import AnyPath, as_path, begins_with, files_at, stat_all
-from sweephand.files.range_reader import RangeReader
-from sweephand.files.source_file import Files, PathLike, SourceFile
+from sweephand.files.paths import AnyPath, begins_with, files_at
+from sweephand.files.source_file import Files
 from sweephand.printable import printable
 
 _MAX_HEADER = 65536
@@ -57,9 +52,11 @@ class NpyDeserializer(Deserializer):
     streams : dict, path, or list of paths
         Stream name to the path or URL of a ``.npy`` file of shape (sequences, *shape), or to
         ``(values path, offsets path)``: samples one behind the other, shape (samples, *shape),
-        and where each sequence begins, shape (sequences + 1,), which is kept in memory. Of a
+        and where each sequence begins, shape (sequences + 1,), which is kept in memory; or to a
+        list of paths, each of a file that is one sequence, of shape (samples, *shape). Of a
         path the name is the stream's, and ``NAME_offsets.npy`` beside it holds its offsets; of
-        a folder each file is a stream.
+        a folder each file is a stream, or where they differ in length a sequence of ``x``.
+        Rows of tokens are for `RawTokensDeserializer`.
     definitions : StreamDefs, dict of StreamDef or list of str, optional
         As in `ArrayDeserializer`.
     chunk_size : int, optional
@@ -71,8 +68,8 @@ class NpyDeserializer(Deserializer):
     FileNotFoundError
         If a file is absent.
     DataError
-        If a file is no ``.npy`` file, is cut short or too long, or holds pickled objects, which
-        are never loaded.
+        If a file is no ``.npy`` file, is cut short or too long, or holds anything but numbers
+        and texts; pickled objects are never loaded.
     ValueError
         If streams differ in their number of sequences, or offsets do not fit.
 
@@ -89,7 +86,7 @@ class NpyDeserializer(Deserializer):
 
     def __init__(
         self,
-        streams: Mapping[str, PathLike | tuple[PathLike, PathLike]] | Files,
+        streams: Mapping[str, Column] | Files,
         definitions: StreamsLike | None = None,
         chunk_size: int | None = None,
     ) -> None:
@@ -102,51 +99,46 @@ class NpyDeserializer(Deserializer):
             check_int("chunk_size", chunk_size, 1, 2**63)
         self._chunk_size = chunk_size
         defined = choose_streams(definitions, partial(stream_per_name, streams))
-        self._columns: dict[str, ColumnData] = {}
-        self._files: dict[str, SourceFile] = {}
+        self._columns: dict[str, FileColumn] = {}
         for stream, definition in defined.items():
             field = definition.field or stream
             if field not in streams:
                 raise ValueError(
                     f"no file for stream {field!r}, there are: {', '.join(streams)}"
                 )
-            paths = streams[field]
-            given = paths if isinstance(paths, tuple) else (paths,)
-            values, *offsets = stat_all([as_path(path) for path in given])
-            self._columns[stream] = open_column(stream, values, *offsets)
-            self._files[stream] = values
+            self._columns[stream] = open_column(stream, streams[field], definition)
+        columns = {stream: one.column for stream, one in self._columns.items()}
         self._infos = [
-            describe_stream(stream, self._columns[stream], definition)
+            describe_stream(stream, columns[stream], definition)
             for stream, definition in defined.items()
         ]
-        check_same_sequences(self._columns)
-        if self._num_sequences(self._columns) == 0:
+        check_same_sequences(columns)
+        self._num_sequences = next(iter(columns.values())).num_sequences
+        if self._num_sequences == 0:
             raise ValueError("the corpus is empty: no sequences")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the paths, which another process opens again."""
         return type(self), self._arguments
 
-    @staticmethod
-    def _num_sequences(columns: Mapping[str, ColumnData]) -> int:
-        return next(iter(columns.values())).num_sequences
-
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read."""
-        columns = self._columns
-        names = [file.name for file in self._files.values()]
-        ids: SequenceIds = ShardIds(names[:1], [0, self._num_sequences(columns)])
-        num_sequences = self._num_sequences(columns)
-        num_bytes = sum(column.num_samples * column.sample_bytes for column in columns.values())
-        delivered = sum(map(delivered_bytes, columns.values(), self._infos))
-        num_samples = max(column.num_samples for column in columns.values())
-        is_local = access_to(list(self._files.values())).is_local
+        columns = [one.column for one in self._columns.values()]
+        files = [file for one in self._columns.values() for file in one.files]
+        names = [file.name for file in files]
+        num_sequences = self._num_sequences
+        first = next(iter(self._columns.values()))
+        bounds = list(range(num_sequences + 1)) if first.is_of_several else [0, num_sequences]
+        num_bytes = sum(column.num_samples * column.sample_bytes for column in columns)
+        delivered = sum(map(delivered_bytes, columns, self._infos))
+        num_samples = max(column.num_samples for column in columns)
+        is_local = access_to(files).is_local
         chunk_size = self._chunk_size or sequences_per_chunk(
             num_sequences, num_bytes, default_chunk_bytes(is_local=is_local)
         )
         starts = chunk_starts(num_sequences, chunk_size)
         reader = read_columns(
-            [self._in_file(stream) for stream in columns],
+            list(self._columns.values()),
             self._infos,
             starts,
             delivered / max(1, num_samples),
@@ -155,153 +147,32 @@ class NpyDeserializer(Deserializer):
         if self._chunk_size is None and not is_local:
             before = sequences_per_chunk(num_sequences, num_bytes)
             earlier[f"chunk_size={before}"] = chunk_starts(num_sequences, before)
-        files = list(self._files.values())
+        ids: SequenceIds = ShardIds(names[: len(bounds) - 1], bounds)
         return Corpus([reader], ids, names, earlier_chunks=earlier, files=files)
 
+    def warn_of_tokens(self) -> None:
+        """Warn if all that there is seems to be tokens without bounds."""
+        first, *others = self._columns.values()
+        if not others and first.column.sample_offsets is None:
+            shape = first.column.num_samples, *first.column.shape
+            warn_of_tokens(first.files[0].path, shape, first.column.dtype)
+
     def _told(self) -> str:
-        return brief(
-            [file.name for file in self._files.values()],
-            self._infos,
-            self._num_sequences(self._columns),
-        )
-
-    def _in_file(self, stream: str) -> FileColumn:
-        file, column = self._files[stream], self._columns[stream]
-        size = column.num_samples * column.sample_bytes
-        return FileColumn(column, [file], np.array([[0, file.size - size, size]], np.uint64))
-
-
-@dataclass(frozen=True)
-class NpyHeader:
-    """What a ``.npy`` file's header says: shape, dtype, and the byte where the data begin."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[np.generic]
-    offset: int
-
-
-def read_header(file: SourceFile) -> NpyHeader:
-    """Read and check the header of a ``.npy`` file against the file's size.
-
-    Raises
-    ------
-    DataError
-        If the header is damaged, the data are cut or longer than it says, or elements are
-        objects.
-    """
-    with BufferedReader(RangeReader(file), _HEAD) as content:
-        return parse_header(content, file.size, file.path)
-
-
-def parse_header(content: BinaryIO, size: int, name: str) -> NpyHeader:
-    """Parse the header of an array that lies in a file or in a part of one.
-
-    Parameters
-    ----------
-    content : file object
-        At the header.
-    size : int
-        Bytes that header and array have.
-    name : str
-        The file, for errors.
-    """
-    begin = content.tell()
-    try:
-        version = npy_format.read_magic(content)
-        readers = {
-            (1, 0): npy_format.read_array_header_1_0,
-            (2, 0): npy_format.read_array_header_2_0,
-        }
-        if version not in readers:
-            raise ValueError(f"version {version} is not supported, only 1.0 and 2.0")
-        shape, fortran_order, dtype = readers[version](content, max_header_size=_MAX_HEADER)
-    except (
-        ValueError,
-        EOFError,
-        SyntaxError,
-        TokenError,
-        TypeError,
-        KeyError,
-        MemoryError,
-        RecursionError,
-    ) as error:
-        raise DataError(
-            f"this is no .npy file, or its header is damaged: {error}", name
-        ) from None
-    offset = content.tell() - begin
-    if dtype.hasobject:
-        raise DataError(
-            "the file holds pickled objects, which are never loaded; save numbers", name
-        )
-    if fortran_order and len(shape) > 1:
-        raise DataError(
-            "the array is in Fortran order; save numpy.ascontiguousarray of it", name
-        )
-    if dtype.itemsize == 0:
-        raise DataError(f"the file holds elements of no bytes ({dtype.str})", name)
-    # As NumPy has it, no extent is so large that a place in the array has no number.
-    reach = math.prod(max(n, 1) for n in shape) * dtype.itemsize
-    if any(n < 0 for n in shape) or reach >= 2**63:
-        raise DataError(f"the header says shape {shape}, which cannot be", name, offset)
-    wanted = offset + int(np.prod(shape, dtype=object)) * dtype.itemsize
-    if size != wanted:
-        state = "cut short" if size < wanted else "longer than its array"
-        raise DataError(
-            f"the file is {state}: {shape} of {dtype} needs {wanted} bytes, there are {size}",
-            name,
-            min(size, wanted),
-        )
-    return NpyHeader(shape, dtype, offset)
-
-
-def open_column(
-    stream: str, values: SourceFile, offsets: SourceFile | None = None
-) -> ColumnData:
-    """Open one stream of ``.npy`` files; see `NpyDeserializer`."""
-    header = read_header(values)
-    name = values.path
-    if not header.shape:
-        raise DataError("the file holds a single number, not an array of samples", name)
-    check_dtype(f"stream {stream!r}", header.dtype)
-    if not header.dtype.isnative:
-        raise DataError(
-            f"the array is big-endian ({header.dtype.str}); save it in native order", name
-        )
-    return ColumnData(
-        values=None,
-        dtype=header.dtype,
-        shape=header.shape[1:],
-        num_samples=header.shape[0],
-        sample_offsets=None
-        if offsets is None
-        else _read_offsets(stream, offsets, header.shape[0]),
-        offsets_file="" if offsets is None else offsets.path,
-    )
-
-
-def _read_offsets(stream: str, file: SourceFile, num_samples: int) -> NDArray[np.int64]:
-    header = read_header(file)
-    if len(header.shape) != 1 or header.dtype.kind not in "iu":
-        raise DataError(
-            f"offsets must be one row of integers, got {header.dtype} of shape {header.shape}",
-            file.path,
-            stream=stream,
-        )
-    loaded = file.read(header.offset, file.size - header.offset).view(header.dtype)
-    checked = np.ascontiguousarray(loaded, dtype=np.int64)
-    try:
-        check_offsets(checked, num_samples)
-    except ValueError as error:
-        raise DataError(str(error), file.path, stream=stream) from None
-    return checked
+        names = [file.name for one in self._columns.values() for file in one.files]
+        return brief(names, self._infos, self._num_sequences)
 
 
 def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    if wanted.are_documents:
+        found = [file for path in files for file in files_at(path, "*.npy")]
+        return open_tokens_of(found, wanted)
     streams = streams_at(files)
-    return NpyDeserializer(streams, wanted.definitions(streams), wanted.chunk_size)
+    made = NpyDeserializer(streams, wanted.definitions(streams), wanted.chunk_size)
+    made.warn_of_tokens()
+    return made
 
 
-def streams_at(paths: Sequence[AnyPath]) -> dict[str, AnyPath | tuple[AnyPath, AnyPath]]:
+def streams_at(paths: Sequence[AnyPath]) -> dict[str, Column]:
     """Return the streams of some files and folders, by the names of the files."""
     files = [file for path in paths for file in files_at(path, "*.npy")]
     beside = [file.with_name(f"{file.stem}{_OFFSETS}.npy") for file in files]
@@ -310,7 +181,10 @@ def streams_at(paths: Sequence[AnyPath]) -> dict[str, AnyPath | tuple[AnyPath, A
     members = {printable(file.stem): file for file in files}
     if len(members) < len(files):
         raise ValueError("two files would be one stream: give a dict from stream name to path")
-    return with_offsets(members)
+    streams = with_offsets(members)
+    if len(streams) == len(files) and are_sequences(files):
+        return {"x": [*files]}
+    return dict(streams)
 
 
 def with_offsets(members: dict[str, Member]) -> dict[str, Member | tuple[Member, Member]]:

@@ -10,11 +10,16 @@ from numpy.typing import NDArray
 
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.foreign import holds_zarr
 from sweephand.deserializers.formats import Format, Wanted, the_only
 from sweephand.deserializers.npy import with_offsets
+from sweephand.deserializers.npy_columns import served_dtype, warn_of_tokens
+from sweephand.deserializers.token_bounds import cut_tokens
 from sweephand.errors import DataError
 from sweephand.files.local import open_regular
 from sweephand.files.paths import AnyPath, RemotePath, begins_with
+
+_ZIP = b"PK\x03\x04"
 
 
 def _load(path: Path) -> dict[str, NDArray[np.generic]]:
@@ -34,10 +39,47 @@ def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     path = the_only(files)
     if isinstance(path, RemotePath):
         raise ValueError(f"{path}: archives are read from local disks only")
-    streams = with_offsets(_load(path))
+    arrays = _load(path)
+    if wanted.are_documents:
+        return _open_documents(arrays, path, wanted)
+    definitions = wanted.definitions(with_offsets(dict(arrays)))
+    for stream, definition in definitions.items():
+        array = arrays.get(definition.field or stream)
+        if array is not None:
+            served = served_dtype(stream, array.dtype, definition, str(path))
+            if served.name == "bfloat16":
+                arrays[definition.field or stream] = array.view(served)
+    data = with_offsets(arrays)
+    if len(arrays) == 1:
+        (only,) = arrays.values()
+        warn_of_tokens(str(path), only.shape, only.dtype)
+    return ArrayDeserializer(data, definitions, chunk_size=wanted.chunk_size, name=path.name)
+
+
+def _open_documents(
+    arrays: dict[str, NDArray[np.generic]], path: Path, wanted: Wanted
+) -> Deserializer:
+    """Return the one row of tokens that an archive holds, cut as it was said."""
+    rows = [name for name, one in arrays.items() if one.ndim == 1 and one.dtype.kind in "iu"]
+    if len(rows) != 1:
+        told = ", ".join(rows) or "none"
+        raise ValueError(
+            f"{str(path)!r} is to hold one row of tokens, its rows of integers are: {told}; "
+            "give ArrayDeserializer the one that is meant, with its offsets"
+        )
+    tokens = arrays[rows[0]]
+    wanted_streams = wanted.definitions(rows)
+    offsets = cut_tokens(tokens, wanted.sequence_length, wanted.end_of_document)
     return ArrayDeserializer(
-        streams, wanted.definitions(streams), chunk_size=wanted.chunk_size, name=path.name
+        {rows[0]: (tokens, offsets)},
+        wanted_streams,
+        chunk_size=wanted.chunk_size,
+        name=path.name,
     )
 
 
-FORMAT = Format(".npz", lambda path: begins_with(path, b"PK\x03\x04"), _open)
+def _is_npz(path: AnyPath) -> bool:
+    return begins_with(path, _ZIP) and not holds_zarr(path)
+
+
+FORMAT = Format(".npz", _is_npz, _open)

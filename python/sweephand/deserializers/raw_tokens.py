@@ -1,4 +1,4 @@
-"""Bare token files, as nanoGPT, OLMo and datatrove write them: numbers, and nothing else."""
+"""Token files, as nanoGPT, OLMo and datatrove write them: bare numbers, or ``.npy`` arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from sweephand.checks import check_int
 from sweephand.corpus.casts import as_dtype
 from sweephand.corpus.columns import offsets_of
 from sweephand.corpus.corpus import Corpus
@@ -19,7 +18,9 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
 from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.npy_header import NpyHeader, read_header
 from sweephand.deserializers.token_bounds import (
+    check_cut,
     check_ends_of,
     find_ends,
     read_ends,
@@ -41,7 +42,9 @@ _NPY_MAGIC = b"\x93NUMPY"
 
 
 class RawTokensDeserializer(Deserializer):
-    """Serve files of bare numbers: sequences of equal length, or documents.
+    """Serve files of bare numbers, or of one ``.npy`` array of them, as runs of tokens.
+
+    The sequences are of equal length, or documents.
 
     Local files are mapped into memory and read where they lie, in any order; or, where the
     source is given a window, in chunks that are held, as remote ones always are.
@@ -53,8 +56,9 @@ class RawTokensDeserializer(Deserializer):
         Paths, globs or URLs. Each file is cut for itself: what is left at its end is a shorter
         sequence.
     dtype : dtype-like, optional
-        Of the numbers, such as "uint16"; the file does not say. In native byte order. With
-        ``offsets`` it may be left to them: unsigned integers, as many as there are.
+        Of the numbers, such as "uint16"; a bare file does not say, a ``.npy`` array does. In
+        native byte order. With ``offsets`` it may be left to them: unsigned integers, as many
+        as there are.
     sequence_length : int, optional
         Numbers in a sequence; or else documents are told by one of the next two.
     offsets : str, path, or sequence of them, optional
@@ -78,8 +82,8 @@ class RawTokensDeserializer(Deserializer):
     FileNotFoundError
         If a file is absent.
     DataError
-        If the size of a file is no multiple of the dtype's, it is a ``.npy`` file with a
-        header, or the offsets do not ascend to its end.
+        If the size of a file is no multiple of the dtype's, a ``.npy`` array is not one row of
+        numbers of that dtype, or the offsets do not ascend to its end.
 
     Examples
     --------
@@ -106,7 +110,7 @@ class RawTokensDeserializer(Deserializer):
     ) -> None:
         self._chunk_bytes = check_chunk_bytes(chunk_size_in_bytes)
         self._keep = check_keep(index)
-        _check_choice(sequence_length, offsets, end_of_document)
+        check_cut(sequence_length, offsets, end_of_document)
         self._length = sequence_length
         self._token = end_of_document
         self._streams = one_stream(streams)
@@ -119,9 +123,12 @@ class RawTokensDeserializer(Deserializer):
                 f"there are {len(self.files)} files of tokens and {len(self._offsets)} of "
                 "offsets: give one for each, in the same order"
             )
-        self._dtype = self._dtype_of(dtype)
-        for file in self.files:
-            self._check(file)
+        headers = [_header_of(file) for file in self.files]
+        self._begins = [0 if header is None else header.offset for header in headers]
+        told = next((header.dtype for header in headers if header is not None), None)
+        self._dtype = self._dtype_of(told if dtype is None else dtype)
+        for file, header in zip(self.files, headers, strict=True):
+            self._check(file, header)
 
     def _find_offsets(self, offsets: Files) -> list[SourceFile]:
         if isinstance(offsets, str) and offsets.startswith(".") and "/" not in offsets:
@@ -143,7 +150,7 @@ class RawTokensDeserializer(Deserializer):
         """Return the corpus, ready to be planned and read."""
         found: Index | None = None
         if self._token is not None:
-            found = find_ends(self.files, self._dtype, self._token, self._keep)
+            found = find_ends(self.files, self._begins, self._dtype, self._token, self._keep)
         ends = [self._ends_in(number, found) for number in range(len(self.files))]
         lengths = np.concatenate([np.diff(own, prepend=0) for own in ends])
         counts = [len(own) for own in ends]
@@ -155,7 +162,10 @@ class RawTokensDeserializer(Deserializer):
             ledger.add(
                 DataError("the document has no tokens", self.files[file].path, sequence=at)
             )
-        pieces = [(number, 0, file.size) for number, file in enumerate(self.files)]
+        pieces = [
+            (number, self._begins[number], file.size - self._begins[number])
+            for number, file in enumerate(self.files)
+        ]
         corpus = open_tokens(
             self._streams,
             ShardIds([file.name for file in self.files], starts.tolist()),
@@ -175,9 +185,9 @@ class RawTokensDeserializer(Deserializer):
             return found.scan(number).arrays["ends"]
         if self._offsets is not None:
             ends = read_ends(self._offsets[number])
-            check_ends_of(file, ends, self._dtype.itemsize)
+            check_ends_of(file, ends, self._dtype.itemsize, self._begins[number])
             return ends
-        count = file.size // self._dtype.itemsize
+        count = (file.size - self._begins[number]) // self._dtype.itemsize
         assert self._length is not None
         begins = np.arange(0, count, self._length, dtype=np.int64)
         return np.append(begins, count)[1:] if count else begins
@@ -185,37 +195,35 @@ class RawTokensDeserializer(Deserializer):
     def _told(self) -> str:
         return brief([file.name for file in self.files], self._streams or ["tokens"])
 
-    def _check(self, file: SourceFile) -> None:
+    def _check(self, file: SourceFile, header: NpyHeader | None) -> None:
+        if header is not None and header.dtype != self._dtype:
+            raise DataError(
+                f"the array is of {header.dtype}, and {self._dtype} is asked for or in others",
+                file.path,
+            )
         tail = file.size % self._dtype.itemsize
-        if tail:
+        if header is None and tail:
             raise DataError(
                 f"{file.size} bytes are no whole number of {self._dtype} elements; {tail} are "
                 "left over: is the dtype right, is the file whole?",
                 file.path,
                 file.size - tail,
             )
-        is_npy = file.name.endswith(".npy") and file.size >= len(_NPY_MAGIC)
-        if is_npy and file.read(0, len(_NPY_MAGIC)).tobytes() == _NPY_MAGIC:
-            raise DataError(
-                "this is a .npy file with a header, not bare numbers; use NpyDeserializer",
-                file.path,
-                0,
-            )
 
 
-def _check_choice(
-    sequence_length: int | None, offsets: Files | None, end_of_document: int | None
-) -> None:
-    given = [one is not None for one in (sequence_length, offsets, end_of_document)]
-    if sum(given) != 1:
-        raise ValueError(
-            "say where sequences end by one of sequence_length, offsets and end_of_document, "
-            f"got {sum(given)} of them"
+def _header_of(file: SourceFile) -> NpyHeader | None:
+    """Return the header of a ``.npy`` file; None if the numbers are bare, as OLMo's are."""
+    is_npy = file.name.endswith(".npy") and file.size >= len(_NPY_MAGIC)
+    if not is_npy or file.read(0, len(_NPY_MAGIC)).tobytes() != _NPY_MAGIC:
+        return None
+    header = read_header(file)
+    if len(header.shape) != 1 or header.dtype.kind not in "iuf" or not header.dtype.isnative:
+        raise DataError(
+            f"tokens are one row of numbers of native byte order, not {header.dtype} of shape "
+            f"{header.shape}",
+            file.path,
         )
-    if sequence_length is not None:
-        check_int("sequence_length", sequence_length, 1, 2**32)
-    if end_of_document is not None:
-        check_int("end_of_document", end_of_document, -(2**31), 2**63)
+    return header
 
 
 def _index_of(path: AnyPath) -> AnyPath:
@@ -235,15 +243,27 @@ def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
     streams = wanted.choose(partial(one_stream, None))
     files = list(dict.fromkeys(map(_tokens_of, files)))  # of pairs one each
     are_told = all(file.suffix == ".ds" and _index_of(file).exists() for file in files)
-    if are_told and wanted.sequence_length is None:
+    if are_told and not wanted.are_documents:
         return RawTokensDeserializer(files, wanted.dtype, streams=streams, offsets=".index")
-    if wanted.dtype is None or wanted.sequence_length is None:
+    if wanted.dtype is None or not wanted.are_documents:
         raise ValueError(
             f"{str(files[0])!r} holds bare numbers, as it seems: say of which dtype, such as "
-            "uint16, and the sequence_length to cut them into (on the command line --dtype and "
-            "--sequence-length)"
+            "uint16, and the sequence_length to cut them into, or the end_of_document that "
+            "parts them (on the command line --dtype and --sequence-length)"
         )
-    return RawTokensDeserializer(files, wanted.dtype, wanted.sequence_length, streams)
+    return open_tokens_of(files, wanted)
+
+
+def open_tokens_of(files: Sequence[AnyPath], wanted: Wanted) -> RawTokensDeserializer:
+    """Return files of tokens cut as it was said."""
+    return RawTokensDeserializer(
+        files,
+        wanted.dtype,
+        wanted.sequence_length,
+        wanted.choose(partial(one_stream, None)),
+        end_of_document=wanted.end_of_document,
+        index=wanted.index,
+    )
 
 
 FORMAT = Format("bare numbers", _is_bare, _open)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.deserializers.npy import read_header
+from sweephand.checks import check_int
+from sweephand.deserializers.npy_header import read_header
 from sweephand.deserializers.units.kept_scans import all_follow, check_array, require
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index, Scan, load_index
@@ -19,6 +21,40 @@ from sweephand.files.source_file import SourceFile
 _BLOCK_TOKENS = 1 << 20
 _NPY_MAGIC = b"\x93NUMPY"
 _TOKEN_TYPES = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def cut_tokens(
+    tokens: NDArray[Any], sequence_length: int | None, end_of_document: int | None
+) -> NDArray[np.int64]:
+    """Return where the sequences of tokens in memory begin, and the end.
+
+    Raises
+    ------
+    ValueError
+        If not just one of the rules is given.
+    """
+    check_cut(sequence_length, None, end_of_document)
+    if sequence_length is not None:
+        ends = np.arange(sequence_length, len(tokens), sequence_length, dtype=np.int64)
+    else:
+        ends = np.flatnonzero(tokens == end_of_document) + 1
+    return np.unique(np.concatenate([[0], ends, [len(tokens)]])).astype(np.int64)
+
+
+def check_cut(
+    sequence_length: int | None, offsets: object, end_of_document: int | None
+) -> None:
+    """Refuse anything but one rule that says where sequences end."""
+    given = [one is not None for one in (sequence_length, offsets, end_of_document)]
+    if sum(given) != 1:
+        raise ValueError(
+            "say where sequences end by one of sequence_length, offsets and end_of_document, "
+            f"got {sum(given)} of them"
+        )
+    if sequence_length is not None:
+        check_int("sequence_length", sequence_length, 1, 2**32)
+    if end_of_document is not None:
+        check_int("end_of_document", end_of_document, -(2**31), 2**63)
 
 
 def read_ends(file: SourceFile) -> NDArray[np.int64]:
@@ -79,31 +115,49 @@ def type_of_tokens(file: SourceFile, ends: NDArray[np.int64]) -> np.dtype[np.gen
     return np.dtype(known)
 
 
-def check_ends_of(file: SourceFile, ends: NDArray[np.int64], itemsize: int) -> None:
-    """Refuse ends of documents that are not those of a file."""
+def check_ends_of(
+    file: SourceFile, ends: NDArray[np.int64], itemsize: int, begin: int = 0
+) -> None:
+    """Refuse ends of documents that are not those of a file, whose tokens begin there."""
     count = int(ends[-1]) if len(ends) else 0
-    if count * itemsize != file.size:
+    if count * itemsize != file.size - begin:
         raise DataError(
             f"the last document ends with token {count}, and there are "
-            f"{file.size // itemsize}; are these its ends, is the dtype right?",
+            f"{(file.size - begin) // itemsize}; are these its ends, is the dtype right?",
             file.path,
-            min(file.size, count * itemsize),
+            min(file.size, begin + count * itemsize),
         )
 
 
 def find_ends(
-    files: list[SourceFile], dtype: np.dtype[np.generic], token: int, keep: Keep
+    files: Sequence[SourceFile],
+    begins: Sequence[int],
+    dtype: np.dtype[np.generic],
+    token: int,
+    keep: Keep,
 ) -> Index:
-    """Return an index of where documents end, each with its token; array "ends"."""
+    """Return an index of where documents end, each with its token; array "ends".
+
+    `begins` is the byte of every file where its tokens begin.
+    """
     meaning = {"format": "token bounds 1", "dtype": dtype.name, "token": token}
-    scan = partial(_scan, dtype=dtype, token=token)
-    return load_index(files, meaning, scan, check=partial(_check, dtype=dtype), keep=keep)
+    places = {file.path: begin for file, begin in zip(files, begins, strict=True)}
+    scan = partial(_scan, begins=places, dtype=dtype, token=token)
+    check = partial(_check, begins=begins, dtype=dtype)
+    return load_index(files, meaning, scan, check=check, keep=keep)
 
 
-def _scan(file: SourceFile, advance: Advance, dtype: np.dtype[np.generic], token: int) -> Scan:
-    num_tokens = file.size // dtype.itemsize
+def _scan(
+    file: SourceFile,
+    advance: Advance,
+    begins: Mapping[str, int],
+    dtype: np.dtype[np.generic],
+    token: int,
+) -> Scan:
+    num_tokens = (file.size - begins[file.path]) // dtype.itemsize
     parts = [np.empty(0, np.int64)]
     with open_to_scan(file) as stream:
+        stream.seek(begins[file.path])
         for begin in range(0, num_tokens, _BLOCK_TOKENS):
             block = stream.read(min(_BLOCK_TOKENS, num_tokens - begin) * dtype.itemsize)
             parts.append(np.flatnonzero(np.frombuffer(block, dtype) == token) + begin + 1)
@@ -115,10 +169,10 @@ def _scan(file: SourceFile, advance: Advance, dtype: np.dtype[np.generic], token
     return Scan({"ends": ends})
 
 
-def _check(index: Index, dtype: np.dtype[np.generic]) -> None:
+def _check(index: Index, begins: Sequence[int], dtype: np.dtype[np.generic]) -> None:
     ends, starts = check_array(index, "ends", np.int64), index.starts["ends"]
     require(bool((ends > 0).all()) and all_follow(ends[1:] > ends[:-1], starts), "ends")
     for number, file in enumerate(index.files):
         own = ends[starts[number] : starts[number + 1]]
         last = int(own[-1]) if len(own) else 0
-        require(last * dtype.itemsize == file.size, "the last end")
+        require(last * dtype.itemsize == file.size - begins[number], "the last end")

@@ -17,7 +17,7 @@ from sweephand.corpus.columns import bytes_column, offsets_of
 from sweephand.corpus.members import LACKING, Unusable, member_at
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.deserializers.jsonl_columns import JsonField
-from sweephand.deserializers.npy import NpyHeader, parse_header
+from sweephand.deserializers.npy_header import NpyHeader, parse_header
 from sweephand.deserializers.units.placed import add_held, add_placed, samples_of
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,7 @@ from sweephand.corpus.columns import ColumnData, offsets_of
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sizes import size_columns
 from sweephand.corpus.streams import StreamInfo, size_stream
+from sweephand.deserializers.units.array_elements import TEXT, column_of
 from sweephand.files.access import access_to
 from sweephand.files.local import join_pieces
 from sweephand.files.source_file import SourceFile
@@ -33,11 +36,20 @@ class FileColumn:
     pieces : ndarray of uint64, shape (pieces, 3)
         File number, byte where it begins, and size in bytes. One behind the other they are the
         values.
+    stored : numpy.dtype, optional
+        Of numbers of the other byte order, or of texts of a fixed width, which are converted
+        when they are read; by default values lie in files as they are served.
     """
 
     column: ColumnData
     files: Sequence[SourceFile]
     pieces: NDArray[np.uint64]
+    stored: np.dtype[Any] | None = None
+
+    @property
+    def is_of_several(self) -> bool:
+        """Whether every sequence is a file of its own."""
+        return len(self.files) > 1 and len(self.files) == self.column.num_sequences
 
     def in_place(self) -> ColumnData:
         """Return the column as the core reads it in local files."""
@@ -48,13 +60,17 @@ class FileColumn:
         """Return sequences ``[first, end)``, by one request for every piece."""
         column, offsets = self.column, self.column.sample_offsets
         begin, stop = (first, end) if offsets is None else offsets[[first, end]].tolist()
-        sample = column.sample_bytes
-        values = self._read(begin * sample, (stop - begin) * sample).view(column.dtype)
+        dtype = self.stored or column.dtype
+        sample = dtype.itemsize * math.prod(column.shape)
+        values = self._read(begin * sample, (stop - begin) * sample).view(dtype)
+        own_offsets = None if offsets is None else offsets[first : end + 1] - begin
+        if column.is_bytes:
+            return replace(column_of(values, TEXT), sample_offsets=own_offsets)
         return replace(
             column,
-            values=values.reshape(-1, *column.shape),
+            values=values.reshape(-1, *column.shape).astype(column.dtype, copy=False),
             num_samples=stop - begin,
-            sample_offsets=None if offsets is None else offsets[first : end + 1] - begin,
+            sample_offsets=own_offsets,
         )
 
     def _read(self, begin: int, size: int) -> NDArray[np.uint8]:
@@ -104,9 +120,10 @@ def read_columns(
 
     core: _core.read.Deserializer = _core.read.CallbackDeserializer(load)
     chunked: _core.read.Deserializer | None = None
-    if access.is_local:
-        in_place = [one.in_place() for one in columns]
-        whole = make_chunk(in_place, owned=False, skipped=damaged.tolist())
+    in_place = access.is_local and all(one.stored is None for one in columns)
+    if in_place:
+        placed = [one.in_place() for one in columns]
+        whole = make_chunk(placed, owned=False, skipped=damaged.tolist())
         core = _core.read.ResidentDeserializer(whole)
         chunked = _core.read.ExtentChunks(whole, starts.astype(np.uint64))
     return Reader(
@@ -114,7 +131,7 @@ def read_columns(
         streams=infos,
         chunk_sequences=np.diff(starts).astype(np.uint64),
         measure=partial(size_columns, known, starts, size_stream(infos), skipped=skipped),
-        resident=access.is_local,
+        resident=in_place,
         sample_bytes=sample_bytes,
         load_threads=access.threads(),
         holds_stored=not access.is_local,

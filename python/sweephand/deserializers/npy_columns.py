@@ -1,0 +1,187 @@
+"""Streams of ``.npy`` files: one array, one with offsets, or a file for every sequence."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.corpus.casts import element_type
+from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
+from sweephand.corpus.sizes import check_offsets
+from sweephand.corpus.stream_defs import StreamDef
+from sweephand.deserializers.npy_header import NpyHeader, read_header
+from sweephand.deserializers.units.file_columns import FileColumn
+from sweephand.errors import DataError
+from sweephand.files.find import find_files
+from sweephand.files.paths import AnyPath, as_path, stat_all
+from sweephand.files.source_file import PathLike, SourceFile
+
+Column = PathLike | tuple[PathLike, PathLike] | Sequence[PathLike]
+"""The path of values, those of values and offsets, or one for every sequence."""
+
+_HEADERS = 1 << 14  # that are kept
+_MANY = 4096  # integers in a row, that may be tokens
+
+_header_of = lru_cache(_HEADERS)(read_header)
+
+
+def open_column(stream: str, given: Column, definition: StreamDef) -> FileColumn:
+    """Open one stream of ``.npy`` files; see `NpyDeserializer`."""
+    if not isinstance(given, str | os.PathLike | tuple):
+        return _open_sequences(stream, find_files(given, as_given=True).files, definition)
+    paths = given if isinstance(given, tuple) else (given,)
+    values, *offsets = stat_all([as_path(path) for path in paths])
+    header = _header_of(values)
+    dtype = served_dtype(stream, header.dtype, definition, values.path, header.shape)
+    column = _column_of(dtype, header)
+    if offsets:
+        starts = _read_offsets(stream, offsets[0], header.shape[0])
+        column = replace(column, sample_offsets=starts, offsets_file=offsets[0].path)
+    return _in_files(column, [values], [header])
+
+
+def served_dtype(
+    stream: str,
+    stored: np.dtype[Any],
+    definition: StreamDef,
+    path: str,
+    shape: tuple[int, ...] | None = None,
+) -> np.dtype[Any]:
+    """Return the dtype of an array as it is served; that of texts is object.
+
+    Two bytes of no type are a bfloat16 if it is declared, as NumPy stores it so.
+
+    Raises
+    ------
+    DataError
+        If it is neither numbers nor texts.
+    """
+    if shape == ():
+        raise DataError("the file holds a single number, not an array of samples", path)
+    if stored.kind in "SU":
+        if shape is not None and len(shape) > 1:
+            raise DataError(
+                f"it has several texts in a row: shape {shape}", path, stream=stream
+            )
+        return np.dtype(object)
+    wanted = None if definition.dtype is None else np.dtype(definition.dtype)
+    is_bare = stored.kind == "V" and stored.names is None and stored.subdtype is None
+    if is_bare and wanted is not None and (wanted.name, stored.itemsize) == ("bfloat16", 2):
+        return wanted
+    native = stored.newbyteorder("=")
+    is_number = native.kind == "c" or element_type(native) != _core.base.ElementType.opaque
+    if native.kind not in "biufc" or not is_number:
+        told = "records" if stored.names else str(stored)
+        hint = ""
+        if is_bare and stored.itemsize == 2:
+            hint = "; if these are bfloat16, declare StreamDef(dtype='bfloat16')"
+        raise DataError(
+            f"it holds {told:.80}, neither numbers nor texts{hint}", path, stream=stream
+        )
+    return native
+
+
+def warn_of_tokens(place: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Warn where all that there is are so many integers that they may be tokens."""
+    if len(shape) == 1 and dtype.kind in "iu" and shape[0] >= _MANY:
+        warnings.warn(
+            f"{place} is one row of {shape[0]} integers, and each is served as a sequence of "
+            "one sample; if they are tokens, say the sequence_length to cut them into, or the "
+            "end_of_document that parts them",
+            stacklevel=2,
+        )
+
+
+def are_sequences(paths: Sequence[AnyPath]) -> bool:
+    """Return whether files are a sequence each: alike, but for the number of their samples.
+
+    Raises
+    ------
+    ValueError
+        If they are rows of integers, which may be shards of tokens, saying what to write.
+    """
+    if len(paths) < 2:
+        return False
+    headers = [_header_of(file) for file in stat_all(paths)]
+    if any(not header.shape for header in headers):
+        return False
+    kinds = {(header.dtype, header.shape[1:]) for header in headers}
+    if len(kinds) > 1 or len({header.shape[0] for header in headers}) == 1:
+        return False
+    if headers[0].dtype.kind in "iu" and len(headers[0].shape) == 1:
+        raise ValueError(
+            f"{str(paths[0])!r} and {len(paths) - 1} more are rows of integers of unequal "
+            "lengths: if they are tokens, say the sequence_length to cut them into or the "
+            "end_of_document that parts them, as RawTokensDeserializer takes them too; if "
+            "each file is a sequence, write NpyDeserializer({'x': [paths]})"
+        )
+    return True
+
+
+def _open_sequences(
+    stream: str, files: Sequence[SourceFile], definition: StreamDef
+) -> FileColumn:
+    """Return files of which each is a sequence."""
+    headers = [_header_of(file) for file in files]
+    first = headers[0]
+    for file, header in zip(files, headers, strict=True):
+        dtype = served_dtype(stream, header.dtype, definition, file.path, header.shape)
+        if header.dtype != first.dtype or header.shape[1:] != first.shape[1:]:
+            raise DataError(
+                f"it has samples of {header.dtype} of shape {header.shape[1:]}, others of "
+                f"{first.dtype} of shape {first.shape[1:]}",
+                file.path,
+                stream=stream,
+            )
+    lengths = [header.shape[0] for header in headers]
+    whole = NpyHeader((sum(lengths), *first.shape[1:]), first.dtype, first.offset)
+    column = replace(_column_of(dtype, whole), sample_offsets=offsets_of(lengths))
+    return _in_files(column, files, headers)
+
+
+def _column_of(dtype: np.dtype[Any], header: NpyHeader) -> ColumnData:
+    """Return samples of which only their number is known yet."""
+    num_samples = header.shape[0]
+    if dtype.hasobject:
+        empty = bytes_column(np.empty(0, np.uint8), np.zeros(1, np.int64))
+        return replace(empty, values=None, num_samples=num_samples)
+    return ColumnData(None, dtype, header.shape[1:], num_samples)
+
+
+def _in_files(
+    column: ColumnData, files: Sequence[SourceFile], headers: Sequence[NpyHeader]
+) -> FileColumn:
+    pieces = [
+        (number, header.offset, file.size - header.offset)
+        for number, (file, header) in enumerate(zip(files, headers, strict=True))
+    ]
+    stored = headers[0].dtype
+    is_same = stored.isnative and not column.is_bytes
+    return FileColumn(
+        column, files, np.array(pieces, np.uint64), stored=None if is_same else stored
+    )
+
+
+def _read_offsets(stream: str, file: SourceFile, num_samples: int) -> NDArray[np.int64]:
+    header = _header_of(file)
+    if len(header.shape) != 1 or header.dtype.kind not in "iu":
+        raise DataError(
+            f"offsets must be one row of integers, got {header.dtype} of shape {header.shape}",
+            file.path,
+            stream=stream,
+        )
+    loaded = file.read(header.offset, file.size - header.offset).view(header.dtype)
+    checked = np.ascontiguousarray(loaded, dtype=np.int64)
+    try:
+        check_offsets(checked, num_samples)
+    except ValueError as error:
+        raise DataError(str(error), file.path, stream=stream) from None
+    return checked

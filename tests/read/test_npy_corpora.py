@@ -1,0 +1,144 @@
+"""Rows of tokens in arrays are cut into sequences; unequal arrays are a sequence each."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.read.rows import rows
+
+import sweephand as sh
+
+TOKENS = np.array([5, 6, 0, 7, 0, 0, 8, 9, 10], np.uint16)
+CUT: list[tuple[dict[str, int], list[list[int]]]] = [
+    ({"sequence_length": 4}, [[5, 6, 0, 7], [0, 0, 8, 9], [10]]),
+    ({"sequence_length": 9}, [TOKENS.tolist()]),
+    ({"end_of_document": 0}, [[5, 6, 0], [7, 0], [0], [8, 9, 10]]),
+]
+
+
+def sequences(corpus: sh.Deserializer) -> list[Any]:
+    (name,) = sh.MinibatchSource(corpus).streams
+    return [row[name] for row in rows(corpus)]
+
+
+@pytest.mark.parametrize(("options", "wanted"), CUT)
+def test_an_array_of_tokens_is_cut_as_bare_numbers_are(
+    tmp_path: Path, options: Any, wanted: Any
+) -> None:
+    TOKENS.tofile(tmp_path / "bare.bin")
+    np.save(tmp_path / "a.npy", TOKENS)
+    np.savez(tmp_path / "a.npz", ids=TOKENS)
+    assert sequences(sh.open(tmp_path / "bare.bin", dtype="uint16", **options)) == wanted
+    assert sequences(sh.open(tmp_path / "a.npy", **options)) == wanted
+    assert sequences(sh.open(tmp_path / "a.npz", **options)) == wanted
+    assert sequences(sh.RawTokensDeserializer(tmp_path / "a.npy", **options)) == wanted
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    store.put(str(tmp_path / "a.npy"), "/npy-tokens/a.npy")
+    assert sequences(sh.open("memory://npy-tokens/a.npy", index=None, **options)) == wanted
+
+
+@pytest.mark.parametrize(("options", "wanted"), CUT)
+def test_shards_of_tokens_are_one_corpus(tmp_path: Path, options: Any, wanted: Any) -> None:
+    for number in range(3):
+        np.save(tmp_path / f"part-{number}.npy", TOKENS)
+    for place in (tmp_path, f"{tmp_path}/*.npy", f"{tmp_path}/part-{{0..2}}.npy"):
+        corpus = sh.open(place, **options)
+        assert sequences(corpus) == 3 * wanted
+        source = sh.MinibatchSource(corpus, randomize=False)
+        assert source.sequence_ids(0, 1) == ["part-0.npy__0"]
+        again = sh.open(place, **options)  # by the index that is kept
+        assert sequences(again) == 3 * wanted
+
+
+def test_offsets_tell_documents_of_arrays(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", TOKENS)
+    np.save(tmp_path / "ends.npy", [3, 9])
+    corpus = sh.RawTokensDeserializer(tmp_path / "a.npy", offsets=tmp_path / "ends.npy")
+    assert sequences(corpus) == [TOKENS[:3].tolist(), TOKENS[3:].tolist()]
+    np.save(tmp_path / "ends.npy", [3, 10])
+    corpus = sh.RawTokensDeserializer(tmp_path / "a.npy", offsets=tmp_path / "ends.npy")
+    with pytest.raises(sh.DataError, match="ends with token 10, and there are 9"):
+        sequences(corpus)
+
+
+@pytest.mark.parametrize(
+    ("array", "reason"),
+    [
+        (np.zeros((3, 4), np.uint16), r"one row of numbers .*, not uint16 of shape \(3, 4\)"),
+        (np.zeros(3, ">u2"), "not >u2 of shape"),
+        (np.zeros(3, bool), "not bool of shape"),
+    ],
+)
+def test_what_is_no_row_of_tokens_is_refused(tmp_path: Path, array: Any, reason: str) -> None:
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(sh.DataError, match=reason):
+        sh.open(tmp_path / "a.npy", sequence_length=2)
+    np.save(tmp_path / "a.npy", TOKENS)
+    np.save(tmp_path / "b.npy", TOKENS.astype(np.int32))
+    with pytest.raises(sh.DataError, match="is of int32, and uint16 is asked for or in others"):
+        sh.open(tmp_path, sequence_length=2)
+
+
+def test_a_long_row_of_integers_is_said_to_be_tokens_perhaps(tmp_path: Path) -> None:
+    long = np.arange(4096)
+    np.save(tmp_path / "a.npy", long)
+    np.savez(tmp_path / "a.npz", x=long)
+    for name in ("a.npy", "a.npz"):
+        with pytest.warns(UserWarning, match="row of 4096 integers.*say the sequence_length"):
+            sh.open(tmp_path / name)
+    np.savez(tmp_path / "a.npz", x=long, y=long)  # labels beside something
+    sh.open(tmp_path / "a.npz")
+
+
+def test_unequal_arrays_in_a_folder_are_a_sequence_each(tmp_path: Path) -> None:
+    wanted = [np.full((n + 1, 3), n, np.float32) for n in range(5)]
+    for number, one in enumerate(wanted):
+        np.save(tmp_path / f"utt-{number}.npy", one)
+    for place in (tmp_path, f"{tmp_path}/*.npy"):
+        corpus = sh.open(place)
+        assert sequences(corpus) == [one.tolist() for one in wanted]
+        source = sh.MinibatchSource(corpus, randomize=False)
+        assert source.sequence_ids(0, 2) == ["utt-0.npy__0", "utt-1.npy__0"]
+    labels = tmp_path / "labels"
+    labels.mkdir()
+    for number in range(5):
+        np.save(labels / f"{number}.npy", np.full(number + 1, number))
+    listed = {"x": sorted(tmp_path.glob("*.npy")), "y": sorted(labels.glob("*.npy"))}
+    found = rows(sh.NpyDeserializer(listed))
+    assert [row["y"] for row in found] == [[n] * (n + 1) for n in range(5)]
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    for path in tmp_path.glob("*.npy"):
+        store.put(str(path), f"/utterances/{path.name}")
+    assert sequences(sh.open("memory://utterances")) == [one.tolist() for one in wanted]
+
+
+def test_unequal_rows_of_integers_are_asked_about(tmp_path: Path) -> None:
+    for number in range(3):
+        np.save(tmp_path / f"{number}.npy", np.arange(number + 1))
+    with pytest.raises(ValueError, match="unequal lengths: if they are tokens, say the seq"):
+        sh.open(tmp_path)
+
+
+def test_arrays_that_are_not_alike_are_no_sequences_of_one_stream(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((3, 4)))
+    np.save(tmp_path / "b.npy", np.zeros((2, 5)))
+    with pytest.raises(ValueError, match="must have the same number of sequences"):
+        sh.open(tmp_path)
+    files = [tmp_path / "a.npy", tmp_path / "b.npy"]
+    with pytest.raises(sh.DataError, match=r"samples of float64 of shape \(5,\), others"):
+        sh.NpyDeserializer({"x": files})
+
+
+def test_a_store_of_zarr_in_an_archive_is_no_npz(tmp_path: Path) -> None:
+    for name in ("zarr.json", "group/x/.zarray"):
+        with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+            archive.writestr(name, "{}")
+            archive.writestr("x/c/0", b"")
+        with pytest.raises(ValueError, match="a Zarr store in an archive: unpack it"):
+            sh.open(tmp_path / "x.zip")
+    np.savez(tmp_path / "x.npz", x=np.arange(3))
+    assert sequences(sh.open(tmp_path / "x.npz")) == [[0], [1], [2]]
