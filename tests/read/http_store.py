@@ -25,6 +25,8 @@ class HttpStore:
     ----------
     fetched : list of (name, begin, end)
         The ranges of all answers with content.
+    asked : list of (method, path)
+        All requests.
     is_closed, is_broken : bool
         Everything is denied, or fails.
     needs : str
@@ -34,6 +36,7 @@ class HttpStore:
     folder: Path
     url: str
     fetched: list[tuple[str, int, int]] = field(default_factory=list)
+    asked: list[tuple[str, str]] = field(default_factory=list)
     is_closed: bool = False
     is_broken: bool = False
     needs: str = ""
@@ -76,6 +79,7 @@ def serve(folder: Path) -> Iterator[HttpStore]:
             self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
 
         def _answer(self, with_content: bool) -> None:
+            store.asked.append((self.command, self.path))
             name, _, query = self.path.partition("?")
             path = folder / name.strip("/")
             if store.is_broken:

@@ -126,12 +126,15 @@ def _beside(spec: str, suffix: str) -> str:
 
 
 def _index_of(path: AnyPath) -> AnyPath:
-    return path.with_name(_beside(path.name, ".idx"))
+    name = _beside(path.name, ".idx")
+    return path if path.name == name else path.with_name(name)
 
 
 def _is_megatron(path: AnyPath) -> bool:
-    # "." has no name.
-    return bool(path.name) and begins_with(_index_of(path), b"MMIDIDX")
+    # "." has no name; what exists is the prefix of no other file.
+    if not path.name or (path.suffix not in (".bin", ".idx") and path.is_file()):
+        return False
+    return begins_with(_index_of(path), b"MMIDIDX")
 
 
 def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:

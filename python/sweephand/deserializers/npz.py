@@ -17,7 +17,8 @@ from sweephand.deserializers.npy_columns import served_dtype, warn_of_tokens
 from sweephand.deserializers.token_bounds import cut_tokens
 from sweephand.errors import DataError
 from sweephand.files.local import open_regular
-from sweephand.files.paths import AnyPath, RemotePath, begins_with
+from sweephand.files.paths import AnyPath, begins_with
+from sweephand.files.remote_path import RemotePath
 
 _ZIP = b"PK\x03\x04"
 

@@ -25,7 +25,8 @@ from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.deserializers.zarr_folder import open_folder
 from sweephand.errors import DataError, StaleError
 from sweephand.files.find import list_paths
-from sweephand.files.paths import AnyPath, RemotePath, as_path, folders_like, is_glob, read_file
+from sweephand.files.paths import AnyPath, as_path, folders_like, is_glob, read_file
+from sweephand.files.remote_path import RemotePath
 from sweephand.files.source_file import FileList, Files, PathLike, SourceFile
 from sweephand.optional import OptionalModule
 from sweephand.printable import printable

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,7 @@ from sweephand.files.inflate import (
 )
 from sweephand.files.paths import AnyPath, head_of, stat_all
 from sweephand.files.range_reader import open_to_scan
+from sweephand.files.remote_path import RemotePath
 from sweephand.files.source_file import SourceFile
 
 PACKINGS: tuple[Compression, ...] = ("gzip", "zstd")
@@ -28,6 +31,7 @@ MAX_EXPANSION = 200
 """A compressed file may unpack to so many times its size, unless the user says otherwise."""
 
 _BUFFER_BYTES = 1 << 20
+_HEAD_BYTES = 1 << 16  # of an object, to know what it holds
 
 
 class Contents:
@@ -155,5 +159,31 @@ def head_of_content(path: AnyPath, size: int, among: Collection[Compression]) ->
     compression = told_by(head)
     if compression not in among:
         return head
+    if isinstance(path, RemotePath):
+        first = _FirstBytes.of(path)
+        with suppress(DataError):  # of what lies further on
+            found = Contents().head(first, compression, size)
+            if len(found) == size or first.are_all:
+                return found
     (file,) = stat_all([path])
     return Contents().head(file, compression, size)
+
+
+@dataclass(frozen=True)
+class _FirstBytes(SourceFile):
+    """The first bytes of an object, which were read already."""
+
+    content: bytes
+    are_all: bool
+
+    @classmethod
+    def of(cls, path: RemotePath) -> _FirstBytes:
+        content = path.head(_HEAD_BYTES)
+        are_all = len(content) == path.info.get("size")
+        return cls(str(path), path.name, len(content), "", content, are_all)
+
+    def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
+        out[:] = np.frombuffer(self.content, np.uint8)[offset : offset + out.size]
+
+    def check_unchanged(self) -> None:
+        pass

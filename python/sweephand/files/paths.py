@@ -3,120 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from functools import cached_property
 from glob import glob, has_magic
 from io import BufferedReader, RawIOBase
 from os import PathLike
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from sweephand.files.local import open_regular, stat_file
 from sweephand.files.range_reader import RangeReader
-from sweephand.files.remote import (
-    canonical,
-    describe_objects,
-    kind_of,
-    list_folder,
-    read_object,
-)
+from sweephand.files.remote import canonical, describe_objects, list_folder, read_object
+from sweephand.files.remote_path import RemotePath
 from sweephand.files.source_file import SourceFile, is_leftover, is_passed_folder, spec_of
-from sweephand.files.urls import is_pattern, is_url, shown
-
-
-@dataclass(frozen=True)
-class RemotePath:
-    """A URL in place of a `pathlib.Path`, whose methods do what those of a path do.
-
-    Where it has a query it is good for one object alone: there is nothing beside or below it.
-    """
-
-    url: str = field(repr=False)
-    _known: str | None = field(default=None, compare=False, repr=False)
-
-    def __str__(self) -> str:
-        """Return the URL as it may be shown."""
-        return shown(self.url)
-
-    def __repr__(self) -> str:
-        """Return the URL as it may be shown."""
-        return f"RemotePath({str(self)!r})"
-
-    def __fspath__(self) -> str:
-        """Return the URL, as all that takes files takes it."""
-        return self.url
-
-    def __truediv__(self, name: str) -> RemotePath:
-        """Return what has a name in this folder."""
-        return self._near(f"{self._base}/{name}")
-
-    @property
-    def name(self) -> str:
-        """The last part."""
-        return self._base.rpartition("/")[2]
-
-    @property
-    def stem(self) -> str:
-        """The last part without its suffix."""
-        return PurePosixPath(self.name).stem
-
-    @property
-    def suffix(self) -> str:
-        """The suffix of the last part, with its dot."""
-        return PurePosixPath(self.name).suffix
-
-    @property
-    def parent(self) -> RemotePath:
-        """The folder."""
-        return self._near(self._base.rpartition("/")[0])
-
-    def with_name(self, name: str) -> RemotePath:
-        """Return what has another name in the same folder."""
-        return self._near(f"{self.parent._base}/{name}")
-
-    def with_suffix(self, suffix: str) -> RemotePath:
-        """Return what has the same name with another suffix."""
-        return self.with_name(self.stem + suffix)
-
-    @property
-    def _base(self) -> str:
-        return self.url.partition("?")[0]
-
-    def _near(self, url: str) -> RemotePath:
-        return RemotePath(url, None if self._base == self.url else "")
-
-    @cached_property
-    def _kind(self) -> str:
-        return kind_of(self.url) if self._known is None else self._known
-
-    def exists(self) -> bool:
-        """Return whether there is anything, as it was when it was first asked."""
-        return bool(self._kind)
-
-    def is_file(self) -> bool:
-        """Return whether it is an object, as it was when it was first asked."""
-        return self._kind == "file"
-
-    def is_dir(self) -> bool:
-        """Return whether it is a folder, as it was when it was first asked."""
-        return self._kind == "directory"
-
-    def iterdir(self) -> Iterator[RemotePath]:
-        """Iterate over the objects of a folder, but not over its folders."""
-        listing = list_folder(self.url) if self._base == self.url else {}
-        return (RemotePath(url, "file") for url in listing)
-
-    def folders(self) -> list[RemotePath]:
-        """Return the folders of a folder."""
-        listing = list_folder(self.url, "directory") if self._base == self.url else {}
-        return [RemotePath(url, "directory") for url in listing]
-
-    def glob(self, pattern: str) -> Iterator[RemotePath]:
-        """Iterate over those objects of a folder whose names match."""
-        return (path for path in self.iterdir() if fnmatchcase(path.name, pattern))
-
+from sweephand.files.urls import is_pattern, is_url
 
 AnyPath = Path | RemotePath
 
@@ -182,8 +82,9 @@ def bytes_at(path: AnyPath) -> int | None:
         data = (file for file in files if file.is_file() and not is_leftover(file.name))
         return sum(file.stat().st_size for file in data)
     if path.is_file():
-        return stat_all([path])[0].size
-    sizes: list[Any] = [info.get("size") for info in list_folder(path.url).values()]
+        known: int | None = path.info.get("size")
+        return known
+    sizes: list[Any] = [one.info.get("size") for one in path.iterdir()]
     return sum(sizes) if sizes and None not in sizes else None
 
 
@@ -191,6 +92,8 @@ def head_of(path: AnyPath, size: int) -> bytes:
     """Return the first bytes of a file; none of a folder."""
     if not path.is_file():
         return b""
+    if isinstance(path, RemotePath):
+        return path.head(size)
     with open_file(path) as file:
         return file.read(size) or b""
 

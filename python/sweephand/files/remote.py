@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -105,16 +106,25 @@ class RemoteFile(SourceFile):
 
 def find_objects(urls: Sequence[str]) -> list[FileList]:
     """Find the objects that each URL names, which may be a glob; see `find_files`."""
-    return _at_once(_find, urls)
+    folders = Counter(url.rpartition("/")[0] for url in urls if _is_listed(url))
+    several = [folder for folder, count in folders.items() if count > 1]
+    listing = {url: info for one in _at_once(list_folder, several) for url, info in one.items()}
+    return _at_once(lambda url: _find(url, listing), urls)
 
 
-def _find(url: str) -> FileList:
+def _is_listed(url: str) -> bool:
+    """Return whether a list of its folder may tell of an object."""
+    is_here = url.partition("://")[0] in _LOCAL
+    return not (is_here or is_pattern(url) or "?" in url or url.startswith(WEB))
+
+
+def _find(url: str, listing: Mapping[str, Mapping[str, Any]]) -> FileList:
     protocol, _, path = url.partition("://")
     if protocol in _LOCAL:
         return find_local(path) if is_pattern(url) else FileList([stat_file(path)], [])
     store, path = open_store(url)
     if not is_pattern(url):
-        return FileList([_describe(url, {})], [])
+        return FileList([_describe(url, listing)], [])
     found: dict[str, Any] = retry(lambda: store.glob(path, detail=True), url)
     objects = {name: info for name, info in sorted(found.items()) if info["type"] == "file"}
     hidden = _base(path).startswith(".")  # if they are asked for
@@ -127,7 +137,10 @@ def _find(url: str) -> FileList:
 
 
 def describe_objects(
-    urls: Sequence[str], listing: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    urls: Sequence[str],
+    listing: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    *,
+    trusted: bool = False,
 ) -> list[SourceFile]:
     """Look at objects.
 
@@ -137,6 +150,8 @@ def describe_objects(
     listing : dict, optional
         What a list of their folder says of some of them. Where it tells the size and a tag of
         the content, the object itself is not asked; times a list may write in another way.
+    trusted : bool
+        Objects are not asked whatever the tags are.
 
     Raises
     ------
@@ -145,14 +160,17 @@ def describe_objects(
     DataError
         If one is a folder.
     """
-    return _at_once(lambda url: _describe(url, listing), urls)
+    return _at_once(lambda url: _describe(url, listing, trusted=trusted), urls)
 
 
-def _describe(url: str, listing: Mapping[str, Mapping[str, Any]]) -> SourceFile:
+def _describe(
+    url: str, listing: Mapping[str, Mapping[str, Any]], *, trusted: bool = False
+) -> SourceFile:
     store, path = open_store(url)
-    url = store.unstrip_protocol(path)
     info = listing.get(url, {})
-    if info.get("size") is None or not is_of_content(tag_of(info)):
+    url = store.unstrip_protocol(path)
+    info = info or listing.get(url, {})
+    if info.get("size") is None or not (trusted or is_of_content(tag_of(info))):
         info = retry(lambda: look_up(store, path), url)
     if info["type"] != "file":
         raise DataError("this is a folder; name the files in it, such as '*'", shown(url))
@@ -171,8 +189,8 @@ def _at_once(ask: Callable[[str], Result], urls: Sequence[str]) -> list[Result]:
         return list(threads.map(ask, urls))
 
 
-def list_folder(url: str, kind: str = "file") -> dict[str, Mapping[str, Any]]:
-    """Return what a store says of the objects in a folder, or of its folders, by URL.
+def list_folder(url: str) -> dict[str, Mapping[str, Any]]:
+    """Return what a store says of the objects and folders in a folder, by URL.
 
     There is none where a store has no such folder, or makes no lists, as many web servers.
     """
@@ -191,8 +209,8 @@ def list_folder(url: str, kind: str = "file") -> dict[str, Mapping[str, Any]]:
         if is_web or isinstance(error, FileNotFoundError):
             return {}
         raise
-    files = [info for info in found if info["type"] == kind]
-    return {store.unstrip_protocol(info["name"]): info for info in files}
+    # Some write the names of folders with a slash behind them.
+    return {store.unstrip_protocol(info["name"].rstrip("/")): info for info in found}
 
 
 def canonical(url: str) -> str:
@@ -215,12 +233,12 @@ def read_object(url: str) -> bytes:
     return retry(request, url)
 
 
-def kind_of(url: str) -> str:
-    """Return "file", "directory", or "" where there is nothing."""
+def info_of(url: str) -> Mapping[str, Any]:
+    """Return what a store says of an object or folder; nothing where there is nothing."""
     try:
-        return str(retry(lambda: look_up(*open_store(url)), url)["type"])
+        return retry(lambda: look_up(*open_store(url)), url)
     except FileNotFoundError:
-        return ""
+        return {}
 
 
 def _base(path: str) -> str:

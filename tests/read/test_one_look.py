@@ -1,0 +1,146 @@
+"""To know the format of what lies in a store takes one look at it, whatever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.read.format_corpora import (
+    ALL,
+    ARRAY_STREAMS,
+    CBF_STREAMS,
+    CTF_STREAMS,
+    TAR_STREAMS,
+    TOKENS,
+    Make,
+    cbf,
+    corpus_for,
+    csv_rows,
+    ctf,
+    ctf_in_gzip,
+    ctf_in_zstd,
+    datatrove,
+    hdf5,
+    jsonl,
+    jsonl_in_gzip,
+    jsonl_in_zstd,
+    mds,
+    megatron,
+    mlf,
+    npy,
+    parquet,
+    text_lines,
+    tfrecords,
+    tfrecords_in_gzip,
+    webdataset,
+)
+from tests.read.http_store import CLIENTS, serve_to
+
+import sweephand as sh
+
+Open = Callable[..., sh.Deserializer]
+
+CLASSES: dict[Make, tuple[str, Open, Any]] = {
+    parquet: ("a.parquet", sh.ParquetDeserializer, ALL),
+    csv_rows: ("part-0.csv", sh.CSVDeserializer, ALL),
+    jsonl: ("part-0.jsonl", sh.JSONLDeserializer, ALL),
+    jsonl_in_gzip: ("part-0.jsonl.packed", sh.JSONLDeserializer, ALL),
+    jsonl_in_zstd: ("part-0.jsonl.packed", sh.JSONLDeserializer, ALL),
+    text_lines: ("part-0.txt", sh.TextDeserializer, ["text"]),
+    tfrecords: ("part-0.tfrecord", sh.TFRecordDeserializer, ALL),
+    tfrecords_in_gzip: ("part-0.tfrecord", sh.TFRecordDeserializer, ALL),
+    ctf: ("part-0.ctf", sh.CTFDeserializer, CTF_STREAMS),
+    ctf_in_gzip: ("part-0.ctf.packed", sh.CTFDeserializer, CTF_STREAMS),
+    ctf_in_zstd: ("part-0.ctf.packed", sh.CTFDeserializer, CTF_STREAMS),
+    webdataset: ("part-0.tar", sh.WebDatasetDeserializer, TAR_STREAMS),
+    hdf5: ("part-0.h5", sh.HDF5Deserializer, ARRAY_STREAMS),
+    cbf: ("part-0.cbf", sh.CBFDeserializer, CBF_STREAMS),
+    megatron: ("part-0.idx", sh.MegatronDeserializer, TOKENS),
+    npy: ("tokens.npy", lambda at, streams: sh.NpyDeserializer(at, streams), TOKENS),
+    mds: ("index.json", sh.MDSDeserializer, ALL),
+}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWEEPHAND_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("make", CLASSES)
+def test_a_web_server_is_asked_twice_more_than_by_the_class(
+    make: Make, client: str, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    make(tmp_path / "data", corpus_for(make))
+    name, opened, streams = CLASSES[make]
+    with serve_to(client, tmp_path / "data") as store:
+        url = f"{store.url}/{name}"
+        opened(url, streams)
+        by_class = len(store.asked)
+        sh.open(url, streams)
+        by_open = store.asked[by_class:]
+    assert len(by_open) <= by_class + 2, by_open
+    absent = {path for _, path in by_open if not (tmp_path / "data" / path[1:]).exists()}
+    assert absent <= {"/tokens_offsets.npy"}  # nothing else is looked for
+
+
+def _counted(name: str, plain: Any, seen: list[tuple[str, str]]) -> Any:
+    def counted(self: Any, path: str, *args: Any, **options: Any) -> Any:
+        seen.append((name, path))
+        return plain(self, path, *args, **options)
+
+    return counted
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
+    """What a store in memory, which makes lists, is asked for."""
+    fsspec = pytest.importorskip("fsspec")
+    kind = type(fsspec.filesystem("memory"))
+    seen: list[tuple[str, str]] = []
+    for name in ("info", "ls", "cat_file"):
+        plain = getattr(kind, name)
+
+        def counted(
+            self: Any,
+            path: str,
+            *args: Any,
+            name: str = name,
+            plain: Any = plain,
+            **options: Any,
+        ) -> Any:
+            seen.append((name, path))
+            return plain(self, path, *args, **options)
+
+        monkeypatch.setattr(kind, name, counted)
+    yield seen
+    fsspec.filesystem("memory").rm("/one-look", recursive=True)
+
+
+FOLDERS: list[Make] = [
+    *(parquet, jsonl, jsonl_in_gzip, tfrecords, ctf, webdataset, hdf5, cbf, megatron),
+    *(csv_rows, text_lines, mlf, datatrove, mds),
+]
+
+
+@pytest.mark.parametrize("make", FOLDERS)
+def test_a_folder_is_listed_once_to_know_what_it_holds(
+    make: Make, tmp_path: Path, asked: list[tuple[str, str]]
+) -> None:
+    from sweephand.open_path import look_at
+
+    make(tmp_path, corpus_for(make))
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    for path in tmp_path.iterdir():
+        if path.is_file():
+            store.pipe(f"/one-look/{path.name}", path.read_bytes())
+    asked.clear()
+    found = look_at("memory://one-look")
+    assert found.paths
+    assert asked.count(("ls", "/one-look")) <= 1
+    kinds = {path.suffix for path in tmp_path.iterdir() if path.is_file()}
+    # The folder, its list, and a look into the first file of each kind, which may be packed.
+    assert len(asked) <= 2 + 2 * len(kinds), asked
