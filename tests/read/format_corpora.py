@@ -372,6 +372,12 @@ def webdataset(folder: Path, corpus: Corpus) -> sh.Deserializer:
     return OPEN[webdataset](folder)
 
 
+def webdataset_in_gzip(folder: Path, corpus: Corpus) -> sh.Deserializer:
+    webdataset(folder, corpus)
+    _pack(folder, "*.tar", partial(gzip.compress, mtime=0))
+    return OPEN[webdataset_in_gzip](folder)
+
+
 def write_mds(
     folder: Path,
     columns: dict[str, tuple[str, int | None]],
@@ -675,6 +681,9 @@ OPEN: dict[Make, Callable[[Path], sh.Deserializer]] = {
         str(folder / "*.array_record"), ALL
     ),
     webdataset: lambda folder: sh.WebDatasetDeserializer(str(folder / "*.tar"), TAR_STREAMS),
+    webdataset_in_gzip: lambda folder: sh.WebDatasetDeserializer(
+        str(folder / "*.packed"), TAR_STREAMS
+    ),
     mds: lambda folder: sh.MDSDeserializer(folder, ALL),
     mds_in_zstd: lambda folder: sh.MDSDeserializer(folder, ALL),
     text_lines: lambda folder: sh.TextDeserializer(str(folder / "*.txt"), TEXT),
@@ -704,9 +713,17 @@ EVERY_FORMAT: list[Make] = [
     *(megatron, raw_tokens, jsonl, parquet, arrow_files, arrow_table, dataset),
     *(saved_dataset, map_items, tfrecords, tfrecords_in_gzip, tfrecords_in_zlib, npy),
     *(sequence_examples, array_records, array_records_of_json, lance_dataset),
-    *(ctf, ctf_in_store, webdataset, jsonl_in_gzip, jsonl_in_zstd, datatrove),
+    *(
+        webdataset_in_gzip,
+        ctf,
+        ctf_in_store,
+        webdataset,
+        jsonl_in_gzip,
+        jsonl_in_zstd,
+        datatrove,
+    ),
     *(mds, mds_in_zstd, ctf_in_gzip, ctf_in_zstd, text_lines, text_in_gzip, csv_rows),
-    *(htk, htk_archives, htk_compressed, mlf, cbf),
+    *(htk, htk_archives, htk_compressed, mlf, cbf, webdataset_in_gzip),
     *(hdf5, hdf5_in_place, hdf5_in_vlen, zarr),
 ]
 

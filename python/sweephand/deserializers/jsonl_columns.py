@@ -16,8 +16,8 @@ from sweephand import _core
 from sweephand.corpus.casts import cast, element_type, kinds_in, leaves
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 from sweephand.corpus.given_texts import IS_NULL
-from sweephand.deserializers.units.text_numbers import PRECISIONS, halfway, nudged
 from sweephand.corpus.members import LACKING, Unusable
+from sweephand.deserializers.units.text_numbers import PRECISIONS, halfway, nudged
 
 REPEATED = Unusable("is there twice")
 

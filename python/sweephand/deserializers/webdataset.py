@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
+from io import BufferedReader, BytesIO
 from os import fsdecode
 from typing import Any
 
@@ -13,12 +15,14 @@ from sweephand import _core
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.units.kept_scans import check_members, require
 from sweephand.deserializers.units.placed import PlacedDeserializer, add_units
 from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.deserializers.wds_members import Members, heads_of, is_held
 from sweephand.deserializers.wds_sidecar import read_sidecar
 from sweephand.errors import DataError, StaleError
-from sweephand.files.index_file import Advance
+from sweephand.files.contents import PACKINGS, Contents, compression_of, head_of_content
+from sweephand.files.index_file import Advance, Index
 from sweephand.files.local import LocalFile
 from sweephand.files.paths import AnyPath, head_of
 from sweephand.files.range_reader import open_to_scan
@@ -28,9 +32,8 @@ _PICKLED = ("pkl", "pickle", "pyd", "pth", "pt")
 _BLOCK = 512
 _STEP_BYTES = 4 << 20  # of an archive, from one look at Ctrl-C to the next
 _GUESSED_SAMPLES = 16
+_GUESSED_BYTES = 4 << 20  # of a compressed archive
 _COMPRESSED = {
-    b"\x1f\x8b": ("gzip", "gunzip"),
-    b"\x28\xb5\x2f\xfd": ("zstd", "zstd -d"),
     b"BZh": ("bzip2", "bunzip2"),
     b"\xfd7zXZ": ("xz", "unxz"),
 }
@@ -49,7 +52,8 @@ class WebDatasetDeserializer(PlacedDeserializer):
     Parameters
     ----------
     files : str, path, or sequence of them
-        Paths, globs or URLs of plain archives.
+        Paths, globs or URLs of archives: plain, or compressed by gzip or zstd. Compressed ones
+        are unpacked once for the index and again, chunk by chunk, when one is wanted.
     streams : StreamDefs, dict of StreamDef or list of str, optional
         By default all fields of the first samples. ``field`` is the extension, such as "jpg"
         or "seg.png". Arrays, "npy", are sequences of their rows, or with ``shape`` of samples
@@ -68,9 +72,9 @@ class WebDatasetDeserializer(PlacedDeserializer):
     FileNotFoundError
         If a file is absent.
     DataError
-        When it is opened: if an archive is compressed; beyond ``max_errors`` if a header is
-        damaged, the archive is cut, a sample has a field twice or its key came before, or a
-        decoded member is not what its name says.
+        When it is opened: if an archive is compressed in another way, or its compressed bytes
+        are damaged; beyond ``max_errors`` if a header is damaged, the archive is cut, a sample
+        has a field twice or its key came before, or a decoded member is not what its name says.
 
     References
     ----------
@@ -94,6 +98,22 @@ class WebDatasetDeserializer(PlacedDeserializer):
 
     format = "tar 1"
 
+    def contents(self, index: Index) -> Sequence[SourceFile]:
+        """Return the archives, unpacked where they are compressed."""
+        files: list[SourceFile] = []
+        for file, facts in zip(index.files, index.facts, strict=True):
+            if (told := facts["format"].get("unpacked")) is not None:
+                compression, size, members = told
+                require(compression in PACKINGS and type(size) is int and size >= 0, "a size")
+                check_members(members, file.size)
+                file = self._contents.as_file(file, compression, size, members)
+            files.append(file)
+        return files
+
+    @cached_property
+    def _contents(self) -> Contents:
+        return Contents()
+
     def is_held(self, stream: str) -> bool:
         """Return whether the index holds the values of a stream, rather than their places."""
         return is_held(self.fields[stream])
@@ -102,7 +122,12 @@ class WebDatasetDeserializer(PlacedDeserializer):
         """Return the fields of the first samples."""
         file = self.first_file
         _refuse_compressed(file)
-        with _walk(file, {}) as samples:
+        compression = compression_of(file)
+        if compression is None:
+            walked = _walk(file, {})
+        else:
+            walked = _walk_head(file, self._contents.head(file, compression, _GUESSED_BYTES))
+        with walked as samples:
             try:
                 while samples.walk(samples.at + 1) and len(samples.keys) <= _GUESSED_SAMPLES:
                     pass
@@ -126,9 +151,14 @@ class WebDatasetDeserializer(PlacedDeserializer):
         _refuse_compressed(file)
         scan = UnitScan()
         heads = heads_of(self.fields.values())
-        samples: Any = read_sidecar(file, heads)
+        packed, compression = file, compression_of(file)
+        if compression is not None:
+            size, members = self._contents.measure(file, compression)
+            scan.facts = {"unpacked": [compression, size, members]}
+            file = self._contents.as_file(file, compression, size, members)
+        samples: Any = None if compression is not None else read_sidecar(file, heads)
         if samples is None:
-            samples = _walk_over(file, heads, scan, advance)
+            samples = _walk_over(file, heads, scan, advance, packed.size)
         else:
             advance(file.size)
         begins = samples.begins.astype(np.int64)
@@ -143,20 +173,21 @@ class WebDatasetDeserializer(PlacedDeserializer):
 
 
 def _walk_over(
-    file: SourceFile, heads: dict[str, int], scan: UnitScan, advance: Advance
+    file: SourceFile, heads: dict[str, int], scan: UnitScan, advance: Advance, stored: int
 ) -> Any:
-    """Return what the headers of a whole archive tell."""
+    """Return what the headers of a whole archive tell, which is stored in so many bytes."""
     with _walk(file, heads) as samples:
         told = 0
         try:
             while samples.walk(samples.at + _STEP_BYTES):
-                advance(samples.at - told)
-                told = samples.at
+                now = samples.at * stored // max(1, file.size)
+                advance(now - told)
+                told = now
         except StaleError:
             raise
         except DataError as error:
             scan.add_error(error)  # what follows cannot be found
-        advance(file.size - told)
+        advance(stored - told)
     return samples
 
 
@@ -168,13 +199,23 @@ def _walk(file: SourceFile, heads: dict[str, int]) -> Iterator[Any]:
         yield _core.formats.TarSamples(source, heads)
         return
     with open_to_scan(file) as stream:
+        yield _samples_in(stream, file.path, file.size, heads)
 
-        def read_into(offset: int, out: memoryview) -> None:
-            stream.seek(offset)
-            stream.readinto(out)
 
-        remote = _core.read.CallbackBytes(file.path, file.size, read_into)
-        yield _core.formats.TarSamples(remote, heads)
+@contextmanager
+def _walk_head(file: SourceFile, head: bytes) -> Iterator[Any]:
+    """Go over the headers in the first bytes of an archive, as if it ended there."""
+    yield _samples_in(BytesIO(head), file.path, len(head), {})
+
+
+def _samples_in(
+    stream: BytesIO | BufferedReader, path: str, size: int, heads: dict[str, int]
+) -> Any:
+    def read_into(offset: int, out: memoryview) -> None:
+        stream.seek(offset)
+        stream.readinto(out)
+
+    return _core.formats.TarSamples(_core.read.CallbackBytes(path, size, read_into), heads)
 
 
 def _refuse_compressed(file: SourceFile) -> None:
@@ -190,7 +231,12 @@ def _refuse_compressed(file: SourceFile) -> None:
 
 
 def _is_tar(path: AnyPath) -> bool:
-    return _core.formats.is_tar_header(head_of(path, _BLOCK))
+    if _core.formats.is_tar_header(head_of(path, _BLOCK)):
+        return True
+    try:
+        return _core.formats.is_tar_header(head_of_content(path, _BLOCK, PACKINGS))
+    except DataError:
+        return False
 
 
 def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:

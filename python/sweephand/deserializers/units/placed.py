@@ -51,6 +51,10 @@ class PlacedDeserializer(IndexedDeserializer):
     def is_held(self, stream: str) -> bool:
         """Return whether the index holds the values of a stream, rather than their places."""
 
+    def contents(self, index: Index) -> Sequence[SourceFile]:
+        """Return the files as places are told in them: what those hold that are compressed."""
+        return index.files
+
     def make_reader(
         self, rows: RowTable, infos: Sequence[StreamInfo], ledger: Ledger
     ) -> Reader:
@@ -68,12 +72,14 @@ class PlacedDeserializer(IndexedDeserializer):
             columns.append(_column_of(kind, lengths, sizes))
         starts = rows.unit_rows[rows.chunk_units]
         skipped = np.flatnonzero(~rows.is_served)
-        local = access_to(self.files).local
+        files = self.contents(rows.index)
+        access = access_to(files)
+        local = access.local
         core: _core.read.Deserializer
         chunked: _core.read.Deserializer | None = None
         if local is None:
             core = _core.read.CallbackDeserializer(
-                _RemoteLoader(self.files, columns, pieces, starts, skipped).load
+                _RemoteLoader(files, columns, pieces, starts, skipped).load
             )
         else:
             for number, own in pieces.items():
@@ -90,14 +96,14 @@ class PlacedDeserializer(IndexedDeserializer):
             measure=rows.measure,
             resident=local is not None,
             sample_bytes=rows.sample_bytes,
-            load_threads=access_to(self.files).threads(),
+            load_threads=access.threads(),
             holds_stored=local is None,
             chunked=chunked,
         )
 
     def check_facts(self, index: Index) -> None:
         """Refuse places beyond the files, and values that are not as many as the rows say."""
-        sizes = np.array([file.size for file in index.files], np.int64)
+        sizes = np.array([file.size for file in self.contents(index)], np.int64)
         for name in self.definitions:
             lengths = index.arrays[f"lengths of {name}"].astype(np.int64)
             starts = index.starts[f"lengths of {name}"]
