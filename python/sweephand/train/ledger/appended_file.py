@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import mmap
@@ -55,12 +56,19 @@ class AppendedFile:
 
     def append(self, data: bytes) -> None:
         """Write behind what counts."""
+        self.append_over(data)
+        self.end += len(data)
+
+    def append_over(self, data: bytes) -> None:
+        """Write behind what counts something that does not count: the next is written over it.
+
+        What lay there is dropped.
+        """
         end, left = self.end, memoryview(data)
         while left:
             written = os.pwrite(self._descriptor, left, end)
             end, left = end + written, left[written:]
         os.ftruncate(self._descriptor, end)  # what was torn there may have been longer
-        self.end = end
 
     def cut(self, end: int) -> None:
         """Drop what lies behind a place."""
@@ -74,6 +82,9 @@ class AppendedFile:
     def close(self) -> None:
         """Close the file."""
         if self.is_open:
+            if self.is_mine:  # what is mapped yet, by an error that is held, has the lock too
+                with contextlib.suppress(OSError):
+                    fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = -1
 

@@ -102,16 +102,17 @@ class _Auditor:
     def _look_at_steps(self) -> ReceiptMismatch | None:
         start = self._file.header.start
         position, step = Position(start["time"], start["progress"]), start["step"]
+        has_ended = False
         for link, following in pairwise(chain(self._file.links(), [None])):
             assert link is not None
-            if self.is_sealed:
+            if has_ended:
                 return wrong(None, "seal", "the last of the file", "before a receipt")
             receipt = link.receipt
             end = None if following is None else following.receipt.begin
             mismatch = None
-            if receipt.is_seal:
-                self.is_sealed = True
-                mismatch = self._look_at_seal(link, position)
+            if receipt.is_end:
+                has_ended, self.is_sealed = True, receipt.is_seal
+                mismatch = self._look_at_end_of(link, position)
             else:
                 mismatch, position = self._look_at(receipt, step, position, end)
             if link.chain != link.wanted:
@@ -121,9 +122,9 @@ class _Auditor:
             step = receipt.step + 1
         return None
 
-    def _look_at_seal(self, link: Link, position: Position) -> ReceiptMismatch | None:
+    def _look_at_end_of(self, link: Link, position: Position) -> ReceiptMismatch | None:
         time = position.time if self.only is None else link.receipt.begin
-        wanted = Receipt(0, time, link.number)
+        wanted = Receipt.end(time, link.number, is_mark=not link.receipt.is_seal)
         if link.receipt != wanted:
             return wrong(None, "seal", str(wanted), str(link.receipt))
         return None
@@ -219,24 +220,25 @@ class _Auditor:
 
     def _look_at_other(self, other: ReceiptsOfWorker) -> ReceiptMismatch | None:
         """Look at the file of another worker: its own are its chain and its content."""
-        worker, mine, is_sealed = other.header.worker, self._file.by_step, False
+        worker, mine = other.header.worker, self._file.by_step
+        has_ended = is_sealed = False
         if differing := other.header.difference(self._file.header.order):
             return wrong(
                 None, "header", f"worker {worker} was in another run", differing, worker=worker
             )
         for link in other.links():
-            if is_sealed:
+            if has_ended:
                 return wrong(
                     None, "seal", "the last of the file", "before a receipt", worker=worker
                 )
             receipt = link.receipt
-            is_sealed = receipt.is_seal
+            has_ended, is_sealed = receipt.is_end, receipt.is_seal
             if link.chain != link.wanted:
                 return wrong(receipt.step, "chain", link.wanted, link.chain, worker=worker)
             same = mine.get(receipt.step)
             for name in ("step", "begin", "request", "events", "ids"):
                 theirs, wanted = getattr(receipt, name), getattr(same, name, "none")
-                if theirs != wanted and not is_sealed:
+                if theirs != wanted and not has_ended:
                     return wrong(receipt.step, name, wanted, theirs, worker=worker)
         return self._look_at_end(other, is_sealed)
 

@@ -68,14 +68,38 @@ class Header:
             version = told.pop("version")
             if version == VERSION:
                 del told["parts"]
-                return cls(**told), end
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"this is no file of receipts: {error}", path, 0) from error
+                return cls(**told)._checked(), end
+        except (
+            ValueError, KeyError, TypeError, AttributeError, RecursionError
+        ) as error:  # fmt: skip
+            reason = f"its header has no {error}" if isinstance(error, KeyError) else error
+            raise DataError(f"this is no file of receipts: {reason}", path, 0) from error
         raise DataError(
             f"these receipts have version {version}, this version of sweephand reads {VERSION}",
             path,
             0,
         )
+
+    def _checked(self) -> Self:
+        """Return it; TypeError or ValueError if a value is not of its kind."""
+        kinds = {"worker": int, "start": dict, "order": dict, "options": dict}
+        for name, kind in kinds.items():
+            if type(getattr(self, name)) is not kind:
+                raise TypeError(f"its {name} is {getattr(self, name)!r:.100}")
+        if self.start.keys() != {"step", "time", "progress"}:
+            raise ValueError(f"its start has {', '.join(map(repr, self.start))}")
+        progress = self.start["progress"]
+        if not isinstance(progress, list):
+            raise TypeError(f"its progress is {progress!r:.100}")
+        for number in (self.worker, self.start["step"], self.start["time"], *progress):
+            if type(number) is not int or not 0 <= number < 2**63:
+                raise ValueError(f"it has {number!r:.100} where a count should be")
+        streams: Any = self.streams
+        if streams is not None and (
+            not isinstance(streams, list) or {type(name) for name in streams} - {str}
+        ):
+            raise TypeError(f"its streams are {streams!r:.100}")
+        return self
 
     def difference(self, order: dict[str, Any]) -> str:
         """Say what is of another order here than there; "" if nothing is."""

@@ -53,7 +53,7 @@ class ReceiptsOfWorker:
     begin: int  # of the first receipt
 
     def links(self) -> Iterator[Link]:
-        """Yield all receipts, the seal included, each chained to what stands before it."""
+        """Yield all receipts and the seal or mark, each chained to what stands before it."""
         chain = first_chain(self.content[: self.begin])
         for number, (found, data) in enumerate(receipts_in(self.content, self.begin)):
             yield Link(number, Receipt.unpacked(data), found, next_chain(chain, data))
@@ -61,10 +61,10 @@ class ReceiptsOfWorker:
 
     @property
     def head(self) -> bytes:
-        """The chain of the last receipt before the seal."""
+        """The chain of the last receipt before the seal or mark."""
         for at in range(self.begin + self._num_whole * BYTES, self.begin, -BYTES):
             data = self.content[at - BYTES : at]
-            if not Receipt.unpacked(data[CHAIN_BYTES:]).is_seal:
+            if not Receipt.unpacked(data[CHAIN_BYTES:]).is_end:
                 return bytes(data[:CHAIN_BYTES])
         return first_chain(self.content[: self.begin])
 

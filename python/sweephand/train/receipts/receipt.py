@@ -18,7 +18,9 @@
 
 All is little endian. The chain before the first receipt is BLAKE2b-128 of the header. A seal
 ends a file that was closed: begin says where the next minibatch would, request how many
-receipts there are, all else is 0.
+receipts there are, all else is 0. A file that a checkpoint was taken of, and that was not
+closed, ends with a mark: the same, but for events, which is all ones. The next receipt is
+written over it.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from typing import NamedTuple, Self
 
 BYTES = 64
 CHAIN_BYTES = 16
+_MARK = b"\xff" * 4  # in place of events
 NO_EVENTS = NO_CONTROL = NO_PARAMETERS = bytes(4)
 NO_CONTENT = bytes(8)
 TO_SWEEP_END = 2**64 - 1  # samples of a request, as the core has them
@@ -40,12 +43,12 @@ _MOST_SAMPLES = _ENDS_WITH_SWEEP - 1  # stands for all that is left of the sweep
 
 
 class Receipt(NamedTuple):
-    """What one step was given, or a seal.
+    """What one step was given, or the end of the file: a seal or a mark.
 
     Attributes
     ----------
     step : int
-        From 1; 0 of a seal.
+        From 1; 0 of a seal or mark.
     begin : int
         Nominal time at which its minibatch begins; of a seal, at which the next one would.
     request : int
@@ -68,7 +71,17 @@ class Receipt(NamedTuple):
     @property
     def is_seal(self) -> bool:
         """Whether it ends the file."""
+        return self.step == 0 and self.events != _MARK
+
+    @property
+    def is_end(self) -> bool:
+        """Whether it is a seal or a mark, and not the receipt of a step."""
         return self.step == 0
+
+    @classmethod
+    def end(cls, position: int, num_receipts: int, *, is_mark: bool = False) -> Self:
+        """Return the seal of so many receipts, or the mark of a checkpoint."""
+        return cls(0, position, num_receipts, events=_MARK if is_mark else NO_EVENTS)
 
     @property
     def asked(self) -> tuple[int, bool]:

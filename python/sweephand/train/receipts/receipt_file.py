@@ -76,8 +76,8 @@ class ReceiptFile:
             receipt = Receipt.unpacked(data)
             if chain != next_chain(self.chain, data):
                 self._damaged = self._file.end
-            elif receipt.is_seal:
-                self._is_sealed, self.position = True, receipt.begin
+            elif receipt.is_end:
+                self._is_sealed, self.position = receipt.is_seal, receipt.begin
             elif step is None or receipt.step <= step:
                 self.chain, self.last_step = chain, receipt.step
                 self._file.end += BYTES
@@ -116,7 +116,21 @@ class ReceiptFile:
             self._file.append(self._waiting)
             self._waiting = b""
         if to_disk:
+            self._mark()
             self._file.sync()
+
+    def _mark(self) -> None:
+        """Leave where the next minibatch begins, for a run that goes on and has no more.
+
+        What comes next is written over it, 64 bytes in one page: there is the one or the other.
+        """
+        if not self._is_sealed and self.position is not None:
+            self._file.append_over(self._end(is_mark=True))
+
+    def _end(self, *, is_mark: bool) -> bytes:
+        assert self.position is not None
+        data = Receipt.end(self.position, self._num_receipts, is_mark=is_mark).packed()
+        return next_chain(self.chain, data) + data
 
     def rewind(self, step: int) -> None:
         """Drop all behind a step; behind step 0 all that there is.
@@ -132,8 +146,9 @@ class ReceiptFile:
         if step == 0:
             self._file.cut(0)
         self._find_end(step)
-        self._file.cut(self._file.end)
         self._is_sealed = self.header is None
+        if self._is_sealed or self.position is None:
+            self._file.cut(self._file.end)
         self.flush(to_disk=True)
 
     def close(self) -> None:
@@ -143,7 +158,6 @@ class ReceiptFile:
         try:
             self.flush()
             if not self._is_sealed and self.position is not None and self._file.is_mine:
-                data = Receipt(0, self.position, self._num_receipts).packed()
-                self._file.append(next_chain(self.chain, data) + data)
+                self._file.append(self._end(is_mark=False))
         finally:
             self._file.close()

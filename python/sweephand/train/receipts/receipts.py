@@ -13,6 +13,7 @@ from sweephand.printable import shown
 from sweephand.source.origin import Origin, WholePlans
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind
+from sweephand.train.checkpoint.read_state import read_count, reading
 from sweephand.train.ledger.step_log import StepLog, file_of_worker
 from sweephand.train.receipts.audit import audit
 from sweephand.train.receipts.header import Header, order_of
@@ -277,23 +278,39 @@ class Receipts(StepLog[ReceiptFile]):
     def state_dict(self) -> dict[str, Any]:
         """Return where this stands, for loops without a trainer; all is on disk."""
         told = super().state_dict()
-        return told | ({"head": self.head} if self._file and self._file.header else {})
+        if self._file is None or self._file.header is None:
+            return told
+        return told | {"head": self.head, "worker": self._index}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go back to where this stood: `rewind`.
+        """Go back to where this stood, or where another worker of the run did: `rewind`.
 
         Raises
         ------
         StateError
-            If other receipts lead there.
+            If other receipts lead there; each worker looks at those that the state is of, if
+            its folder has them.
         """
         super().load_state_dict(state)
         wanted = state.get("head")
-        if wanted is not None and self._writes and self.head != wanted:
+        if wanted is None or not self._writes:
+            return
+        with reading(self.what):
+            worker = read_count("worker", state.get("worker", self._index))
+        found = self.head if worker == self._index else self._head_of(worker, self._step)
+        if found not in (None, wanted):
             raise StateError(
-                f"the receipts up to step {self._step} end with {self.head}, those of the "
+                f"the receipts up to step {self._step} end with {found}, those of the "
                 f"state with {shown(wanted)}: they are of another run"
             )
+
+    def _head_of(self, worker: int, step: int) -> str | None:
+        """Return the chain up to a step in the file of another worker; None if it has none."""
+        path = file_of_worker(self._folder, worker, SUFFIX)
+        if not path.exists():
+            return None
+        links = read_file(path).links()
+        return next((link.chain.hex() for link in links if link.receipt.step == step), None)
 
     def audit(
         self,
