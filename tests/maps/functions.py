@@ -155,3 +155,20 @@ def raise_unpicklable(sequence: Sequence) -> Sequence:
     if 80 in sequence["x"]:
         raise Unpicklable("odd")
     return sequence
+
+
+class LoadedOnce:
+    """Negates; the first process that loads it never ends doing so, or none does."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = state
+        if self.path is None or not self.path.exists():
+            if self.path is not None:
+                self.path.touch()
+            time.sleep(3600)
+
+    def __call__(self, sequence: Sequence) -> Sequence:
+        return negate(sequence)

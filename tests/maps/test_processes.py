@@ -22,7 +22,7 @@ from tests.maps import functions
 from tests.maps.test_values import X, all_of, corpus, delivered
 
 import sweephand as sh
-from sweephand.maps import team, worker_process
+from sweephand.maps import nursery_process, team
 
 BAD = [f"array__{n}" for n, x in enumerate(X) if 80 in x]
 PROCESSES: Any = {"num_map_workers": 2, "map_executor": "processes"}
@@ -150,8 +150,8 @@ def test_what_ends_its_process_is_damage(
 ) -> None:
     # A process may be held up on its way out, and would be killed seconds later.
     patient = "from sweephand.maps import nursery; nursery._LAST_GRACE = 60; from "
-    start = worker_process._START.replace("from ", patient, 1)
-    monkeypatch.setattr(worker_process, "_START", start)
+    start = nursery_process._START.replace("from ", patient, 1)
+    monkeypatch.setattr(nursery_process, "_START", start)
     mapped = corpus().map(function, name="deadly")
     options = {**PROCESSES, "num_map_workers": 1}
     with sh.MinibatchSource(mapped, max_errors=len(BAD), max_sweeps=1, **options) as source:

@@ -40,9 +40,12 @@ def main(descriptor: int) -> None:
     """
     peer = socket.socket(fileno=descriptor)
     os.set_inheritable(descriptor, False)
-    preparation, _ = receive(peer)
-    wrong = _prepare(preparation)
-    send(peer, wrong)
+    try:
+        preparation, _ = receive(peer)
+        wrong = _prepare(preparation)
+        send(peer, wrong)
+    except (EOFError, OSError):  # nobody wants it any more
+        return
     workers: set[int] = set()
     while wrong is None:
         try:

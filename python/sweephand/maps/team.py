@@ -18,6 +18,7 @@ from sweephand.maps.map_turn import MapTurn
 from sweephand.maps.task import Made, MapTask
 
 _HINT_SECONDS = 60.0
+_SILENT_SECONDS = 30.0  # that a worker may be at something else than a map, beyond the limit
 _LOOK_SECONDS = 5.0  # between looks at what takes long
 
 
@@ -27,8 +28,15 @@ class Worker(Protocol):
     def do(self, task: MapTask) -> Made:
         """Return what becomes of a task; `Lost` if it does not come back."""
 
-    def at(self) -> tuple[int, float] | None:
-        """Return which sequence of its task is mapped, and since when."""
+    def at(self) -> tuple[int | None, float] | None:
+        """Return which sequence of its task is mapped, and since when.
+
+        In place of the sequence comes None if nothing was heard since then.
+        """
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it does nothing until somebody lets it go on."""
 
     def give_up(self, lost: Lost | None = None) -> bool:
         """End what it does, and return whether it can."""
@@ -51,6 +59,11 @@ class ThreadWorker:
     def at(self) -> tuple[int, float] | None:
         """Return which sequence of its task is mapped, and since when."""
         return self._turn.at(self._thread)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return False: a thread stops with its process."""
+        return False
 
     def give_up(self, lost: Lost | None = None) -> bool:
         """Return False: nobody ends a thread."""
@@ -288,6 +301,10 @@ class Team:
                     continue
                 number, since = where
                 task = member.job.pieces[0].task
+                if number is None:
+                    assert member.worker is not None
+                    hints += self._look_at_silence(member.worker, now - since, task)
+                    continue
                 if number >= len(task):
                     continue
                 weight = len(task) if task.map.batched else 1
@@ -302,6 +319,17 @@ class Team:
             warnings.warn(
                 f"{hints[0]}; map_timeout= gives such calls up", SweephandHint, stacklevel=2
             )
+
+    def _look_at_silence(self, worker: Worker, seconds: float, task: MapTask) -> list[str]:
+        """Have a worker that calls no map and does not answer replaced; return hints."""
+        if self._limit is None:
+            told = f"a worker process of {task.map} has not answered for {seconds:.0f} s"
+            return [told] if seconds > _HINT_SECONDS else []
+        if seconds > self._limit + (0.0 if worker.is_stopped else _SILENT_SECONDS):
+            worker.give_up(
+                Lost(f"has a worker process that did not answer for {seconds:.1f} s", None)
+            )
+        return []
 
     def _give_up(self, member: _Member, job: Job, number: int) -> None:
         """End a call, or leave its thread behind; the lock is held."""

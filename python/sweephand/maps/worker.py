@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 BOARD = Struct("=qd")
 """What a worker tells while it maps: the number of the sequence in its task, and since when.
 
-That is a time of the clock that all processes have; 0: it calls no map.
+That is a time of the clock that all processes have. The number is -1 since a map has returned,
+and the time 0 before the first is called.
 """
 
 
@@ -52,7 +53,7 @@ class _BoardTurn(MapTurn):
         BOARD.pack_into(self._board, 0, number, time.monotonic())
 
     def end(self) -> float:
-        BOARD.pack_into(self._board, 0, 0, 0.0)
+        BOARD.pack_into(self._board, 0, -1, time.monotonic())
         return super().end()
 
 

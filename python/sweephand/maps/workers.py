@@ -139,9 +139,10 @@ class MapWorkers:
         make: Callable[[], Worker] = partial(ThreadWorker, self.turn)
         end: Callable[[], None] = _do_nothing
         if self._has_processes:
-            from sweephand.maps.worker_process import Nursery, WorkerProcess
+            from sweephand.maps.nursery_process import Nursery
+            from sweephand.maps.worker_process import WorkerProcess
 
-            nursery = Nursery()
+            nursery = Nursery(self._limit)
             make, end = partial(WorkerProcess, nursery), nursery.close
         self._team = Team(self.num_workers, make, self._limit)
         self._process = os.getpid()

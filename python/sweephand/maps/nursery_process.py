@@ -1,0 +1,230 @@
+"""The nursery, as seen by the process that has it begin workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+from sweephand.maps.message import receive, send
+from sweephand.maps.task import MapTask
+
+_START = (
+    "import sys; sys.path[:] = {path!r}; from sweephand.maps.nursery import main; main({fd})"
+)
+_END_SECONDS = 5.0
+_LOOK_SECONDS = 0.5  # between looks at a nursery that does not answer
+_TRIES = 3  # before it is no accident that it ends
+_MODULES = ["sweephand.maps.measure"]  # which tasks are made of
+
+_peers: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+_nurseries: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
+_handlers: list[bool] = []
+
+
+class _NurseryEnded(Exception):
+    """The nursery has ended, and another one may begin."""
+
+
+class Nursery:
+    """What begins worker processes; they end with it. Safe for several threads.
+
+    Parameters
+    ----------
+    limit : float or None
+        Seconds after which a nursery that a signal has stopped is replaced.
+    """
+
+    def __init__(self, limit: float | None = None) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._commons: dict[tuple[int, ...], tuple[int, bytes, object]] = {}
+        self._peer: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._of = os.getpid()
+        self._has_main = False
+        self._is_closed = False
+
+    def common(self, task: MapTask) -> tuple[int, bytes]:
+        """Return what tasks like this one have in common, pickled, and its number."""
+        key = task.kind
+        with self._lock:
+            if key not in self._commons:  # keeps the parts, so that nothing else gets their ids
+                common = task.common
+                self._commons[key] = len(self._commons), pickle.dumps(common), common
+            return self._commons[key][:2]
+
+    def begin(self, descriptors: tuple[int, ...], task: MapTask) -> int:
+        """Return the id of a new worker for such tasks, which gets the descriptors.
+
+        Raises
+        ------
+        RuntimeError
+            If no worker can begin.
+        """
+        _, common = self.common(task)
+        with self._lock:
+            needs_main = self._has_main or is_of_main(common)
+            modules = [*_MODULES, getattr(task.map.function, "__module__", None) or "builtins"]
+            if needs_main and not self._has_main:
+                self._close()
+            for _ in range(_TRIES):
+                if self._is_closed:
+                    break
+                try:
+                    if self._peer is None:
+                        self._start(needs_main)
+                    return int(self._ask(("begin", modules), descriptors))
+                except _NurseryEnded as error:
+                    ended = error
+            if self._is_closed:
+                raise RuntimeError("the source is closed; make a new one")
+            raise RuntimeError(f"{ended}, {_TRIES} times") from ended
+
+    def end(self, worker: int, *, at_once: bool = False) -> int:
+        """Wait until a worker that is about to end has ended, and return its exit code."""
+        with self._lock:
+            try:
+                return int(self._ask(("kill" if at_once else "end", worker)))
+            except _NurseryEnded:
+                return -signal.SIGKILL  # it ended with the nursery
+
+    def close(self) -> None:
+        """End all workers; who waits for the nursery waits no more."""
+        if self._of != os.getpid():
+            return
+        self._is_closed = True
+        peer = self._peer
+        if peer is not None:
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            self._close()
+
+    def _ask(self, request: object, descriptors: tuple[int, ...] = ()) -> Any:
+        try:
+            if self._peer is None or self._is_closed:  # closed before it could be shut down
+                raise EOFError
+            send(self._peer, request, descriptors)
+            self._wait(self._peer)
+            return receive(self._peer)[0]
+        except (EOFError, OSError) as error:
+            code = self._close()
+            told = "" if code is None else f" (exit code {code})"
+            if code is not None and code < 0:
+                told = f" (signal {-code})"
+            raise _NurseryEnded(
+                f"the process that begins map workers has ended{told}"
+            ) from error
+
+    def _wait(self, peer: socket.socket) -> None:
+        """Wait for an answer; a nursery that was stopped for too long is ended."""
+        stopped: float | None = None
+        poll = select.poll()
+        poll.register(peer, select.POLLIN)
+        while not poll.poll(1000 * self._look_seconds):
+            assert self._process is not None
+            now = time.monotonic()
+            if self._limit is None or not is_stopped(self._process.pid):
+                stopped = None
+            elif stopped is None:
+                stopped = now
+            elif now - stopped > self._limit:
+                self._process.kill()
+
+    @property
+    def _look_seconds(self) -> float:
+        return _LOOK_SECONDS if self._limit is None else min(_LOOK_SECONDS, self._limit / 2)
+
+    def _start(self, needs_main: bool) -> None:
+        own, other = socket_pair()
+        with other:
+            code = _START.format(path=sys.path, fd=other.fileno())
+            flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+            self._process = subprocess.Popen(
+                [sys.executable, *flags, "-c", code],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[other.fileno()],
+                start_new_session=True,
+            )
+        _nurseries.add(self._process)
+        self._peer, self._has_main = own, needs_main
+        wrong = self._ask(preparation() if needs_main else None)
+        if wrong is not None:
+            self._close()
+            raise RuntimeError(
+                "the main module cannot be run again for map workers; put what it does under "
+                f"`if __name__ == '__main__':`, or write map_executor='threads':\n{wrong}"
+            )
+
+    def _close(self) -> int | None:
+        """End the nursery, and return its exit code; None: there was none."""
+        peer, process = self._peer, self._process
+        self._peer = self._process = None
+        if peer is None or process is None:
+            return None
+        peer.close()
+        if is_stopped(process.pid):
+            process.kill()
+        try:
+            return process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+
+def socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Return two ends; a child of this process keeps none of the first ones."""
+    if not _handlers:
+        _handlers.append(True)
+        os.register_at_fork(after_in_child=_forget)
+    own, other = socket.socketpair()
+    _peers.add(own)
+    return own, other
+
+
+def _forget() -> None:
+    """Leave the processes to the one that this one was forked from."""
+    for peer in list(_peers):
+        peer.close()
+    for process in list(_nurseries):
+        process.returncode = 0
+
+
+def is_of_main(pickled: bytes) -> bool:
+    """Return whether something pickled names the main module."""
+    return b"__main__" in pickled
+
+
+def preparation() -> dict[str, Any] | None:
+    """Return how another process runs the main module again; None if it has no file."""
+    from multiprocessing import spawn
+
+    found = spawn.get_preparation_data("sweephand map workers")
+    path = found.get("init_main_from_path")
+    if "init_main_from_name" not in found and (path is None or not Path(path).exists()):
+        return None
+    return {
+        key: value
+        for key, value in found.items()
+        if key.startswith(("init_main", "sys_", "dir", "orig_dir"))
+    }
+
+
+def is_stopped(process: int) -> bool:
+    """Return whether a process was stopped by a signal, and so does nothing."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:  # it has ended, or the system does not show it
+        return False
+    return stat.rpartition(")")[2].split()[0] == "T"
