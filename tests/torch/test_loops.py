@@ -367,6 +367,51 @@ def test_the_length_is_that_of_the_whole_iteration_in_its_middle_too() -> None:
     assert len(list(loader)) == 6
 
 
+@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("samples", ["sweep", 40, None])
+def test_a_length_beside_processes_that_nobody_counts_is_none_or_right(
+    samples: Any, persistent: bool, kind: type[DataLoader[Any]]
+) -> None:
+    def lengths(**limits: Any) -> list[int | None]:
+        source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(20)}), **limits)
+        dataset = sh.torch.IterableDataset(source, 4, samples_per_iteration=samples)
+        options: Any = {"num_workers": 2, "persistent_workers": persistent}
+        loader = kind(dataset, batch_size=None, **options)
+        found = [length_of(loader)]
+        for _ in range(2 if samples == "sweep" else 1):
+            begun = iter(loader)
+            next(begun)
+            found.append(length_of(loader))
+            found.append(length_of(list(begun)))
+        return found
+
+    def length_of(some: Any) -> int | None:
+        try:
+            return len(some)
+        except TypeError:
+            return None
+
+    if samples == "sweep":
+        assert lengths() == lengths(max_sweeps=3) == [5, 5, 4, 5, 4]
+        assert lengths(max_samples=50) == [5, None, 4, None, 4]
+    elif samples == 40:
+        assert lengths() == [10, 10, 9]
+        assert lengths(max_samples=50) == [10, None, 9]
+    else:
+        assert lengths(max_samples=50) == [13, 13, 12]
+
+
+@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
+def test_a_list_of_another_loader_is_a_sweep_each_time(kind: type[DataLoader[Any]]) -> None:
+    for limits in ({"max_sweeps": 3}, {"max_samples": 50}):
+        source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(20)}), **limits)  # type: ignore[arg-type]
+        dataset = sh.torch.IterableDataset(source, 4)
+        loader = kind(dataset, batch_size=None, num_workers=2)
+        found = [len(list(loader)) for _ in range(3)]
+        assert found == [5, 5, 5 if "max_sweeps" in limits else 3]
+
+
 def test_options_that_make_minibatches_are_refused() -> None:
     dataset = sh.torch.IterableDataset(make_source(), 16)
     with pytest.raises(TypeError, match="'batch_size': minibatches are made by the source"):

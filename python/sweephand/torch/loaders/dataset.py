@@ -178,14 +178,18 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         Raises
         ------
         TypeError
-            If that is not known without planning: where sequences have different lengths.
+            If that is not known without planning: where sequences have different lengths; or
+            where processes of another loader than ours have delivered, so that nobody knows
+            which iteration comes next, and one of them is shorter.
         """
         count = self._count()
         if count is None:
             raise TypeError(
                 "how many minibatches an iteration has is known where every sequence has one "
                 "sample, in layouts without rows or buckets, and the data end or the size "
-                "divides the samples of an iteration"
+                "divides the samples of an iteration; and where processes of torch's own "
+                "loaders have delivered, if all iterations are alike (sh.torch.DataLoader "
+                "counts, and knows the next one)"
             )
         return count
 
@@ -291,6 +295,11 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             samples = self.source.num_samples_per_sweep
         return (time // samples + 1) * samples
 
+    @property
+    def _knows_place(self) -> bool:
+        elsewhere = self.source._delivery.elsewhere
+        return not isinstance(elsewhere, Place) or elsewhere.is_known
+
     def _count(self) -> int | None:
         """Return the minibatches of an iteration, or None if that is not known."""
         source = self.source
@@ -305,5 +314,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         samples = sweep if self._samples == "sweep" else self._samples
         if self._samples != "sweep" and samples % size:
             return None
+        if not self._knows_place:  # all iterations are alike, or which comes next decides
+            whole = source.is_infinite or source._timeline.limit % samples == 0
+            return -(-samples // size) if whole else None
         begin = source.current_position // samples * samples
         return -(-max(0, min(begin + samples, source._timeline.limit) - begin) // size)

@@ -98,6 +98,12 @@ class Place:
         self._share_anew()
         self._shared[_LAST_BEGUN] = 0 if is_known else 1
 
+    @property
+    def is_known(self) -> bool:
+        """Whether somebody knows where the next minibatch begins."""
+        self._own()
+        return self._is_known()
+
     def _is_known(self) -> bool:
         return self._told is not None or int(self._shared[_LAST_BEGUN]) != 1 + self._placings
 
