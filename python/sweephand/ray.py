@@ -95,7 +95,7 @@ def report(
         if save is not None:
             save(folder)
         if rank == 0:
-            (folder / _STATE).write_text(json.dumps(source.state_dict()))
+            (folder / _STATE).write_text(json.dumps(source.state_dict(), allow_nan=False))
         checkpoint = None
         if any(folder.iterdir()):
             checkpoint = _train.Checkpoint.from_directory(name)

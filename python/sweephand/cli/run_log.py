@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError
+from sweephand.strict_json import of_json
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            record = _checked(json.loads(line))
+            record = _checked(of_json(json.loads(line)))
         except (ValueError, RecursionError) as error:
             if number == len(lines):  # it is being written
                 break

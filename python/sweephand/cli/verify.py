@@ -173,7 +173,9 @@ def _read_sweep(
     with screen.progress("read", source.num_samples_per_sweep) as advance:
         for step, planned in enumerate(source.plan(size)):
             if step in chosen:
-                places.append(_Place(step, json.dumps(source.get_checkpoint_state())))
+                places.append(
+                    _Place(step, json.dumps(source.get_checkpoint_state(), allow_nan=False))
+                )
             minibatch = source.next_minibatch(size)
             np.add.at(times_seen, planned.sequences, 1)
             is_same = minibatch.ids == planned.ids

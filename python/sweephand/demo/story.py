@@ -200,7 +200,7 @@ def _tell_resume(
         {
             "goes on at": f"step {place.step}, {in_count(place.state['position'])} bytes after "
             "the start",
-            "state": f"{len(json.dumps(place.state))} bytes of JSON",
+            "state": f"{len(json.dumps(place.state, allow_nan=False))} bytes of JSON",
             "threads": f"{settings.num_threads} instead of {before.num_threads}",
             "prefetch": f"{settings.prefetch} minibatches instead of {before.prefetch}",
             "place found in": f"{in_seconds(place.place_seconds)}, from state to minibatch",

@@ -21,6 +21,7 @@ from sweephand.demo.model import NextByteModel
 from sweephand.minibatch.content_digest import digest_of
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.source import MinibatchSource
+from sweephand.strict_json import of_json, to_json
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.progress.record import Record, Step
 from sweephand.train.schedules.learning_rates import learning_parameter_schedule
@@ -184,12 +185,12 @@ def train(settings: Settings) -> Iterator[DemoStep | Resumed]:
 
 def to_line(event: DemoStep | Resumed) -> str:
     """Write what happened as a line of JSON, which keeps every bit of a float."""
-    return json.dumps([type(event).__name__, asdict(event)])
+    return to_json([type(event).__name__, asdict(event)])
 
 
 def from_line(line: str) -> DemoStep | Resumed:
     """Read what `to_line` wrote."""
-    kind, fields = json.loads(line)
+    kind, fields = of_json(json.loads(line))
     return DemoStep(**fields) if kind == "DemoStep" else Resumed(**fields)
 
 
@@ -201,7 +202,7 @@ def follow(settings: Settings, *, kill_at: int | None = None) -> Iterator[DemoSt
     ChildProcessError
         If the copy ends otherwise than by the kill, or fails.
     """
-    told = json.dumps(asdict(settings), default=str)
+    told = to_json(asdict(settings), default=str)
     command = [sys.executable, "-m", "sweephand.demo.training", told]
     # A group of its own, so that Ctrl-C reaches us alone and we end the copy.
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as copy:
@@ -225,7 +226,7 @@ def follow(settings: Settings, *, kill_at: int | None = None) -> Iterator[DemoSt
 
 def main() -> None:
     """Train as the command line says, and tell each step on standard output."""
-    told = json.loads(sys.argv[1])
+    told = of_json(json.loads(sys.argv[1]))
     corpus, checkpoints = Path(told.pop("corpus")), Path(told.pop("checkpoints"))
     for event in train(Settings(corpus=corpus, checkpoints=checkpoints, **told)):
         print(to_line(event), flush=True)

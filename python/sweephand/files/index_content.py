@@ -157,7 +157,7 @@ def meaning_of(path: Path) -> Mapping[str, Any] | None:
 
 def to_json(value: object) -> bytes:
     """Return a value in the one way that it is written."""
-    return json.dumps(value, sort_keys=True).encode()
+    return json.dumps(value, sort_keys=True, allow_nan=False).encode()
 
 
 def digest_of(content: bytes | memoryview) -> str:

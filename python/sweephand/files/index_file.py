@@ -35,6 +35,7 @@ from sweephand.files.index_places import (
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile
 from sweephand.printable import printable
+from sweephand.strict_json import to_json
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -131,7 +132,7 @@ def load_index(
     DataError, OSError
         What the scan of the first file that fails raises.
     """
-    meaning = json.loads(json.dumps(meaning))
+    meaning = json.loads(to_json(meaning))
     places = index_places(files, meaning, keep)
     owners = trusted_owners(files[0])
     wanted = describe_files(files)

@@ -93,7 +93,7 @@ def write_chunk(file: BinaryIO, chunk: MadeChunk) -> None:
     plain = [np.ascontiguousarray(array) for array in arrays]
     told = [[one.dtype.str, one.size, _core.formats.crc32c(one.data)] for one in plain]
     facts = {"streams": streams, "arrays": told, "several": chunk.several}
-    header = json.dumps(facts).encode()
+    header = json.dumps(facts, allow_nan=False).encode()
     crc = _core.formats.crc32c(header)
     file.write(len(header).to_bytes(8, "little") + crc.to_bytes(4, "little") + header)
     for array in plain:

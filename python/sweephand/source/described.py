@@ -96,7 +96,7 @@ def describe_chunks(corpus: _core.index.Corpus) -> Described:
 def _fits(text: str, room: int) -> bool:
     import json  # only here: most loops take no state
 
-    return len(text) <= room and len(json.dumps(text)) - 2 <= room
+    return len(text) <= room and len(json.dumps(text, allow_nan=False)) - 2 <= room
 
 
 def _cut(text: str, room: int) -> str:

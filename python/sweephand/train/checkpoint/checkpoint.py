@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from sweephand.errors import StateError
+from sweephand.strict_json import of_json
 from sweephand.train.checkpoint.regular_file import open_regular
 from sweephand.train.checkpoint.safetensors_file import Sink, unique
 
@@ -78,7 +79,8 @@ class Checkpoint:
 
     def state(self) -> dict[str, Any]:
         """Return what ``state.json`` holds."""
-        return read_json(self.folder / STATE)
+        state: dict[str, Any] = of_json(read_json(self.folder / STATE))
+        return state
 
 
 def sync_folder(folder: Path) -> None:
@@ -124,7 +126,7 @@ def write_files(folder: Path, contents: Contents, run: str) -> None:
     manifest |= {"run": run, "files": files}
     manifest["sha256"] = _digest(manifest)
     with open_new(folder / MANIFEST) as file:
-        file.write(json.dumps(manifest, indent=1).encode())
+        file.write(json.dumps(manifest, indent=1, allow_nan=False).encode())
     sync_folder(folder)
 
 
@@ -144,7 +146,9 @@ def _version() -> str:
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(manifest, sort_keys=True, allow_nan=False).encode()
+    ).hexdigest()
 
 
 def _check_file(folder: Path, name: str, wanted: Any) -> None:

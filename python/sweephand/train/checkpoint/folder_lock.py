@@ -113,7 +113,7 @@ def _write(descriptor: int) -> None:
     pid = os.getpid()
     holder = {"host": socket.gethostname(), "pid": pid, "started": _started(pid)}
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(holder).encode(), 0)
+    os.pwrite(descriptor, json.dumps(holder, allow_nan=False).encode(), 0)
 
 
 def _read(descriptor: int) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def write_tensors(tensors: Mapping[str, TensorBytes], sink: Sink) -> None:
             "shape": list(tensors[name].shape),
             "data_offsets": [begin, end],
         }
-    text = json.dumps(header).encode()
+    text = json.dumps(header, allow_nan=False).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
     sink.write(len(text).to_bytes(8, "little") + text)
     for name in order:

@@ -1,11 +1,11 @@
 """Everything a training run needs to resume from one moment, held in main memory."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 from sweephand.errors import StateError
+from sweephand.strict_json import to_json
 from sweephand.train.checkpoint.checkpoint import STATE, Checkpoint, Contents
 from sweephand.train.checkpoint.safetensors_file import Sink
 from sweephand.train.trainer.trained_model import SavedFile, TrainedModel
@@ -43,7 +43,7 @@ class Snapshot:
         return {name: file.write for name, file in self.files.items()} | {STATE: self._write}
 
     def _write(self, sink: Sink) -> None:
-        sink.write(json.dumps(self.state).encode())
+        sink.write(to_json(self.state).encode())
 
 
 def check_json(what: str, value: object) -> None:

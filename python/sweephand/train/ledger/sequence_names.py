@@ -47,7 +47,7 @@ class MetNames:
             "names": ids.names(fresh),
             "corpora": ids.corpora(fresh),
         }
-        return Block(Kind.NAMES, step, step).packed(json.dumps(told).encode())
+        return Block(Kind.NAMES, step, step).packed(json.dumps(told, allow_nan=False).encode())
 
     def _meet_shards(self, ids: ShardIds, step: int) -> bytes:
         known, self._shards = self._shards, ids
@@ -58,7 +58,7 @@ class MetNames:
         ):
             return b""
         told = {"shards": ids.shards, "starts": ids.starts.tolist()}
-        return Block(Kind.SHARDS, step, step).packed(json.dumps(told).encode())
+        return Block(Kind.SHARDS, step, step).packed(json.dumps(told, allow_nan=False).encode())
 
     def _mark(self, numbers: NDArray[np.uint64]) -> None:
         self._reserve(numbers)

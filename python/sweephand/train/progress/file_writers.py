@@ -1,10 +1,10 @@
 """Progress in files: CSV tables and lines of JSON."""
 
 import csv
-import json
 from pathlib import Path
 from typing import TextIO
 
+from sweephand.strict_json import to_json
 from sweephand.train.arguments import check_path
 from sweephand.train.progress.periodic_writer import PeriodicWriter
 from sweephand.train.progress.record import Record
@@ -46,7 +46,7 @@ class JSONLProgressWriter(_FileWriter):
         """Append a record."""
         line = {"kind": record.kind, "step": record.step, "samples": record.samples}
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line | dict(record.figures)) + "\n")
+            file.write(to_json(line | dict(record.figures)) + "\n")
 
 
 class CSVProgressWriter(_FileWriter):

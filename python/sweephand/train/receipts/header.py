@@ -10,6 +10,7 @@ import numpy as np
 
 from sweephand.errors import DataError
 from sweephand.source.origin import Origin
+from sweephand.strict_json import to_json
 from sweephand.train.receipts.parts import TOLD
 from sweephand.train.receipts.receipt import BYTES
 
@@ -45,7 +46,7 @@ class Header:
     def packed(self) -> bytes:
         """Return the line of JSON."""
         told = {"format": FORMAT, "version": VERSION, **asdict(self), "parts": TOLD}
-        text = json.dumps(told, default=_plain).encode()
+        text = to_json(told, default=_plain).encode()
         return text + b" " * (-(len(text) + 1) % BYTES) + b"\n"
 
     @classmethod
@@ -113,7 +114,7 @@ class Header:
 
 def order_of(origin: Origin) -> dict[str, Any]:
     """Return the order of an origin as a header has it: of what JSON holds."""
-    order: dict[str, Any] = json.loads(json.dumps(origin.order.told, default=_plain))
+    order: dict[str, Any] = json.loads(to_json(origin.order.told, default=_plain))
     return order
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from bisect import bisect_right
 from collections.abc import Mapping
 from operator import attrgetter
@@ -14,6 +13,7 @@ from sweephand.events.event_list import digest_of
 from sweephand.minibatch.content_digest import sum_of_digests
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.source.origin import Origin
+from sweephand.strict_json import to_json
 from sweephand.train.receipts.receipt import NO_CONTROL, NO_EVENTS
 from sweephand.train.trainer.trained_model import SavedFile
 
@@ -65,7 +65,7 @@ def control_part(control: Mapping[str, Any] | None) -> bytes:
     """Return the hash of what was decided."""
     if control is None:
         return NO_CONTROL
-    text = json.dumps(control, sort_keys=True, separators=(",", ":"))
+    text = to_json(control, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=4).digest()
 
 

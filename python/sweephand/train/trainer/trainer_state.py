@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from sweephand.strict_json import of_json, to_json
 from sweephand.train.checkpoint.read_state import check_keys, reading
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.checkpoint.stateful import (
@@ -56,7 +57,7 @@ class TrainerState:
     def state_dict(self, writers: Sequence[ProgressWriter]) -> dict[str, Any]:
         """Return the same with tensors as they are, sharded or not, and all else as JSON."""
         state = self._described(self._model.describe(), writers)
-        return {**self._model.tensors(), "state": json.dumps(state)}
+        return {**self._model.tensors(), "state": to_json(state)}
 
     def _described(
         self, model: dict[str, Any], writers: Sequence[ProgressWriter]
@@ -90,7 +91,7 @@ class TrainerState:
         """Go back to the moment of a state, or raise StateError."""
         check_keys("a trainer", state, ["state"])
         with reading("a trainer"):
-            described = json.loads(state["state"])
+            described = of_json(json.loads(state["state"]))
             self._restore(described, partial(self._model.load, state), writers)
 
     def _restore(

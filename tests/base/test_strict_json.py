@@ -1,0 +1,158 @@
+"""All JSON that is written is JSON that every reader takes, and comes back as it was."""
+
+import ast
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.train.small import LENGTHS, line_trainer, source_of_lengths
+
+import sweephand as sh
+from sweephand.strict_json import of_json, to_json
+
+PACKAGE = Path(sh.__file__).parent
+
+
+def strict(text: str) -> Any:
+    """Parse JSON as those do who know no Infinity."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON: {text[:200]}")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+LOOK_ALIKES = st.sampled_from(
+    ["inf", "-inf", "nan", "'inf", "''nan", "'", "infinite", "Infinity"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | LOOK_ALIKES,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(LOOK_ALIKES | st.text(), inner, max_size=4)
+    ),
+)
+
+
+@given(VALUES)
+def test_what_is_written_is_strict_and_comes_back(value: Any) -> None:
+    text = to_json(value)
+    assert repr(of_json(strict(text))) == repr(value)
+    assert repr(of_json(json.loads(json.dumps(float("-inf"))))) == "-inf"  # of an old version
+
+
+@given(VALUES)
+def test_what_is_finite_is_written_as_ever(value: Any) -> None:
+    if to_json(value) != json.dumps(value):
+        assert any(one in json.dumps(value) for one in ("Infinity", "NaN", "inf", "nan"))
+
+
+def dumps() -> Iterator[tuple[Path, ast.Call]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            if path.parent.name == "events":  # whose numbers are integers and finite weights
+                continue
+            if node.func.attr in ("dump", "dumps") and ast.unparse(node.func.value) == "json":
+                yield path, node
+
+
+def test_no_module_writes_json_that_is_not_strict() -> None:
+    found = list(dumps())
+    assert len(found) > 5
+    lax = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path, node in found
+        if "allow_nan=False" not in map(ast.unparse, node.keywords)
+    ]
+    assert not lax
+
+
+class Odd:
+    """What a user keeps in checkpoints, with numbers that JSON does not have."""
+
+    def __init__(self) -> None:
+        self.state: dict[str, Any] = {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.state = state
+
+
+ODD = {"best": math.inf, "worst": [-math.inf, math.nan], "name": "inf", "inf": "'nan"}
+
+
+def written(folder: Path) -> list[Path]:
+    return [*folder.rglob("*.json"), *folder.rglob("*.jsonl")]
+
+
+@pytest.mark.parametrize("control", [None, sh.LearningRateControl(), "rejected"])
+def test_a_session_writes_strict_json_and_goes_on(control: Any, tmp_path: Path) -> None:
+    if control == "rejected":
+        control = sh.LearningRateControl(increase_if_improve_more_than=math.inf)
+
+    def train(odd: Odd, samples: int) -> sh.Trainer:
+        writers = [sh.JSONLProgressWriter(tmp_path / "run.jsonl", 1)]
+        trainer = line_trainer(writers, stateful={"odd": odd})
+        sh.training_session(
+            trainer,
+            source_of_lengths(LENGTHS),
+            12,
+            max_samples=samples,
+            checkpoint_config=sh.CheckpointConfig(tmp_path / "saved", frequency=20),
+            lr_control=control,
+        ).train()
+        return trainer
+
+    odd = Odd()
+    odd.state = dict(ODD)
+    train(odd, 45)
+    assert any(path.name == "state.json" for path in written(tmp_path))
+    for path in written(tmp_path):
+        for line in (
+            path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+        ):
+            strict(line)
+    again = Odd()
+    trainer = train(again, 90)
+    assert repr(again.state) == repr(ODD)
+    assert trainer.consumed.samples >= 90
+
+
+def test_a_state_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    """It held Infinity as Python writes it."""
+    odd = Odd()
+    odd.state = dict(ODD)
+    trainer = line_trainer(stateful={"odd": odd})
+    state = trainer.state_dict()
+    strict(state["state"])
+    state["state"] = json.dumps(of_json(json.loads(state["state"])))
+    assert "Infinity" in state["state"]
+    again = Odd()
+    line_trainer(stateful={"odd": again}).load_state_dict(state)
+    assert again.state["best"] == math.inf
+
+
+def test_progress_that_is_not_finite_is_strict(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    writer = sh.JSONLProgressWriter(path)
+    figures = {"loss": math.nan, "metric": -math.inf, "num_samples": 3}
+    writer.write(sh.Record("training", 1, 3, figures))
+    assert strict(path.read_text())["loss"] == "nan"
+
+
+def test_receipts_of_a_rate_that_is_not_finite_are_hashed(tmp_path: Path) -> None:
+    source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(8.0)}))
+    with sh.Receipts(tmp_path) as receipts:
+        receipts.record(source.next_minibatch(4), control={"loss": math.inf})
+        receipts.record(source.next_minibatch(4), control={"loss": math.nan})
+    assert sh.Receipts(tmp_path).audit(source).ok
