@@ -286,7 +286,7 @@ def keep_index(
         try:
             write_index(path, content, meaning)
         except OSError as error:
-            failures.append(str(error))
+            failures.append(str(error) if error.filename else f"{error}: {str(path)!r}")
         else:
             return path
     told = printable("; ".join(failures) or "others keep theirs there")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,7 +21,7 @@ from sweephand.corpus.keep import keep
 from sweephand.corpus.reader import Reader
 from sweephand.corpus.sample_form import Samples
 from sweephand.corpus.streams import StreamInfo
-from sweephand.errors import DataError
+from sweephand.errors import DataError, SweephandHint
 from sweephand.files.index_file import show_progress
 from sweephand.files.local import LocalFile, stat_file
 from sweephand.files.locked_file import locked
@@ -27,7 +29,7 @@ from sweephand.maps.chunk_file import MadeChunk, begin_file, read_chunk, write_c
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook, look_at_first
 from sweephand.maps.measure import MeasuringTask, Round, rounds
-from sweephand.maps.measured_store import MeasuredStore, Sizes
+from sweephand.maps.measured_store import MeasuredStore, Sizes, closed_quietly
 from sweephand.maps.opening import Opening
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
@@ -108,6 +110,10 @@ def _read(store: MeasuredStore, stored: Corpus) -> _Cache | None:
     return _Cache(file, offsets, sizes, streams, sizes[0] > 0)
 
 
+def _unfinished(place: Path) -> Path:
+    return place.with_name(f"{place.name}.data.part")
+
+
 def _data_of(index: Path) -> Path:
     return index.with_name(f"{index.name}.data")
 
@@ -125,29 +131,84 @@ def _make(
         )
         return
     look = look_at_first(stored, wanted, opening)
-    unfinished = place.with_name(f"{place.name}.data.part")
-    with locked(unfinished) as file:
-        if store.read() is not None:  # another process has made it meanwhile
-            unfinished.unlink()
+    unfinished = _unfinished(place)
+    try:
+        made = _make_file(stored, wanted, opening, store, look, place)
+        if made is None:
             return
-        maker = _Maker(stored, wanted, look, file, begin_file(file, store.digest))
-        if not maker.go_on(opening):
-            unfinished.unlink()
-            warnings.warn(
-                f"what {wanted} makes is not kept, as some sequences are damaged",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-            return
-        os.fsync(file.fileno())
-        num_bytes = file.tell()
-        unfinished.replace(_data_of(place))
+        maker, num_bytes = made
+    except _NotKept as error:
+        warnings.warn(
+            f"what {wanted} makes is not kept in {unfinished} ({error}), so it is made again "
+            "whenever it is wanted; make room, or name another folder by SWEEPHAND_CACHE",
+            SweephandHint,
+            stacklevel=2,
+        )
+        return
     streams = look.streams(stored, keeps_size=wanted.size == "same")
     store.keep(
         maker.sizes,
         {"chunks": np.array(maker.offsets, np.uint64)},
         {"streams": [_told_of(info) for info in streams], "bytes": num_bytes},
     )
+
+
+def _make_file(
+    stored: StoredStreams,
+    wanted: SequenceMap,
+    opening: Opening,
+    store: MeasuredStore,
+    look: FirstLook,
+    place: Path,
+) -> tuple[_Maker, int] | None:
+    """Write the file of what is made, and return its bytes; None if it is there or cannot be.
+
+    Raises
+    ------
+    _NotKept
+        If it cannot be written; it gives back its room.
+    """
+    unfinished = _unfinished(place)
+    with _given_up_if_it_fails():
+        file = locked(unfinished)
+    with closed_quietly(file):
+        if store.read() is not None:  # another process has made it meanwhile
+            unfinished.unlink(missing_ok=True)
+            return None
+        try:
+            with _given_up_if_it_fails():
+                done = begin_file(file, store.digest)
+            maker = _Maker(stored, wanted, look, file, done)
+            if not maker.go_on(opening):
+                unfinished.unlink(missing_ok=True)
+                warnings.warn(
+                    f"what {wanted} makes is not kept, as some sequences are damaged",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+                return None
+            with _given_up_if_it_fails():
+                os.fsync(file.fileno())
+                num_bytes = file.tell()
+                unfinished.replace(_data_of(place))
+        except _NotKept:
+            with suppress(OSError):
+                unfinished.unlink()
+            raise
+    return maker, num_bytes
+
+
+class _NotKept(Exception):
+    """The file of what is made cannot be written; nothing else is wrong."""
+
+
+@contextmanager
+def _given_up_if_it_fails() -> Iterator[None]:
+    """Raise `_NotKept` where the file of the cache, and not the data, raises an OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise _NotKept(error.strerror or str(error)) from error
 
 
 class _Maker:
@@ -192,7 +253,8 @@ class _Maker:
         """Write the chunks that lack; False, and no more, if sequences are damaged."""
         corpus = self._stored.corpus
         begin = self._ends[len(self._chunks) - 1] if self._chunks else 0
-        self._file.seek(0, os.SEEK_END)
+        with _given_up_if_it_fails():
+            self._file.seek(0, os.SEEK_END)
         with show_progress(f"keeping what {self._map} makes", corpus.num_sequences) as advance:
             advance(begin)
             for one in rounds(self._stored, opening, self._task, begin):
@@ -213,9 +275,10 @@ class _Maker:
             if len(self._waiting.sizes) < end - begin:
                 return
             chunk = self._take(begin, end - begin)
-            self.offsets.append(self._file.tell())
-            write_chunk(self._file, chunk)
-            self._file.flush()
+            with _given_up_if_it_fails():
+                self.offsets.append(self._file.tell())
+                write_chunk(self._file, chunk)
+                self._file.flush()
             self._chunks.append(replace(chunk, columns=[]))
 
     def _take(self, first: int, count: int) -> MadeChunk:

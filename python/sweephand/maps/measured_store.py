@@ -96,13 +96,17 @@ class MeasuredStore:
         except OSError:  # nobody may write here
             yield Progress(self, None, [])
             return
-        with file:
+        with closed_quietly(file):
             found = self.read()  # another process may have measured meanwhile
             if found is not None:
                 yield Progress(self, None, [], found)
                 path.unlink(missing_ok=True)
                 return
-            words = _read_blocks(file, self.digest.encode())
+            try:
+                words = _read_blocks(file, self.digest.encode())
+            except OSError:  # a full disk
+                yield Progress(self, None, [])
+                return
             progress = Progress(self, file, words)
             yield progress
             if progress.is_finished:
@@ -235,6 +239,16 @@ class Progress:
 
 _LIST = 1 << 31  # beside a count: the map returned a list
 _COUNT = _LIST - 1
+
+
+@contextmanager
+def closed_quietly(file: BinaryIO) -> Iterator[None]:
+    """Close a file that is no result: what its buffer holds may be lost."""
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            file.close()
 
 
 def _read_blocks(file: BinaryIO, digest: bytes) -> list[int]:

@@ -5,6 +5,7 @@ that ends. Children that were forked hold it too, so a lock of a process that is
 taken over all the same.
 """
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -74,13 +75,21 @@ class FolderLock:
                 os.close(descriptor)
 
     def release(self) -> None:
-        """Release the lock, if it is held, and remove its file."""
+        """Release the lock, if it is held, and remove its file.
+
+        It raises nothing: a run may be ending by an error of its own. A file that stays is
+        logged, and locks nobody out.
+        """
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
-        if _is_at(descriptor, self._path):
-            self._path.unlink(missing_ok=True)
-        os.close(descriptor)
+        try:
+            if _is_at(descriptor, self._path):
+                self._path.unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("%s is not locked any more, but stays: %s", self._path, error)
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
 
     def _is_taken(self, descriptor: int) -> bool:
         """Lock an open file; return False if another one must be tried."""

@@ -9,6 +9,10 @@ import mmap
 import os
 from pathlib import Path
 
+from sweephand.files.writing import writing
+
+_KEPT = "what it had before stays, and what waits is written when there is room"
+
 
 class AppendedFile:
     """A file that is open to be appended to, by one process.
@@ -65,19 +69,22 @@ class AppendedFile:
         What lay there is dropped.
         """
         end, left = self.end, memoryview(data)
-        while left:
-            written = os.pwrite(self._descriptor, left, end)
-            end, left = end + written, left[written:]
-        os.ftruncate(self._descriptor, end)  # what was torn there may have been longer
+        with writing(self.path, _KEPT):
+            while left:
+                written = os.pwrite(self._descriptor, left, end)
+                end, left = end + written, left[written:]
+            os.ftruncate(self._descriptor, end)  # what was torn there may have been longer
 
     def cut(self, end: int) -> None:
         """Drop what lies behind a place."""
-        os.ftruncate(self._descriptor, end)
+        with writing(self.path, _KEPT):
+            os.ftruncate(self._descriptor, end)
         self.end = end
 
     def sync(self) -> None:
         """Return when the disk has it."""
-        os.fsync(self._descriptor)
+        with writing(self.path, _KEPT):
+            os.fsync(self._descriptor)
 
     def close(self) -> None:
         """Close the file."""

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
+from types import TracebackType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from sweephand.checks import check_flag, check_int
@@ -137,9 +138,9 @@ class StepLog(ABC, Generic[File]):
         At the end of the program, or when nobody has this object any more, it happens by
         itself.
         """
-        if self._closing is not None:
-            self._closing()
-        self._file = None
+        closing, self._closing, self._file = self._closing, None, None
+        if closing is not None:
+            closing()
 
     def state_dict(self) -> dict[str, Any]:
         """Return where this stands, for loops without a trainer; all is on disk."""
@@ -164,8 +165,18 @@ class StepLog(ABC, Generic[File]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except OSError as failure:
+            if error is None:
+                raise
+            error.add_note(f"{self.what} could not be closed: {failure}")
 
     def _open(self, prepare: Callable[[File], None]) -> None:
         """Open this worker's file, and prepare it and those of workers that are no more."""

@@ -1,9 +1,11 @@
 """Progress in files: CSV tables and lines of JSON."""
 
 import csv
+import io
+import os
 from pathlib import Path
-from typing import TextIO
 
+from sweephand.files.writing import writing
 from sweephand.strict_json import to_json
 from sweephand.train.arguments import check_path
 from sweephand.train.progress.periodic_writer import PeriodicWriter
@@ -22,6 +24,21 @@ class _FileWriter(PeriodicWriter):
         super().__init__(freq, first)
         check_path("path", path)
         self._path = Path(path).expanduser()
+
+    def _append(self, text: str) -> None:
+        """Append lines, all of them or, where that fails, none."""
+        with writing(self._path, "the lines before this one are kept"), self._open() as file:
+            end = file.seek(0, os.SEEK_END)
+            try:
+                left = memoryview(text.encode())
+                while left:
+                    left = left[file.write(left) :]
+            except BaseException:
+                file.truncate(end)
+                raise
+
+    def _open(self) -> io.FileIO:
+        return io.FileIO(self._path, "a+")
 
 
 class JSONLProgressWriter(_FileWriter):
@@ -45,8 +62,7 @@ class JSONLProgressWriter(_FileWriter):
     def write(self, record: Record) -> None:
         """Append a record."""
         line = {"kind": record.kind, "step": record.step, "samples": record.samples}
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(to_json(line | dict(record.figures)) + "\n")
+        self._append(to_json(line | dict(record.figures)) + "\n")
 
 
 class CSVProgressWriter(_FileWriter):
@@ -78,22 +94,26 @@ class CSVProgressWriter(_FileWriter):
         if record.kind in ("change", "event"):
             return
         row = {"kind": record.kind, "step": record.step, "samples": record.samples}
-        with self._path.open("a+", encoding="utf-8", newline="") as file:
-            columns = _columns_of(file)
-            table = csv.DictWriter(
-                file, columns or _COLUMNS, extrasaction="ignore", lineterminator="\n"
-            )
-            if not columns:
-                table.writeheader()
-            table.writerow(row | dict(record.figures))
+        columns = _columns_of(self._path)
+        text = io.StringIO()
+        table = csv.DictWriter(
+            text, columns or _COLUMNS, extrasaction="ignore", lineterminator="\n"
+        )
+        if not columns:
+            table.writeheader()
+        table.writerow(row | dict(record.figures))
+        self._append(text.getvalue())
 
 
-def _columns_of(file: TextIO) -> list[str]:
-    """Return the columns of a table; an empty one has none."""
-    file.seek(0)
-    columns = next(csv.reader(file), [])
+def _columns_of(path: Path) -> list[str]:
+    """Return the columns of a table; an empty one, and one that is not there, has none."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            columns = next(csv.reader(file), [])
+    except FileNotFoundError:
+        return []
     if columns and columns[:3] != list(_COLUMNS[:3]):
         raise ValueError(
-            f"{file.name} is no table of progress: its columns are {', '.join(columns[:5])}"
+            f"{path} is no table of progress: its columns are {', '.join(columns[:5])}"
         )
     return columns
