@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import json
 import os
@@ -202,6 +203,40 @@ def test_a_chunk_outlives_the_process_that_decoded_it(tmp_path: Path) -> None:
     assert os.listdir("/dev/shm") == before  # noqa: PTH208
     DecodedChunks(folder, 1 << 20)
     assert list((folder / "decoded").iterdir()) == []
+
+
+def test_memory_that_is_not_as_it_was_written_is_never_served(tmp_path: Path) -> None:
+    """Whichever byte of it has changed; nor if somebody can change it, or of another chunk."""
+    folder, other = tmp_path / "node", bytes(reversed(KEY))
+    held = DecodedChunks(folder, 1 << 20).load(KEY, lambda: chunk_of([1, 2, 3]))
+    note = folder / "decoded" / KEY.hex()
+    process, number = note.read_text().split()
+    content = Path(f"/proc/{process}/fd/{number}").read_bytes()
+    seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+
+    def is_served(key: bytes, content: bytes, seals: int = seals) -> bool:
+        memory = os.memfd_create(f"sweephand-{key.hex()}", os.MFD_ALLOW_SEALING)
+        try:
+            os.write(memory, content)
+            fcntl.fcntl(memory, fcntl.F_ADD_SEALS, seals)
+            note.with_name(key.hex()).write_text(f"{os.getpid()} {memory}")
+            mine = DecodedChunks(folder, 1 << 20)
+            found = values_of(mine.load(key, lambda: chunk_of([7, 8])))
+            assert found == ([1, 2, 3] if mine.num_mapped else [7, 8])
+            return mine.num_mapped > 0
+        finally:
+            os.close(memory)
+
+    assert is_served(KEY, content)
+    for at in range(len(content)):
+        changed = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+        assert not is_served(KEY, changed)
+    for size in (0, 1, 31, 32, len(content) - 1):
+        assert not is_served(KEY, content[:size])
+    for missing in (fcntl.F_SEAL_SHRINK, fcntl.F_SEAL_WRITE):
+        assert not is_served(KEY, content, seals & ~missing)
+    assert not is_served(other, content)
+    del held
 
 
 def test_a_stopped_process_is_mapped_from(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 A chunk lies in memory that has no name in any file system (memfd). A note in the folder says
 which process has it, as which descriptor; others open it under /proc. The kernel frees it when
 the last one who has mapped it is gone, however that happened, and a process that is stopped
-can still be mapped from. What a note says is believed only if the memory says so itself.
+can still be mapped from. What a note says is believed only if the memory says so itself, by
+its name and by a digest of the key and the bytes, and if nobody can change it any more.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ Chunk = _core.read.Chunk
 
 # How long one waits for what another process decodes; see `Patience`.
 _PATIENCE = 2.0
+_DIGEST_BYTES = 32  # behind a chunk: hexadecimal digits
 _FIRST_DELAY, _LAST_DELAY = 0.0005, 0.01
 
 
@@ -104,7 +106,10 @@ class DecodedChunks:
             # Another process or file may have the numbers now.
             if _memory_at(f"/proc/self/fd/{fd}") != _name_of(key):
                 return None
-            chunk = _core.read.unpack(_mapped(fd), None)
+            packed = _checked(key, fd)
+            if packed is None:
+                return None
+            chunk = _core.read.unpack(packed, None)
         except (OSError, ValueError):
             return None
         finally:
@@ -115,15 +120,16 @@ class DecodedChunks:
 
     def _offer(self, key: Key, chunk: Chunk) -> Chunk:
         """Return the same chunk where others can map it, if that can be."""
-        size = _core.read.packed_bytes(chunk)
+        packed_bytes = _core.read.packed_bytes(chunk)
+        size = packed_bytes + _DIGEST_BYTES
         with self._guard:
-            if not 0 < size <= self.max_bytes - self._offered:
+            if not 0 < packed_bytes <= size <= self.max_bytes - self._offered:
                 return chunk
             self._offered += size
         try:
             offer = _Offer(self, _name_of(key), size)
-            _core.read.pack(chunk, offer.writable())
-            shared = _core.read.unpack(offer.seal(), offer)
+            _fill(offer.writable(), key, chunk)
+            shared = _core.read.unpack(offer.seal()[:packed_bytes], offer)
             offer.publish(self._note(key))
         except OSError:  # no memory, no descriptor, or a folder that takes no more
             return chunk
@@ -158,8 +164,7 @@ class _Offer:
         """Return the memory, which nobody can write or cut any more."""
         import fcntl  # not everywhere
 
-        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
-        fcntl.fcntl(self._fd, fcntl.F_ADD_SEALS, seals | fcntl.F_SEAL_SEAL)
+        fcntl.fcntl(self._fd, fcntl.F_ADD_SEALS, _sealed() | fcntl.F_SEAL_SEAL)
         return _mapped(self._fd)
 
     def publish(self, note: Path) -> None:
@@ -178,6 +183,38 @@ class _Offer:
         if self._note is not None:
             with suppress(OSError):
                 self._note.unlink()
+
+
+def _fill(memory: NDArray[np.uint8], key: Key, chunk: Chunk) -> None:
+    """Write a chunk, and behind it the digest of its key and of all its bytes."""
+    packed = memory[:-_DIGEST_BYTES]
+    _core.read.pack(chunk, packed)
+    memory[-_DIGEST_BYTES:] = np.frombuffer(_digest(key, packed), np.uint8)
+
+
+def _checked(key: Key, fd: int) -> NDArray[np.uint8] | None:
+    """Return the chunk in some memory if nobody can change it and it is as it was written."""
+    import fcntl  # not everywhere
+
+    if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & _sealed() != _sealed():
+        return None
+    memory = _mapped(fd)
+    packed = memory[:-_DIGEST_BYTES]
+    is_whole = memory[-_DIGEST_BYTES:].tobytes() == _digest(key, packed)
+    return packed if is_whole else None
+
+
+def _digest(key: Key, packed: NDArray[np.uint8]) -> bytes:
+    digest = _core.base.Digest()
+    digest.update(key)
+    digest.update(packed.data)
+    return digest.hex().encode()
+
+
+def _sealed() -> int:
+    import fcntl  # not everywhere
+
+    return fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
 def _mapped(fd: int) -> NDArray[np.uint8]:
