@@ -32,11 +32,16 @@ class Numbers {
   std::span<const std::uint64_t> joined_;
 };
 
-void check_unchanged(const Column& column) {
-  if (column.extents == nullptr) return;
-  Extents::Reader reader(*column.extents);
-  reader.read_in_memory();
-  reader.check_unchanged();
+// Copies what lies in the memory of a column: again where its file was touched meanwhile.
+template <class Copy>
+void copy_unchanged(const Column& column, const Copy& copy_all) {
+  if (column.extents == nullptr) return copy_all();
+  read_untouched([&] {
+    Extents::Reader reader(*column.extents);
+    reader.read_in_memory();
+    copy_all();
+    reader.check_unchanged();
+  });
 }
 
 // Where each sequence begins in the column, and in the minibatch; false if one is not there.
@@ -77,15 +82,16 @@ StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> sh
                     .sample_bytes = row_bytes,
                     .num_samples = share.size(),
                     .longest = share.empty() ? 0U : 1U};
-  std::byte* to = batch.values.data();
-  for (std::size_t j = 0; j < std::min(kRowsAhead, share.size()); ++j)
-    prefetch(row(j), row_bytes, 4);
-  for (std::size_t j = 0; j < share.size(); ++j) {
-    if (j + kRowsAhead < share.size()) prefetch(row(j + kRowsAhead), row_bytes, 4);
-    copy(row(j), to, row_bytes);
-    to += row_bytes;
-  }
-  check_unchanged(column);
+  copy_unchanged(column, [&] {
+    std::byte* to = batch.values.data();
+    for (std::size_t j = 0; j < std::min(kRowsAhead, share.size()); ++j)
+      prefetch(row(j), row_bytes, 4);
+    for (std::size_t j = 0; j < share.size(); ++j) {
+      if (j + kRowsAhead < share.size()) prefetch(row(j + kRowsAhead), row_bytes, 4);
+      copy(row(j), to, row_bytes);
+      to += row_bytes;
+    }
+  });
   return batch;
 }
 
@@ -110,20 +116,21 @@ std::optional<StreamBatch> write_sequences(const Column& column,
   };
   const std::size_t ahead =
       batch.values.size() > count * kCacheLine ? kSequencesAhead : kShortAhead;
-  std::byte* to = batch.values.data();
-  for (std::size_t j = 0; j < count; ++j) {
-    if (const std::size_t later = j + ahead; later < count)
-      prefetch(column.values + begins[later] * sample_bytes, bytes_of(later), 8);
-    const std::uint64_t from = begins[j] * sample_bytes;
-    const std::uint64_t bytes = bytes_of(j);
-    if (bytes <= kShort && from < short_end) {
-      copy_short(column.values + from, to, bytes);
-    } else {
-      copy(column.values + from, to, bytes);
+  copy_unchanged(column, [&] {
+    std::byte* to = batch.values.data();
+    for (std::size_t j = 0; j < count; ++j) {
+      if (const std::size_t later = j + ahead; later < count)
+        prefetch(column.values + begins[later] * sample_bytes, bytes_of(later), 8);
+      const std::uint64_t from = begins[j] * sample_bytes;
+      const std::uint64_t bytes = bytes_of(j);
+      if (bytes <= kShort && from < short_end) {
+        copy_short(column.values + from, to, bytes);
+      } else {
+        copy(column.values + from, to, bytes);
+      }
+      to += bytes;
     }
-    to += bytes;
-  }
-  check_unchanged(column);
+  });
   return batch;
 }
 

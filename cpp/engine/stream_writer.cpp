@@ -73,7 +73,8 @@ class ElementCopier {
       reader_->prefetch_place(first * column.element_bytes);
   }
 
-  // To be called in the end: throws when a file changed while it was read.
+  // To be called in the end: throws when a file changed while it was read; TouchedError when
+  // all is to be copied again.
   void check_unchanged() {
     for (auto& [extents, reader] : readers_) reader.check_unchanged();
   }
@@ -259,6 +260,7 @@ void write_beyond(std::span<const Run> runs, const Plan& plan, const StreamSpec&
     copy_elements.exactly(runs[j], (runs[j].begin + runs[j].samples) * stream.sample_elements,
                           stream.sample_elements, batch.beyond.data() + j * sample_bytes);
   }
+  copy_elements.check_unchanged();
 }
 
 // The elements of a run.
@@ -326,10 +328,8 @@ void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferP
   copy_elements.check_unchanged();
 }
 
-}  // namespace
-
-StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
-                         const AssembleOptions& options, BufferPool& pool) {
+StreamBatch write_once(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
+                       const AssembleOptions& options, BufferPool& pool) {
   StreamBatch batch{.sample_bytes = stream.sample_bytes()};
   batch.sample_offsets = pool.take((runs.size() + 1) * sizeof(std::int64_t));
   auto* offset = batch.sample_offsets.as<std::int64_t>();
@@ -353,6 +353,13 @@ StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const Stre
     }
   }
   return batch;
+}
+
+}  // namespace
+
+StreamBatch write_stream(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
+                         const AssembleOptions& options, BufferPool& pool) {
+  return read_untouched([&] { return write_once(runs, plan, stream, options, pool); });
 }
 
 }  // namespace sweephand

@@ -47,9 +47,11 @@ Column read(const Column& column, std::uint64_t first, std::uint64_t count,
   if (column.sample_offsets != nullptr)
     owned.sample_offsets = rebased({column.sample_offsets + first, count + 1});
   owned.values.resize((last_element - first_element) * column.element_bytes);
-  Extents::Reader reader(*column.extents);
-  reader.read(first_element * column.element_bytes, owned.values);
-  reader.check_unchanged();
+  read_untouched([&] {
+    Extents::Reader reader(*column.extents);
+    reader.read(first_element * column.element_bytes, owned.values);
+    reader.check_unchanged();
+  });
   Column result = column;
   result.extents = nullptr;
   result.values = owned.values.data();

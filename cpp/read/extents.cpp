@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
 #include <sys/resource.h>
+#include <system_error>
 #include <utility>
 
 namespace sweephand {
@@ -122,10 +124,26 @@ void Extents::Reader::enter(std::uint64_t offset) {
   offset_ = extents_.offsets_[extent];
   const std::uint64_t number = extents_.numbers_[extent];
   if (number_ == number) return;
+  leave();
   held_ = extents_.files_->held(number);
-  file_ = held_.empty() ? &extents_.files_->open(number, keeper_) : nullptr;
-  if (file_ != nullptr) touched_.push_back(number);
+  if (held_.empty()) touch(number, extents_.files_->open(number, keeper_));
   number_ = number;
+}
+
+void Extents::Reader::touch(std::uint64_t number, const File& file) {
+  touched_.push_back({.number = number, .since = file.begin_reading()});
+  file_ = &file;
+}
+
+// It may be closed from here on, or mapped anew where it was cut: its zeros are asked for now.
+void Extents::Reader::leave() {
+  if (file_ != nullptr && file_->torn()) torn_ = file_->path();
+  file_ = nullptr;
+}
+
+void Extents::Reader::read_in_memory() {
+  if (!in_memory_) touch(extents_.numbers_[0], *extents_.whole_);
+  in_memory_ = true;
 }
 
 void Extents::Reader::prefetch_place(std::uint64_t offset) const noexcept {
@@ -163,16 +181,24 @@ void Extents::Reader::read(std::uint64_t offset, std::span<std::byte> out) {
 }
 
 void Extents::Reader::check_unchanged() {
-  std::sort(touched_.begin(), touched_.end());
+  leave();
+  std::ranges::sort(touched_);
   const auto end = std::unique(touched_.begin(), touched_.end());
   // One that was closed meanwhile is opened again, which checks it too.
-  std::for_each(touched_.begin(), end, [&](std::uint64_t file) {
-    extents_.files_->open(file, keeper_).check_unchanged();
+  std::for_each(touched_.begin(), end, [&](const Touched& one) {
+    const File& file =
+        in_memory_ ? *extents_.whole_ : extents_.files_->open(one.number, keeper_);
+    file.check_unchanged(one.since);
   });
+  if (torn_.empty()) return;  // else nothing was changed: the disk failed
+  throw std::filesystem::filesystem_error("cannot read", torn_,
+                                          std::make_error_code(std::errc::io_error));
 }
 
-void gather(const Extents& extents, std::span<const std::uint64_t> offsets,
-            std::span<const std::uint64_t> sizes, std::span<std::byte> out) {
+namespace {
+
+void gather_once(const Extents& extents, std::span<const std::uint64_t> offsets,
+                 std::span<const std::uint64_t> sizes, std::span<std::byte> out) {
   Extents::Reader reader(extents);
   for (std::size_t i = 0; i < offsets.size();) {
     const std::uint64_t begin = offsets[i];
@@ -184,6 +210,13 @@ void gather(const Extents& extents, std::span<const std::uint64_t> offsets,
     out = out.subspan(size);
   }
   reader.check_unchanged();
+}
+
+}  // namespace
+
+void gather(const Extents& extents, std::span<const std::uint64_t> offsets,
+            std::span<const std::uint64_t> sizes, std::span<std::byte> out) {
+  read_untouched([&] { gather_once(extents, offsets, sizes, out); });
 }
 
 }  // namespace sweephand

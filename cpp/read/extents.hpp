@@ -5,6 +5,7 @@
 #include "read/file.hpp"
 
 #include <atomic>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -114,14 +115,23 @@ class Extents {
     // Where that is in memory, to be asked for ahead; null if it is not known to be there.
     const std::byte* place(std::uint64_t offset) const noexcept;
 
-    // To be called before the run is read in memory.
-    void read_in_memory() { enter(0); }
+    // To be called before the run is read in memory. REQUIRES: extents.in_memory()
+    void read_in_memory();
 
-    // To be called when all is read: throws StaleError when a file changed meanwhile.
+    // To be called when all is read: throws StaleError when a file changed meanwhile, and
+    // TouchedError when all is to be read again.
     void check_unchanged();
 
    private:
+    struct Touched {
+      std::uint64_t number = 0;
+      std::int64_t since = 0;  // see File::begin_reading
+      auto operator<=>(const Touched&) const = default;
+    };
+
     void enter(std::uint64_t offset);
+    void touch(std::uint64_t number, const File& file);
+    void leave();
 
     const Extents& extents_;
     std::uint64_t begin_ = 0;  // the part of the run that the current extent holds
@@ -131,7 +141,9 @@ class Extents {
     std::span<const std::byte> held_;
     const File* file_ = nullptr;  // if it is not held
     std::shared_ptr<const File> keeper_;
-    std::vector<std::uint64_t> touched_;  // files, some of them twice
+    std::vector<Touched> touched_;  // files, some of them twice
+    std::string torn_;              // the path of one that zeros may have come from; or empty
+    bool in_memory_ = false;        // whether the run is read there
   };
 
  private:

@@ -1,14 +1,17 @@
 #include "read/file.hpp"
 
 #include "base/error.hpp"
+#include "read/change_time.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
 #include <system_error>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -18,6 +21,8 @@ namespace {
 // A piece of so many bytes is read by a call, which costs as much as entering its pages does,
 // and does not count as memory of the process.
 constexpr std::size_t kLarge = std::size_t{1} << 18;
+constexpr std::chrono::milliseconds kBetweenLooks{1};
+constexpr std::chrono::seconds kLongestWait{5};  // beyond any granule of a file system
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // Darwin refuses 2 GiB in one call
 
 [[noreturn]] void fail(const std::string& action, const std::string& path) {
@@ -41,16 +46,28 @@ struct stat look_at(int descriptor, const std::string& path) {
   return status;
 }
 
-FileTag to_tag(const struct stat& status) {
+std::int64_t to_ns(const struct timespec& time) {
   constexpr std::int64_t kNanoseconds = 1000000000;
+  return time.tv_sec * kNanoseconds + time.tv_nsec;
+}
+
+FileTag to_tag(const struct stat& status) {
 #ifdef __APPLE__
   const struct timespec& mtime = status.st_mtimespec;
 #else
   const struct timespec& mtime = status.st_mtim;
 #endif
   return {.size = static_cast<std::uint64_t>(status.st_size),
-          .mtime_ns = mtime.tv_sec * kNanoseconds + mtime.tv_nsec,
+          .mtime_ns = to_ns(mtime),
           .inode = status.st_ino};
+}
+
+std::int64_t changed_ns(const struct stat& status) {
+#ifdef __APPLE__
+  return to_ns(status.st_ctimespec);
+#else
+  return to_ns(status.st_ctim);
+#endif
 }
 
 std::string describe(const FileTag& tag) {
@@ -86,9 +103,12 @@ PathStatuses look_at_all(std::span<const std::uint8_t> paths) {
 
 File::File(std::string path) : path_(std::move(path)), descriptor_(open_file(path_)) {
   try {
+    ChangeTime time;
+    time.before_look();
     const struct stat status = look_at(descriptor_, path_);
     if (!S_ISREG(status.st_mode)) throw DataError("not a regular file", {.file = path_});
     tag_ = to_tag(status);
+    if (time.settles(changed_ns(status))) changed_ns_ = changed_ns(status);
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -117,16 +137,46 @@ bool File::map() {
 }
 
 void File::read(std::uint64_t offset, std::span<std::byte> out) const {
-  read_unchecked(offset, out);
-  check_unchanged();
+  read_untouched([&] {
+    const std::int64_t since = begin_reading();
+    read_unchecked(offset, out);
+    check_unchanged(since);
+  });
 }
 
-void File::check_unchanged() const {
-  expect(tag_, to_tag(look_at(descriptor_, path_)), path_);
-  if (torn()) {  // and yet the same: the disk failed, or the file was cut and is whole again
-    errno = EIO;
+std::int64_t File::begin_reading() const {
+  const std::int64_t known = changed_ns_.load(std::memory_order_acquire);
+  return known != kUnsettled ? known : settle();
+}
+
+std::int64_t File::settle() const {
+  for (ChangeTime time;; std::this_thread::sleep_for(kBetweenLooks)) {
+    time.before_look();
+    const struct stat status = look_at(descriptor_, path_);
+    expect(tag_, to_tag(status), path_);
+    const std::int64_t found = changed_ns(status);
+    if (time.settles(found)) {
+      changed_ns_.store(found, std::memory_order_release);
+      return found;
+    }
+    if (time.elapsed() > kLongestWait) throw TouchedError(path_);
+  }
+}
+
+void File::check_unchanged(std::int64_t since) const {
+  const struct stat status = look_at(descriptor_, path_);
+  expect(tag_, to_tag(status), path_);
+  const bool touched = changed_ns(status) != since;
+  if (torn()) {
+    if (touched)
+      throw StaleError("the file was cut while it was read, and is whole again: open it again",
+                       {.file = path_});
+    errno = EIO;  // the disk failed
     fail("read", path_);
   }
+  if (!touched) return;
+  settle();
+  throw TouchedError(path_);
 }
 
 void File::read_unchecked(std::uint64_t offset, std::span<std::byte> out) const {
@@ -144,7 +194,7 @@ void File::read_unchecked(std::uint64_t offset, std::span<std::byte> out) const 
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail("read", path_);
     if (count == 0) {  // cut short, so it changed
-      check_unchanged();
+      expect(tag_, to_tag(look_at(descriptor_, path_)), path_);
       throw DataError("the file ends early", {.file = path_, .offset = offset});
     }
     out = out.subspan(static_cast<std::size_t>(count));

@@ -1,11 +1,14 @@
 // A regular file that is read in place, and that must not change while it is.
 #pragma once
 
+#include "base/error.hpp"
 #include "read/byte_source.hpp"
 #include "read/mapping.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,6 +37,28 @@ struct PathStatuses {
 // Looks at paths, each of which ends with a zero byte.
 PathStatuses look_at_all(std::span<const std::uint8_t> paths);
 
+// The file was touched while it was read, and is the listed one all the same: what was read may
+// be of before and of between, and is to be read again.
+class TouchedError : public StaleError {
+ public:
+  explicit TouchedError(const std::string& path)
+      : StaleError("the file was touched again and again while it was read", {.file = path}) {}
+};
+
+// Calls `read`, and again where a file was touched meanwhile, some times.
+template <class Read>
+auto read_untouched(const Read& read) {
+  constexpr int kTries = 8;
+  for (int i = 1; i < kTries; ++i) {
+    try {
+      return read();
+    } catch (const TouchedError&) {
+      continue;
+    }
+  }
+  return read();
+}
+
 // Any number of threads may read at once.
 class File final : public ByteSource {
  public:
@@ -54,7 +79,7 @@ class File final : public ByteSource {
   bool map();
 
   // The whole file in memory; empty if it is not mapped. What is read there counts only when
-  // check_unchanged has passed afterwards.
+  // check_unchanged has passed afterwards, since a time that was asked for before.
   std::span<const std::byte> mapped() const noexcept {
     return mapping_ ? mapping_->bytes() : std::span<const std::byte>();
   }
@@ -69,16 +94,24 @@ class File final : public ByteSource {
   // it changed since it was opened, filesystem_error when the system fails.
   void read(std::uint64_t offset, std::span<std::byte> out) const override;
 
-  // The two halves of read, for a caller who reads many pieces before it looks once whether the
-  // file changed.
+  // The parts of read, for a caller who reads many pieces before it looks once whether the file
+  // changed. The first returns the settled time of the last change (change_time.hpp), which the
+  // last one wants: it throws StaleError when the file changed, TouchedError when it may have
+  // and is what it was. A file that was changed this very moment is waited for, some ms.
+  std::int64_t begin_reading() const;
   void read_unchecked(std::uint64_t offset, std::span<std::byte> out) const;
-  void check_unchanged() const;
+  void check_unchanged(std::int64_t since) const;
 
  private:
+  static constexpr std::int64_t kUnsettled = std::numeric_limits<std::int64_t>::min();
+
+  std::int64_t settle() const;
+
   std::string path_;
   int descriptor_ = -1;
   std::unique_ptr<const Mapping> mapping_;
   FileTag tag_;
+  mutable std::atomic<std::int64_t> changed_ns_ = kUnsettled;
 };
 
 }  // namespace sweephand
