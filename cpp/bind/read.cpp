@@ -2,6 +2,7 @@
 #include "bind/bind.hpp"
 #include "bind/chunk_arrays.hpp"
 #include "bind/join_arrays.hpp"
+#include "bind/own_result.hpp"
 #include "read/arrow_bytes.hpp"
 #include "read/byte_source.hpp"
 #include "read/column_vector.hpp"
@@ -222,6 +223,8 @@ void bind_chunks(py::module_& room) {
       },
       "chunk"_a, "out"_a.noconvert());
   room.def("join_arrays", &join_arrays, "arrays"_a, "like"_a);
+  room.def("own_call", &own_call, "function"_a, "arguments"_a);
+  room.def("map_call", &map_call, "function"_a, "names"_a, "streams"_a, "number"_a, "key"_a);
   room.def(
       "unpack",
       [](const Array<std::uint8_t>& packed, const py::object& owner) {

@@ -1,18 +1,22 @@
-"""Whether what maps give depends on nothing but the sequence and its key."""
+"""Whether maps depend on nothing but the sequence and its key, and keep nothing of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+from sweephand.corpus.ledger import Ledger
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.mapped import MappedDeserializer
+from sweephand.maps.kept_input import kept_inputs
+from sweephand.maps.opening import Opening
 from sweephand.minibatch.content_digest import digests_by_id
 from sweephand.mixtures.mixture import Mixture
 from sweephand.source.source import MinibatchSource
 
 _WORKERS = 4
 _MOST_MINIBATCHES = 32
+_MOST_LOOKED_AT = 64  # sequences
 
 MakeSource = Callable[[Deserializer, int], MinibatchSource]
 """Returns a source of a corpus whose maps run on so many workers."""
@@ -47,6 +51,12 @@ def compare(
     again = _digests(mapped, make_source, _WORKERS, 2 * size)
     for name in once.keys() & again.keys():
         yield name, once[name] == again[name]
+
+
+def kept(mapped: MappedDeserializer) -> Iterator[tuple[str, bool]]:
+    """Map some sequences and look at what the map keeps of them: see `kept_inputs`."""
+    opening = Opening(Ledger(2**31))  # what is damaged is told of elsewhere
+    return kept_inputs(mapped.whole.open_for(opening), mapped.map_, opening, _MOST_LOOKED_AT)
 
 
 def _digests(

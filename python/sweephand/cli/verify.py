@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from sweephand.cli.check_maps import compare, maps_of
+from sweephand.cli.check_maps import compare, kept, maps_of
 from sweephand.cli.options import (
     add_corpus,
     add_order,
@@ -155,7 +155,11 @@ def _check_maps(corpus: Deserializer, arguments: argparse.Namespace, size: int) 
         checks.append(check)
         for name, is_same in compare(mapped, partial(_on_workers, arguments), size):
             check.look(is_same, f"two values for the sequence {name!r}")
-        if check.broken:
+        keeping = _Check(f"{mapped.map_} keeps no array that it is given", "sequences")
+        checks.append(keeping)
+        for name, is_kept in kept(mapped):
+            keeping.look(not is_kept, f"it keeps one of the sequence {name!r}: keep a copy")
+        if check.broken or keeping.broken:
             break
     return checks
 

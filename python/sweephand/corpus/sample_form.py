@@ -261,7 +261,8 @@ def _to_bytes(samples: Iterable[Any]) -> list[bytes]:
 def _to_column(stream: str, items: list[Any], lengths: list[int] | None = None) -> ColumnData:
     if not isinstance(items[0], np.ndarray):
         return make_column(stream, items)
-    values = np.ascontiguousarray(np.concatenate(items) if len(items) > 1 else items[0])
+    # A copy also of a single one, which its maker may hold.
+    values = np.ascontiguousarray(np.concatenate(items))
     offsets = offsets_of(lengths or list(map(len, items)))
     return ColumnData(values, values.dtype, values.shape[1:], len(values), offsets)
 

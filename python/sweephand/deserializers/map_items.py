@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
+from operator import getitem
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.like_pictures import common_picture_shape, is_picture
 from sweephand.corpus.members import LACKING, Unusable, member_at
+from sweephand.corpus.own_values import copied, own_result
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.corpus.side_by_side import side_by_side
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
@@ -146,7 +148,7 @@ class MapItems:
             if get_several is None or len(numbers) == 1:
                 return [self._get_one(number) for number in numbers]
             try:
-                items = list(get_several(numbers))
+                items = _own_items(get_several, numbers)
             except Exception:  # each by itself tells which one it was
                 return [self._get_one(number) for number in numbers]
         if len(items) != len(numbers):
@@ -157,7 +159,7 @@ class MapItems:
 
     def _get_one(self, number: int) -> Any:
         try:
-            return self._dataset[number]
+            return own_result(getitem, self._dataset, number)
         except Exception as error:
             reason = f"reading the item raised {type(error).__name__}: {error}"
             told = DataError(reason, self.name, sequence=number)
@@ -172,6 +174,12 @@ class MapItems:
             return self._form.convert(members)
         except WrongSamples as error:
             return DataError(str(error), self.name, stream=error.stream, sequence=number)
+
+
+def _own_items(get_several: Callable[[list[int]], Any], numbers: list[int]) -> list[Any]:
+    """Return several items; of an iterator each before it makes the next."""
+    found = own_result(get_several, numbers)
+    return found if isinstance(found, list) else [copied(one) for one in found]
 
 
 def _as_mapping(item: Any, names: Sequence[str]) -> Mapping[Any, Any] | None:

@@ -13,6 +13,7 @@ from sweephand.corpus.casts import unmasked
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.given_data import make_column
+from sweephand.corpus.own_values import own_result
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.corpus.turns import Turn, turn_of
@@ -74,7 +75,7 @@ class UserChunks:
     def call(self, method: str) -> Any:
         """Call a method of the user's object when it is our turn."""
         with self.turn.take(f"{self.name}.{method}()"):
-            return getattr(self._user, method)()
+            return own_result(getattr(self._user, method))
 
     def lengths(self, chunks: range) -> list[NDArray[np.integer]]:
         """Return the sizes of the sequences of chunks: what is told, or else measured."""
@@ -89,7 +90,7 @@ class UserChunks:
         untold = []
         with self.turn.take(call):
             for at, call.chunk in enumerate(chunks):
-                one = self._user.sequence_lengths(call.chunk)
+                one = own_result(self._user.sequence_lengths, call.chunk)
                 if one is None:
                     untold.append(at)
                 elif type(one) is not np.ndarray:
@@ -134,7 +135,7 @@ class UserChunks:
 
     def _get(self, chunk: int) -> Mapping[str, object]:
         try:
-            data = self._user.get_chunk(chunk)
+            data = own_result(self._user.get_chunk, chunk)
         except Exception as error:
             error.add_note(f"raised by {self.name}.get_chunk({chunk})")
             raise

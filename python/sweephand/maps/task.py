@@ -10,6 +10,7 @@ from typing import Any, Self
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
+from sweephand.corpus.own_values import copied
 from sweephand.corpus.sample_form import SampleForm, Samples, WrongSamples
 from sweephand.errors import DataError
 from sweephand.maps.key import Key, KeyContext
@@ -49,8 +50,9 @@ class InLists:
     lists: Mapping[Any, list[Any]]
 
     def __iter__(self) -> Iterator[dict[Any, Any]]:
+        # The map may be called again before they are used.
         for values in zip(*self.lists.values(), strict=True):
-            yield dict(zip(self.lists, values, strict=True))
+            yield copied(dict(zip(self.lists, values, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -153,21 +155,20 @@ class MapTask:
 
     def _one_by_one(self, turn: MapTurn, seconds: list[float]) -> Iterator[Any]:
         call, names, streams = self.map.function, *self._streams
+        key: Key | None = None
         for number in range(len(self)):
-            sequence = {name: one[number] for name, one in zip(names, streams, strict=True)}
             found: Any
+            is_own = True
             turn.begin(self, number)
             try:
-                found = (
-                    call(sequence)
-                    if self.context is None
-                    else call(sequence, self._key(self.context, number))
-                )
+                if self.context is not None:
+                    key = self._key(self.context, number)
+                found, is_own = _core.read.map_call(call, names, streams, number, key)
             except (Exception, SystemExit) as error:
                 found = self._raised(number, error)
             finally:
                 seconds.append(turn.end())
-            yield found
+            yield found if is_own else copied(found)
 
     def _by_batch(self, turn: MapTurn, seconds: list[float]) -> Iterable[Any]:
         took = 0.0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from sweephand.corpus.own_values import own_result
 from sweephand.corpus.streams import StreamInfo
 from sweephand.layouts import pad_element
 from sweephand.minibatch.boundaries import Boundaries, Parts
@@ -268,7 +269,7 @@ class MinibatchData(Boundaries):
     def _apply_transforms(self, values: Any) -> Any:
         for transform in self.info.transforms:
             count = values.shape[0]
-            values = transform(values)
+            values = own_result(transform, values)
             if values.shape[0] != count:
                 raise ValueError(
                     f"a transform of stream {self.info.name!r} must keep the number of "

@@ -18,6 +18,7 @@ from sweephand.corpus.casts import unmasked
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData, bytes_column, offsets_of
 from sweephand.corpus.ledger import Ledger
+from sweephand.corpus.own_values import own_result
 from sweephand.deserializers.units.tf_examples import ExampleField, decode_examples
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
@@ -173,7 +174,7 @@ def _decode(feature: Feature, content: bytes) -> NDArray[np.generic]:
 def _call_decoder(feature: Feature, decoder: Decoder, content: bytes) -> NDArray[np.generic]:
     """Return what the user's decoder makes of a value; an error if it is not as declared."""
     try:
-        found = np.asarray(unmasked("its array", decoder(content)))
+        found = np.asarray(unmasked("its array", own_result(decoder, content)))
     except Exception as error:  # whatever it raises: where it happened is what is known here
         raise ValueError(f"the decoder failed: {type(error).__name__}: {error}") from error
     if (found.dtype, found.shape) != (feature.dtype, feature.shape):

@@ -1,0 +1,80 @@
+"""A look at whether a map keeps arrays that it was given, and so could change them later."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.one_pass import one_pass
+from sweephand.corpus.own_values import copied
+from sweephand.corpus.sample_form import SampleForm
+from sweephand.corpus.stream_defs import StreamDefs
+from sweephand.maps.key import KeyContext
+from sweephand.maps.map_turn import MapTurn
+from sweephand.maps.opening import Opening
+from sweephand.maps.sequence_map import SequenceMap
+from sweephand.maps.stored_streams import StoredStreams
+from sweephand.maps.task import MapTask
+
+
+class _Watch:
+    """Calls a function with arrays of its own, and knows which are still there later."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._given: list[weakref.ref[Any]] = []
+
+    def __call__(self, sequence: dict[str, Any], *keys: Any) -> Any:
+        own = copied(sequence)
+        for one in own.values():
+            self._given += map(weakref.ref, one if isinstance(one, list) else [one])
+        return self._function(own, *keys)
+
+    def take_kept(self) -> bool:
+        """Return whether something is there of what was given since this was asked last."""
+        given, self._given = self._given, []
+        if all(one() is None for one in given):
+            return False
+        gc.collect()  # an error that was raised holds its frames, until it is collected
+        return any(one() is not None for one in given)
+
+
+def kept_inputs(
+    corpus: Corpus, wanted: SequenceMap, opening: Opening, most: int
+) -> Iterator[tuple[str, bool]]:
+    """Map the first sequences, each by itself, and drop what was made of it.
+
+    Yields
+    ------
+    str
+        The id of a sequence.
+    bool
+        Whether the map still has an array that it was given.
+    """
+    stored, watch = StoredStreams(corpus), _Watch(wanted.function)
+    context = KeyContext(opening.seed, wanted.name, wanted.version)
+    batches = one_pass(corpus, opening.ledger, 1)
+    try:
+        for numbers, batch in islice(batches, most):
+            if len(numbers) == 0:
+                continue
+            ids = corpus.ids.names(numbers)
+            task = MapTask(
+                replace(wanted, function=watch),
+                SampleForm(StreamDefs(), "sequence", str(wanted)),
+                stored.sequences_of(batch),
+                ids,
+                [0] * len(ids),
+                context=context if wanted.random else None,
+                sweeps=[0] * len(ids),
+            )
+            deque(task.outputs(MapTurn(), []), 0)  # each dropped at once
+            yield ids[0], watch.take_kept()
+    finally:
+        batches.close()
