@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sweephand import _core
-from sweephand.corpus.casts import unmasked
+from sweephand.corpus.casts import as_array
 from sweephand.corpus.chunks import make_chunk, sequences_per_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
@@ -143,7 +143,7 @@ class MapDeserializer(Deserializer):
         if isinstance(given, str | os.PathLike):
             return self._kept_sizes(Path(spec_of(given)), ledger)
         if given is not None:
-            return self._check(np.asarray(unmasked("lengths", given)), "lengths")
+            return self._check(as_array("lengths", given), "lengths")
         if self._items.sequence_streams:
             return self._check(self._items.measure(ledger), "the measured lengths")
         return None
@@ -176,6 +176,9 @@ class MapDeserializer(Deserializer):
             raise ValueError(
                 f"{name}: item {least} has {lengths[least]} samples, at least 1 is wanted"
             )
+        most = int(lengths.argmax())
+        if lengths[most] >= 2**32:
+            raise ValueError(f"{name}: item {most} has {lengths[most]} samples, 2^32 or more")
         return lengths.astype(np.uint32)
 
 

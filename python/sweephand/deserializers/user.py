@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.corpus.casts import unmasked
+from sweephand.corpus.casts import as_array
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.corpus import Corpus
@@ -151,7 +151,7 @@ class _Opening:
         told = self._chunks.call("chunk_infos")
         if told is None:
             return None
-        table = np.asarray(unmasked(f"{self._name}.chunk_infos()", told))
+        table = as_array(f"{self._name}.chunk_infos()", told)
         if table.shape != (num_chunks, 2) or table.dtype.kind not in "iu":
             raise ValueError(
                 f"{self._name}.chunk_infos() must give (sequences, samples) for {num_chunks} "
@@ -159,6 +159,8 @@ class _Opening:
             )
         if (table < 0).any():
             raise ValueError(f"{self._name}.chunk_infos() has a negative number")
+        if (table > np.iinfo(np.int64).max).any():
+            raise ValueError(f"{self._name}.chunk_infos() has a number of 2^63 or more")
         return table.astype(np.int64)
 
     def _measure(self, num_chunks: int) -> ToldSizes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.casts import unmasked
+from sweephand.corpus.casts import as_array
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.describe import describe_stream
 from sweephand.corpus.given_data import make_column
@@ -94,7 +94,7 @@ class UserChunks:
                 if one is None:
                     untold.append(at)
                 elif type(one) is not np.ndarray:
-                    one = np.asarray(unmasked(call, one))
+                    one = as_array(str(call), one)
                 told.append(one)
         for at in untold:
             told[at] = self.read(chunks[at]).sizes

@@ -58,6 +58,7 @@ class ToldSizes:
             If it is not what was told before.
         """
         self._check_types(chunks, told)
+        self._check_bounds(chunks, told)
         sizes = np.concatenate(told, dtype=np.int64, casting="unsafe")
         starts = offsets_of(np.fromiter(map(len, told), np.int64))
         self._check_sums(chunks, sizes, starts)
@@ -85,6 +86,16 @@ class ToldSizes:
                     f"{part.shape}",
                     self._name,
                     chunk=chunk,
+                )
+
+    def _check_bounds(self, chunks: range, told: Sequence[NDArray[np.integer]]) -> None:
+        for chunk, part in zip(chunks, told, strict=True):
+            if part.itemsize >= 8 and part.size and part.max() >= 2**32:
+                raise DataError(
+                    f"sequence_lengths has {part.max()}; a sequence is below 2^32 samples",
+                    self._name,
+                    chunk=chunk,
+                    sequence=int(part.argmax()),
                 )
 
     def _check_sums(

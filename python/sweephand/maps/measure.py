@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.corpus.casts import as_array, cast
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.keep import keep
 from sweephand.corpus.ledger import Ledger
@@ -29,6 +30,7 @@ from sweephand.maps.opening import Opening
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask, no_dict
+from sweephand.printable import shown
 
 _BATCH_BYTES = 1 << 20
 _LEAST_BATCH = 256  # samples
@@ -204,14 +206,33 @@ def _told_sizes(stored: StoredStreams, wanted: SequenceMap, context: KeyContext)
         for at, (size, key) in enumerate(
             zip(sizes[numbers].tolist(), keys, strict=True), begin
         ):
-            told = wanted.size({name: size if wide else 1 for name, wide in names.items()}, key)
-            if isinstance(told, bool) or not 0 <= (told := int(told)) < 2**32:
+            given = {name: size if wide else 1 for name, wide in names.items()}
+            try:
+                returned = wanted.size(given, key)
+            except Exception as error:
+                error.add_note(f"raised by size= of {wanted}, at sequence {key.sequence_id!r}")
+                raise
+            told = _whole(returned)
+            if told is None or not 0 <= told < 2**32:
                 raise ValueError(
-                    f"size= of {wanted} must return a number of samples in [0, 2^32), got "
-                    f"{told!r:.40} for {key.sequence_id!r}"
+                    f"size= of {wanted} must return a whole number of samples in [0, 2^32), "
+                    f"got {shown(returned)} for {key.sequence_id!r}"
                 )
             found[at] = told
     return _Found((found > 0).astype(np.uint32), found[found > 0], False)
+
+
+def _whole(told: object) -> int | None:
+    """Return an integer by the rule of exact casts; None if it is none."""
+    if type(told) is int:  # the quick way
+        return told
+    try:
+        number = as_array("the size", told)
+        if number.shape != () or number.dtype.kind == "b":
+            return None
+        return int(cast(number, np.dtype(np.int64)))
+    except (TypeError, ValueError):
+        return None
 
 
 def _measured(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.corpus.casts import as_array
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.ids import SequenceIds
 from sweephand.printable import shown
@@ -102,7 +103,10 @@ def _values(order: ByScore, corpus: Corpus) -> Values:
 
 
 def _as_numbers(scores: object) -> Values:
-    values = np.asarray(scores)
+    try:
+        values = as_array("scores", scores)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{error}; give a number for each sequence") from None
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         raise ValueError(
             "scores must be a number for each sequence: an array of one dimension, a .npy "

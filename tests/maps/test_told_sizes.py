@@ -1,0 +1,111 @@
+"""Sizes and scores that functions of the user tell are whole numbers, by the rule of casts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sweephand as sh
+
+WHOLE = [2, 2.0, np.int8(2), np.uint64(2), np.float32(2), np.array(2)]
+WRONG = [2.5, None, True, np.True_, "2", [2], np.array([2]), float("inf"), float("nan"), -1]
+WRONG += [2**32, 2**70, 1e300, Decimal(2), 2 + 0j]
+
+
+def first_two(sequence: Mapping[str, Any]) -> dict[str, Any]:
+    return {"x": sequence["x"][:2]}
+
+
+def cut(told: object) -> sh.Deserializer:
+    corpus = sh.ArrayDeserializer({"x": [np.arange(5)] * 4})
+    return corpus.map(first_two, name="cut", size=lambda sizes, key: told)
+
+
+@pytest.mark.parametrize("told", WHOLE, ids=repr)
+def test_a_whole_number_is_a_size(told: object) -> None:
+    with sh.MinibatchSource(cut(told), max_sweeps=1) as source:
+        assert source.num_samples_per_sweep == 8
+        assert source.next_minibatch(8).num_samples == 8
+
+
+@pytest.mark.parametrize("told", WRONG, ids=repr)
+def test_what_is_no_whole_number_is_refused_with_map_and_sequence(told: object) -> None:
+    with pytest.raises(ValueError, match=r"size= of map 'cut' must return.*for 'array__0'"):
+        sh.MinibatchSource(cut(told))
+
+
+def test_an_error_of_a_size_function_names_map_and_sequence() -> None:
+    corpus = sh.ArrayDeserializer({"x": [np.arange(5)] * 4})
+    with pytest.raises(KeyError) as caught:
+        sh.MinibatchSource(corpus.map(first_two, size=lambda sizes, key: sizes["y"]))
+    assert caught.value.__notes__ == [
+        "raised by size= of map 'first_two', at sequence 'array__0'"
+    ]
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [[True, 3], [3, 2**32 + 3], [3, None], [3, 2.5], np.ma.array([3, 3], mask=[False, True])],
+    ids=repr,
+)
+def test_lengths_of_items_are_integers_that_fit(lengths: Any) -> None:
+    items = [{"x": np.arange(3)}] * 2
+    with pytest.raises((ValueError, TypeError), match="lengths"):
+        sh.MinibatchSource(sh.MapDeserializer(items, lengths=lengths))
+
+
+class Telling(sh.UserDeserializer):
+    """One chunk, of which the given things are told."""
+
+    def __init__(self, infos: Any, lengths: Any) -> None:
+        self.infos, self.lengths = infos, lengths
+
+    def stream_infos(self) -> Any:
+        return ["x"]
+
+    def num_chunks(self) -> int:
+        return 1
+
+    def chunk_infos(self) -> object:
+        return self.infos
+
+    def sequence_lengths(self, chunk_id: int) -> object:
+        return self.lengths
+
+    def get_chunk(self, chunk_id: int) -> Mapping[str, object]:
+        return {"x": [np.arange(2), np.arange(3)]}
+
+
+@pytest.mark.parametrize(
+    ("infos", "lengths"),
+    [
+        ([(2, 5.5)], [2, 3]),
+        ([(True, 5)], [2, 3]),
+        ([(2, None)], [2, 3]),
+        (np.array([[2, 2**63 + 5]], np.uint64), [2, 3]),
+        ([(2, 5)], [True, 3]),
+        ([(2, 5)], [2.5, 2.5]),
+        ([(2, 5)], [None, 5]),
+        ([(2, 2**32 + 5)], [2, 2**32 + 3]),
+    ],
+    ids=repr,
+)
+def test_what_a_user_tells_of_chunks_is_integers_that_fit(infos: Any, lengths: Any) -> None:
+    with pytest.raises((sh.DataError, ValueError, TypeError), match=r"chunk_infos|lengths"):
+        sh.MinibatchSource(Telling(infos, lengths)).next_minibatch(5)
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [[True, 2, 3, 4], [1, None, 2, 3], [2**53 + 1, 0.5, 1, 2], ["1", "2", "3", "4"],
+     np.ma.array([1, 2, 3, 4], mask=[False, False, True, False])],
+    ids=repr,
+)  # fmt: skip
+def test_scores_are_numbers_as_they_are(scores: Any) -> None:
+    corpus = sh.ArrayDeserializer({"x": [np.arange(5)] * 4})
+    with pytest.raises(ValueError, match="scores"):
+        sh.MinibatchSource(corpus, order=sh.ByScore(scores))
