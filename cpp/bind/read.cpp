@@ -13,6 +13,7 @@
 #include "read/packed_chunk.hpp"
 #include "read/resident.hpp"
 #include "read/segment.hpp"
+#include "run/physical_memory.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -116,6 +117,7 @@ class CallbackBytes final : public ByteSource {
 };
 
 void bind_files(py::module_& room) {
+  room.def("physical_memory", &physical_memory);
   room.def(
       "empty_bytes",
       [](std::size_t size) {

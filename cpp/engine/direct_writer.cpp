@@ -1,11 +1,14 @@
 #include "engine/direct_writer.hpp"
 
+#include "base/error.hpp"
 #include "engine/copy.hpp"
 #include "read/extents.hpp"
+#include "run/physical_memory.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <string>
 #include <vector>
 
 namespace sweephand {
@@ -76,6 +79,10 @@ StreamBatch write_rows(const Column& column, std::span<const PlannedSequence> sh
                        std::span<const std::uint64_t> joined, const StreamSpec& stream,
                        BufferPool& pool) {
   const std::uint64_t row_bytes = stream.sample_bytes();
+  if (row_bytes > physical_memory() && !share.empty())
+    throw DataError("the sample has " + std::to_string(row_bytes) +
+                        " bytes, which is more than the memory of this machine",
+                    {.stream = stream.name, .sequence = share[0].sequence});
   const Numbers numbers(share, joined);
   const auto row = [&](std::size_t j) { return column.values + numbers[j] * row_bytes; };
   StreamBatch batch{.values = pool.take(share.size() * row_bytes),
@@ -109,6 +116,9 @@ std::optional<StreamBatch> write_sequences(const Column& column,
     return std::nullopt;
   batch.num_samples = static_cast<std::uint64_t>(offsets[count]);
   if (stream.single && (batch.longest > 1 || batch.num_samples != count)) return std::nullopt;
+  // Which the way by runs says of the sequence.
+  if (batch.longest > physical_memory() / std::max<std::uint64_t>(1, sample_bytes))
+    return std::nullopt;
   batch.values = take_with_room(pool, batch.num_samples * sample_bytes);
   const std::uint64_t short_end = short_before(column);
   const auto bytes_of = [&](std::size_t j) {

@@ -4,6 +4,7 @@
 #include "engine/convert.hpp"
 #include "engine/copy.hpp"
 #include "read/extents.hpp"
+#include "run/physical_memory.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -328,8 +329,23 @@ void write_variable(std::span<const Run> runs, const StreamSpec& stream, BufferP
   copy_elements.check_unchanged();
 }
 
+// Refuses a sequence that no memory can hold: what a file says of its length may be anything.
+void check_memory(std::span<const Run> runs, const StreamSpec& stream) {
+  for (const Run& run : runs) {
+    const std::uint64_t count = stream.variable ? Elements(run).count : run.length;
+    if (count <= physical_memory() / std::max<std::uint64_t>(1, stream.sample_bytes()))
+      continue;
+    throw DataError("the sequence has " + std::to_string(count) + " " +
+                        (stream.variable ? "elements" : "samples") + " of " +
+                        std::to_string(stream.sample_bytes()) +
+                        " bytes, which is more than the memory of this machine",
+                    {.stream = stream.name, .sequence = run.sequence});
+  }
+}
+
 StreamBatch write_once(std::span<const Run> runs, const Plan& plan, const StreamSpec& stream,
                        const AssembleOptions& options, BufferPool& pool) {
+  check_memory(runs, stream);
   StreamBatch batch{.sample_bytes = stream.sample_bytes()};
   batch.sample_offsets = pool.take((runs.size() + 1) * sizeof(std::int64_t));
   auto* offset = batch.sample_offsets.as<std::int64_t>();

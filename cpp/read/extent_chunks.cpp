@@ -1,7 +1,9 @@
 #include "read/extent_chunks.hpp"
 
+#include "base/error.hpp"
 #include "read/column_vector.hpp"
 #include "read/extents.hpp"
+#include "run/physical_memory.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -10,6 +12,7 @@
 #include <functional>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -46,6 +49,10 @@ Column read(const Column& column, std::uint64_t first, std::uint64_t count,
   }
   if (column.sample_offsets != nullptr)
     owned.sample_offsets = rebased({column.sample_offsets + first, count + 1});
+  if (last_element - first_element > physical_memory() / column.element_bytes)
+    throw DataError("the chunk has " + std::to_string(last_element - first_element) +
+                    " elements of " + std::to_string(column.element_bytes) +
+                    " bytes, which is more than the memory of this machine");
   owned.values.resize((last_element - first_element) * column.element_bytes);
   read_untouched([&] {
     Extents::Reader reader(*column.extents);

@@ -7,7 +7,7 @@ import sweephand._core.base
 import sweephand._core.index
 import typing
 import typing_extensions
-__all__: list[str] = ['ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'Chunk', 'Column', 'Deserializer', 'ExtentChunks', 'Extents', 'FetchingDeserializer', 'File', 'FileTag', 'FrameDeserializer', 'ListedFile', 'ResidentDeserializer', 'arrow_bytes', 'empty_bytes', 'join_arrays', 'look_at_all', 'map_call', 'map_segment', 'own_call', 'pack', 'packed_bytes', 'read_each', 'unpack']
+__all__: list[str] = ['ByteSource', 'CallbackBytes', 'CallbackDeserializer', 'Chunk', 'Column', 'Deserializer', 'ExtentChunks', 'Extents', 'FetchingDeserializer', 'File', 'FileTag', 'FrameDeserializer', 'ListedFile', 'ResidentDeserializer', 'arrow_bytes', 'empty_bytes', 'join_arrays', 'look_at_all', 'map_call', 'map_segment', 'own_call', 'pack', 'packed_bytes', 'physical_memory', 'read_each', 'unpack']
 class FileTag:
     def __init__(self, size: typing.SupportsInt | typing.SupportsIndex, mtime_ns: typing.SupportsInt | typing.SupportsIndex, inode: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
@@ -96,6 +96,8 @@ def own_call(function: typing.Any, arguments: tuple) -> tuple:
 def pack(chunk: Chunk, out: numpy.typing.NDArray[numpy.uint8]) -> None:
     ...
 def packed_bytes(chunk: Chunk) -> int:
+    ...
+def physical_memory() -> int:
     ...
 def read_each(files: collections.abc.Sequence[ListedFile], offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], sizes: typing.Annotated[numpy.typing.ArrayLike, numpy.uint64], behind: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.uint8]) -> None:
     ...

@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand import _core
 from sweephand.corpus.columns import offsets_of
 from sweephand.deserializers.mds_index import MdsColumn
 from sweephand.errors import DataError
 from sweephand.files.local import LocalFile, join_pieces
+from sweephand.files.room import room_for
 from sweephand.files.source_file import SourceFile
 
 _TABLE = np.dtype("<u4")
@@ -72,7 +72,7 @@ class MdsShard:
         total = int(sizes.sum())
         if isinstance(self.file, LocalFile):
             run = join_pieces([self.file], np.array([[0, 0, self.file.size]], np.uint64))
-            found = _core.read.empty_bytes(total)
+            found = room_for(total, self.file.path)
             run.gather(begins.astype(np.uint64), sizes.astype(np.uint64), found)
             return found
         if self._content is None:

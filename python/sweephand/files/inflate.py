@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand import _core
 from sweephand.errors import DataError
 from sweephand.files.local import LocalFile
+from sweephand.files.room import room_for
 from sweephand.files.source_file import SourceFile
 from sweephand.files.zstd_frames import ZstdFrame, begins_zstd
 
@@ -91,7 +91,7 @@ class InflatedFile:
 
     def read_padded(self, offset: int, size: int, padding: int) -> NDArray[np.uint8]:
         """Do so with some zeros behind them."""
-        found = _core.read.empty_bytes(size + padding)
+        found = room_for(size + padding, self.file.path)
         end = self.read_into(offset, found[:size])
         found[end:] = 0
         return found[: end + padding]

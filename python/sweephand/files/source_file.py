@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand import _core
 from sweephand.errors import DataError
+from sweephand.files.room import room_for
 from sweephand.files.urls import shown
 
 PathLike = str | os.PathLike[str]
@@ -70,7 +70,7 @@ class SourceFile(ABC):
         object is still the same is another request: `check_unchanged`.
         """
         self._check_end(offset, size)
-        out = _core.read.empty_bytes(size + padding)
+        out = room_for(size + padding, self.path, offset)
         self.read_into(offset, out[:size])
         return out
 

@@ -26,6 +26,7 @@ from sweephand.files.index_file import Advance, Index, Scan, load_index
 from sweephand.files.index_places import Keep
 from sweephand.files.local import LocalFile, join_pieces
 from sweephand.files.paths import stat_all
+from sweephand.files.room import room_for
 from sweephand.files.source_file import SourceFile
 from sweephand.tfds.builder_info import StoredSplit
 
@@ -110,7 +111,8 @@ class RecordFiles:
         sizes = self._ends[places + 1] - begins
         if self._extents is None:
             return Records(self._fetch(files, begins, sizes), begins)
-        records = _core.read.empty_bytes(int(sizes.sum()) + PADDING)
+        longest = self.files[int(files[np.argmax(sizes)])] if len(files) else self.files[0]
+        records = room_for(int(sizes.sum()) + PADDING, longest.path)
         content = records[: records.size - PADDING]
         self._extents.gather(self._file_begins[files] + begins, sizes, content)
         return Records(records, begins)

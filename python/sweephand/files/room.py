@@ -1,0 +1,26 @@
+"""Memory for what is read, of a length that a file says."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweephand import _core
+from sweephand.errors import DataError
+
+
+def room_for(size: int, path: str, offset: int | None = None) -> NDArray[np.uint8]:
+    """Return an array of so many bytes of any value.
+
+    Raises
+    ------
+    DataError
+        If the machine has less memory. `path` and `offset` are where the length stands.
+    """
+    if size > _core.read.physical_memory():
+        raise DataError(
+            f"{size} bytes are to be read at once, more than the memory of this machine",
+            path,
+            offset,
+        )
+    return _core.read.empty_bytes(size)
