@@ -81,7 +81,7 @@ def serve(folder: Path) -> Iterator[HttpStore]:
         def _answer(self, with_content: bool) -> None:
             store.asked.append((self.command, self.path))
             name, _, query = self.path.partition("?")
-            path = folder / name.strip("/")
+            path = folder / re.sub(";[^/]*", "", name).strip("/")
             if store.is_broken:
                 self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR)
                 return

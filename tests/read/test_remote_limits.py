@@ -35,7 +35,7 @@ from sweephand.files import remote, stores
 from sweephand.files.find import find_files
 from sweephand.files.paths import as_path
 from sweephand.files.time_limit import time_limit
-from sweephand.files.urls import is_pattern, is_url, shown, without_secrets
+from sweephand.files.urls import is_pattern, is_url, shown, swap_suffix, without_secrets
 
 pytest.importorskip("fsspec")
 
@@ -218,9 +218,11 @@ def test_an_index_is_kept_when_a_url_is_signed_anew(tmp_path: Path, cache: Path)
 
 
 # -- secrets --
+@pytest.mark.parametrize("end", [f"?{QUERY}", f";token={SECRET}", f";v=2;token={SECRET}?v=3"])
 @pytest.mark.parametrize("make", OPEN, ids=lambda make: make.__name__)
 def test_nothing_that_is_made_of_a_url_tells_its_secrets(
     make: Any,
+    end: str,
     tmp_path: Path,
     cache: Path,
     capsys: pytest.CaptureFixture[str],
@@ -232,7 +234,7 @@ def test_nothing_that_is_made_of_a_url_tells_its_secrets(
     name, open_it = OPEN[make]
     told: list[str] = []
     with serve(data) as store, caplog.at_level(logging.INFO):
-        url = f"{store.url.replace('://', f'://me:{PASSWORD}@')}/{name}?{QUERY}"
+        url = f"{store.url.replace('://', f'://me:{PASSWORD}@')}/{name}{end}"
         corpus = open_it(url)
         told += [repr(find_files(url)), repr(as_path(url)), str(as_path(url)), repr(corpus)]
         with sh.MinibatchSource(corpus, randomize=False) as source:
@@ -255,9 +257,7 @@ def test_nothing_that_is_made_of_a_url_tells_its_secrets(
         told.append(refusal(lambda: open_it(url)))
         store.is_broken = True
         told.append(refusal(lambda: remote.read_object(url)))
-    told.append(
-        refusal(lambda: open_it(f"nothing-of-that://{PASSWORD}:{PASSWORD}@h/a?{QUERY}"))
-    )
+    told.append(refusal(lambda: open_it(f"nothing-of-that://{PASSWORD}:{PASSWORD}@h/a{end}")))
     output = capsys.readouterr()
     told += [output.out, output.err, caplog.text]
     for text in told:
@@ -284,6 +284,15 @@ def refusal(attempt: Any) -> str:
 def test_what_a_client_says_of_a_url_is_told_without_its_secrets() -> None:
     url = f"https://me:{PASSWORD}@host/a.bin?{QUERY}"
     assert shown(url) == "https://host/a.bin"
+    with_token = f"https://me:{PASSWORD}@host/s;sid={SECRET}/a.bin;v=2;token={SECRET}"
+    assert shown(with_token) == "https://host/s/a.bin"
+    told = without_secrets(f"404 at '{with_token}', {SECRET}", with_token)
+    assert told == "404 at 'https://host/s/a.bin', ..."
+    assert not is_pattern(f"https://host/a.bin;token=*{SECRET}")
+    assert swap_suffix(with_token, ".idx", known=(".bin",)) == with_token.replace(
+        ".bin", ".idx"
+    )
+    assert shown("s3://bucket/a;b.bin") == "s3://bucket/a;b.bin"  # a name, no parameter
     told = without_secrets(f"500, url='{url}'; {SECRET} is wrong, and so is AKIA/2026", url)
     assert told == "500, url='https://host/a.bin'; ... is wrong, and so is ..."
     other = f"moved to https://other/b?token={SECRET}, say me:{PASSWORD}"

@@ -26,6 +26,7 @@ from sweephand.errors import DataError, SweephandHint
 from sweephand.files.local import LocalFile
 from sweephand.files.paths import as_path, read_file
 from sweephand.files.source_file import SourceFile
+from sweephand.files.urls import is_signed
 
 _VERSION = "v1.2"
 _BLOCK = 512
@@ -102,7 +103,7 @@ def read_sidecar(file: SourceFile, heads: Mapping[str, int]) -> SidecarSamples |
         If the index is not of this archive.
     """
     is_here = isinstance(file, LocalFile)
-    if not is_here and (heads or "?" in file.spec):
+    if not is_here and (heads or is_signed(file.spec)):
         return None  # a request for each member, or none that is signed
     archive = as_path(file.spec)
     beside = archive.with_name(archive.name.partition(".")[0] + ".idx")

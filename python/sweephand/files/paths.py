@@ -16,7 +16,7 @@ from sweephand.files.range_reader import RangeReader
 from sweephand.files.remote import canonical, describe_objects, list_folder, read_object
 from sweephand.files.remote_path import RemotePath
 from sweephand.files.source_file import SourceFile, is_leftover, is_passed_folder, spec_of
-from sweephand.files.urls import is_pattern, is_url
+from sweephand.files.urls import is_pattern, is_signed, is_url
 
 AnyPath = Path | RemotePath
 
@@ -68,7 +68,7 @@ def read_file(path: AnyPath) -> bytes:
 def stat_all(paths: Sequence[AnyPath]) -> list[SourceFile]:
     """Look at files: at many of a store by a list of their folder, where it makes one."""
     remote = [path for path in paths if isinstance(path, RemotePath)]
-    listed = [path for path in remote if "?" not in path.url]
+    listed = [path for path in remote if not is_signed(path.url)]
     folders = dict.fromkeys(path.parent.url for path in listed) if len(listed) > 1 else ()
     listing = {url: info for folder in folders for url, info in list_folder(folder).items()}
     objects = iter(describe_objects([path.url for path in remote], listing))

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sweephand.files.remote import describe_objects, info_of, list_folder
-from sweephand.files.urls import WEB, shown
+from sweephand.files.urls import WEB, shown, split_end
 
 Info = Mapping[str, Any]
 
@@ -23,7 +23,8 @@ _HEAD_BYTES = 1 << 16  # that are read of an object at once; a block of zstd mos
 class RemotePath:
     """A URL in place of a `pathlib.Path`, whose methods do what those of a path do.
 
-    Where it has a query it is good for one object alone: there is nothing beside or below it.
+    Where it has a query or parameters it is good for one object alone: there is nothing beside
+    or below it.
     What a store said is remembered, so that all who look at a path ask once: what there is,
     the list of a folder, and the first bytes of an object.
     """
@@ -85,7 +86,7 @@ class RemotePath:
 
     @property
     def _base(self) -> str:
-        return self.url.partition("?")[0]
+        return split_end(self.url)[0]
 
     def _near(self, url: str) -> RemotePath:
         return RemotePath(url, None if self._base == self.url else _NOTHING)

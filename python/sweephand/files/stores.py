@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from sweephand.files.time_limit import VARIABLE, call_within, time_limit
-from sweephand.files.urls import WEB, has_secrets, shown, without_secrets
+from sweephand.files.urls import WEB, has_secrets, is_signed, shown, without_secrets
 
 Result = TypeVar("Result")
 
@@ -66,7 +66,7 @@ def _web_options(url: str, limit: float) -> dict[str, Any]:
     from aiohttp import ClientTimeout
 
     timeout = ClientTimeout(total=limit)
-    return {"encoded": "?" in url, "client_kwargs": {"timeout": timeout}}
+    return {"encoded": is_signed(url), "client_kwargs": {"timeout": timeout}}
 
 
 def retry(action: Callable[[], Result], url: str, *, attempts: int = ATTEMPTS) -> Result:

@@ -1,7 +1,8 @@
 """URLs: whether one is a pattern, and what of it may be shown.
 
-What follows the ``?`` may sign a request, and what stands before an ``@`` may be a password:
-errors, ids, states and index files hold neither.
+What follows the ``?`` may sign a request, as a parameter of a part of the path may
+(``;token=...``), and what stands before an ``@`` may be a password: errors, ids, states and
+index files hold none of them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from urllib.parse import unquote
 WEB = ("http://", "https://")
 
 _USER = re.compile(r"(?<=://)[^/?\s'\"<>]*:[^/?\s'\"<>]*@|(?<=http://|ttps://)[^/?\s'\"<>]*@")
-_QUERY = re.compile(r"(?<=://)([^?\s'\"<>]*)\?[^\s'\"<>]*")
+_PARAMETER = re.compile(r";[^/;?#=]+=([^/;?#]*)")
+_PARTS = re.compile(r"(.*?)((?:;[^/;?#=]+=[^/?#]*)?(?:\?.*)?)", re.DOTALL)
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"<>]*", re.IGNORECASE)
 _SHORTEST_SECRET = 6  # a shorter one may be part of any word
 
 
@@ -33,26 +36,44 @@ def is_pattern(url: str) -> bool:
     """
     path = url.partition("://")[2]
     if url.startswith(WEB):
-        path = path.partition("?")[0].partition("/")[2]
+        path = _PARAMETER.sub("", path.partition("?")[0]).partition("/")[2]
     return "*" in path or "[" in path
 
 
 def shown(url: str) -> str:
-    """Return a URL without its query, user and password.
+    """Return a URL without its query, parameters, user and password.
 
     Examples
     --------
-    >>> shown("https://me:secret@host/a.bin?signature=abc")
+    >>> shown("https://me:secret@host/a.bin;token=abc?signature=abc")
     'https://host/a.bin'
     """
-    return _USER.sub("", url.partition("?")[0])
+    return _USER.sub("", _PARAMETER.sub("", url.partition("?")[0]))
+
+
+def split_end(url: str) -> tuple[str, str]:
+    """Return a URL up to the end of its path, and its query and the last part's parameters.
+
+    Examples
+    --------
+    >>> split_end("https://host/a.bin;token=abc?version=3")
+    ('https://host/a.bin', ';token=abc?version=3')
+    """
+    found = _PARTS.fullmatch(url)
+    assert found is not None
+    return found[1], found[2]
+
+
+def is_signed(url: str) -> bool:
+    """Return whether a URL has a query or parameters, and may be good for one object alone."""
+    return bool(split_end(url)[1]) or bool(_PARAMETER.search(url))
 
 
 def without_secrets(text: str, url: str) -> str:
     """Return what a client says of a URL without the URL's secrets, and those of others."""
     for secret in sorted(_secrets_of(url), key=len, reverse=True):
         text = text.replace(secret, "...")
-    return _QUERY.sub(r"\1", _USER.sub("", text))
+    return _URL.sub(lambda found: shown(found[0]), _USER.sub("", text))
 
 
 def has_secrets(url: str) -> bool:
@@ -61,22 +82,23 @@ def has_secrets(url: str) -> bool:
 
 
 def swap_suffix(spec: str, suffix: str, *, known: tuple[str, ...]) -> str:
-    """Return a path or URL with another suffix in place of known ones; a query stays.
+    """Return a path or URL with another suffix in place of known ones; its end stays.
 
     Examples
     --------
     >>> swap_suffix("s3://bucket/a.v2.idx?version=3", ".bin", known=(".idx", ".bin"))
     's3://bucket/a.v2.bin?version=3'
     """
-    path, mark, query = spec.partition("?") if "://" in spec else (spec, "", "")
+    path, end = split_end(spec) if "://" in spec else (spec, "")
     for one in known:
         path = path.removesuffix(one)
-    return path + suffix + mark + query
+    return path + suffix + end
 
 
 def _secrets_of(url: str) -> set[str]:
     path, _, query = url.partition("?")
     found = {query, *(part.partition("=")[2] for part in query.split("&"))}
+    found.update(_PARAMETER.findall(path))
     found.update(part.rstrip("@").partition(":")[2] for part in _USER.findall(path))
     found |= {unquote(one) for one in found}
     return {one for one in found if len(one) >= _SHORTEST_SECRET}
