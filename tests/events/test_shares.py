@@ -200,6 +200,39 @@ def test_rows_have_another_length_where_a_part_begins(randomize: bool) -> None:
             assert source.next_minibatch(1600).ids == minibatches[number + 1][1]
 
 
+def test_rows_may_have_another_length_from_the_beginning_on() -> None:
+    data = sh.ArrayDeserializer({"x": [np.arange(n) for n in (3, 4, 2, 5)]})
+    event = sh.events.RowLength(at=0, row_length=6)
+    for corpus in (data, sh.Mixture({"a": data}, {"a": 1})):
+        options: Any = {"events": [event, event], "max_samples": 40}
+        with (
+            sh.MinibatchSource(corpus, layout=sh.Packed(6), max_samples=40) as plain,
+            sh.MinibatchSource(corpus, layout=sh.Packed(14), **options) as source,
+        ):
+            for one, other in zip(plain.minibatches(12), source.minibatches(12), strict=True):
+                assert one.ids == other.ids
+                assert one["x"].asarray().tolist() == other["x"].asarray().tolist()
+
+
+@pytest.mark.parametrize("at_end", ["drop", "stop", "repeat"])
+def test_rows_of_another_length_never_come_behind_the_end(at_end: Any) -> None:
+    mixture = sh.Mixture(
+        {"a": corpus(1, 9), "b": corpus(2, 9)}, {"a": 1, "b": 1}, at_end=at_end
+    )
+    events = [sh.events.RowLength(at=10_000, row_length=n) for n in (64, 65)]
+    later = [
+        sh.events.Weights(at=20_000, weights={"a": 1, "b": 3}),
+        sh.events.RowLength(at=30_000, row_length=66),
+    ]
+    options: Any = {"layout": sh.Packed(40), "max_samples": 1000}
+    with (
+        sh.MinibatchSource(mixture, **options) as plain,
+        sh.MinibatchSource(mixture, events=[*events, *later], **options) as source,
+    ):
+        for one, other in zip(plain.minibatches(80), source.minibatches(80), strict=True):
+            assert one.ids == other.ids
+
+
 def test_a_row_that_could_not_hold_a_sequence_is_refused() -> None:
     data = sh.ArrayDeserializer({"x": [np.arange(9), np.arange(3)]})
     with (

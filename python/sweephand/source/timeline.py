@@ -157,11 +157,13 @@ class Timeline:
 
     def make_planner(self) -> _core.compose.Planner:
         """Return what says which sequences make up each minibatch, standing at the start."""
-        planner = self._planner(self._order)
+        rows = self.effects.rows
+        begins_otherwise = bool(rows) and rows[0][0] == 0
+        planner = self._planner(self._order, rows[0][1] if begins_otherwise else None)
         if not self.effects.change_plans:
             return planner
         changed = _core.compose.EventPlanner(self._order, planner, self.effects.core)
-        for begin, row_length in self.effects.rows:
+        for begin, row_length in rows[begins_otherwise:]:
             changed.hand_over(begin, self._planner(self._order, row_length))
         return changed
 
@@ -224,5 +226,6 @@ def _common_boundary(planners: Sequence[_core.compose.Planner], time: int) -> in
     while len(planners) > 1 and found != before and found < END_OF_TIME:
         before = found
         for planner in planners:
-            found = planner.boundary(found)
+            if found < END_OF_TIME:  # behind the end of the data there is none
+                found = planner.boundary(found)
     return found
