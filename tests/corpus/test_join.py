@@ -139,3 +139,29 @@ def test_a_block_has_no_more_chunks_than_the_corpus() -> None:
     ):
         with sh.MinibatchSource(corpus, **window) as source:
             assert source.block_chunks == 100
+
+
+def test_a_mixture_drops_what_a_join_inside_lacks() -> None:
+    def joined(first: int) -> list[sh.Deserializer]:
+        numbers = np.arange(first, first + 8)
+        few = numbers[::3][::-1]
+        return [
+            sh.ArrayDeserializer({"x": numbers}, ids=numbers),
+            sh.ArrayDeserializer({"y": -few}, ids=few, name="labels"),
+        ]
+
+    corpora = {"a": joined(0), "b": joined(100)}
+    mixture = sh.Mixture(corpora, {"a": 1, "b": 1}, at_end="drop")
+    added = sh.events.Add(at=2, corpus="c", data=joined(200), weights={"a": 1, "b": 1, "c": 1})
+    with sh.MinibatchSource(mixture, missing="drop", events=[added]) as source:
+        found = {
+            name: (x, y)
+            for batch in source.minibatches(4)
+            for name, x, y in zip(batch.ids, batch["x"].values, batch["y"].values, strict=True)
+        }
+        assert source.stats()["dropped_sequences"] == 15
+    wanted = {f"{name}/{n}": n for name, n0 in (("a", 0), ("b", 100), ("c", 200))
+              for n in range(n0, n0 + 8, 3)}  # fmt: skip
+    assert found == {name: (n, -n) for name, n in wanted.items()}
+    with pytest.raises(ValueError, match="missing='drop' leaves them out"):
+        sh.MinibatchSource(mixture)

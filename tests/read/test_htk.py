@@ -139,6 +139,29 @@ def test_features_and_labels_are_joined_and_cut_into_frames(tmp_path: Path) -> N
     )
 
 
+def test_utterances_that_one_of_two_streams_lacks_are_left_out(tmp_path: Path) -> None:
+    for name, first in (("a", 0), ("b", 10)):
+        (tmp_path / f"{name}.mfc").write_bytes(htk_bytes([[first + n] for n in range(6)]))
+    (tmp_path / "a.scp").write_text("u1=a.mfc[0,1]\nu2=a.mfc[2,3]\nu3=a.mfc[4,5]\n")
+    (tmp_path / "b.scp").write_text("u3=b.mfc[0,1]\nu1=b.mfc[2,3]\n")
+    streams = {
+        "x": sh.StreamDef(scp=tmp_path / "a.scp"),
+        "z": sh.StreamDef(scp=tmp_path / "b.scp"),
+    }
+    both = sh.HTKFeatureDeserializer(streams)
+    assert "missing='drop' leaves them out" in refusal(both)
+    (tmp_path / "c.txt").write_text("u1 |n 1\nu3 |n 3\n")
+    third = sh.ArrayDeserializer({"n": np.array([3, 1])}, ids=["u3", "u1"])
+    options: Any = {"missing": "drop", "max_sweeps": 1, "randomize": False}
+    with sh.MinibatchSource([both, third], **options) as source:
+        minibatch = source.next_minibatch(9)
+        assert source.stats()["dropped_sequences"] == 1
+    assert minibatch.ids == ["u1", "u3"]
+    assert minibatch["x"].values.ravel().tolist() == [0, 1, 4, 5]
+    assert minibatch["z"].values.ravel().tolist() == [12, 13, 10, 11]
+    assert minibatch["n"].values.tolist() == [1, 3]
+
+
 def test_labels_are_sparse_as_in_cntk_where_a_shape_is_given(tmp_path: Path) -> None:
     text = '"*/a.lab"\n0 200000 ah\n200000 200000 sil\n200000 500000 b\n.\n'
     corpus = labels(tmp_path, text, shape=4)

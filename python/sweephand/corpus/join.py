@@ -15,7 +15,7 @@ from sweephand.corpus.keep import KeptNumbers, keep
 
 
 def join(corpora: Sequence[Corpus], missing: Literal["error", "drop"] = "error") -> Corpus:
-    """Join corpora by key; the first one defines sequences, chunks and order.
+    """Join corpora by key; the first one defines sequences, chunks, order and keys.
 
     Raises
     ------
@@ -30,7 +30,7 @@ def join(corpora: Sequence[Corpus], missing: Literal["error", "drop"] = "error")
             f"two deserializers have a stream called {twice!r}; give one another name"
         )
     if len(corpora) == 1:
-        return replace(corpora[0], keys=None)  # only joining needs them
+        return corpora[0]
     if any(corpus.mixing is not None for corpus in corpora):
         raise ValueError(
             "a mixture is not joined as a whole: join inside, as in sh.Mixture({'web': [words, "
@@ -47,8 +47,7 @@ def join(corpora: Sequence[Corpus], missing: Literal["error", "drop"] = "error")
         primary,
         readers=[*primary.readers, *others],
         names=[name for corpus in corpora for name in corpus.names],
-        keys=None,
-        num_dropped=int((~kept).sum()),
+        num_dropped=primary.num_dropped + int((~kept).sum()),
     )
 
 

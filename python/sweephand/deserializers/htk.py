@@ -30,6 +30,7 @@ from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
 from sweephand.files.paths import AnyPath, bytes_at, head_of
 from sweephand.files.source_file import PathLike, SourceFile
+from sweephand.maps.opening import Opening
 
 _CHUNK_FRAMES = 90_000  # 15 minutes, as CNTK has it
 
@@ -108,8 +109,11 @@ class HTKFeatureDeserializer(SelfDescribed):
 
     def open(self, ledger: Ledger) -> Corpus:
         """Return the corpus, ready to be planned and read; the indexes are built if need be."""
-        first, *others = (one.open(ledger) for one in self._streams)
-        return replace(join([first, *others]), keys=first.keys) if others else first
+        return self.open_for(Opening(ledger))
+
+    def open_for(self, opening: Opening) -> Corpus:
+        """Return the corpus as a source asks for it, its streams joined as it says."""
+        return join([one.open_for(opening) for one in self._streams], opening.missing)
 
     def _told(self) -> str:
         return brief([one.files[0].name for one in self._streams], self.definitions)

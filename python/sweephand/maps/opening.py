@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from sweephand.corpus.ledger import Ledger
 from sweephand.maps.workers import MapWorkers
@@ -26,6 +26,9 @@ class Opening:
         Corpora that events add to a mixture, by name, as `Mixture` takes them.
     map_versions : tuple of (int, str, int)
         Nominal times, ascending, from which on a map of a name has another version.
+    missing : {"error", "drop"}
+        What becomes of sequences that are not in all deserializers of a join, as those of a
+        mixture's corpora are.
     """
 
     ledger: Ledger
@@ -33,3 +36,4 @@ class Opening:
     workers: MapWorkers = field(default_factory=lambda: MapWorkers(0))
     added: Mapping[str, Any] = field(default_factory=dict)
     map_versions: tuple[tuple[int, str, int], ...] = ()
+    missing: Literal["error", "drop"] = "error"

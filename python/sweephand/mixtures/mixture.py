@@ -144,7 +144,9 @@ class Mixture(Deserializer):
         opened = []
         for name, joined in self._corpora.items():
             try:
-                opened.append(join([one.open_for(opening) for one in joined]))
+                corpora = [one.open_for(opening) for one in joined]
+                joined_corpus = join(corpora, opening.missing)
+                opened.append(replace(joined_corpus, keys=None))
             except Exception as error:
                 error.add_note(f"the corpus {name!r} of a mixture")
                 raise

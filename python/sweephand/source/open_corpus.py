@@ -46,11 +46,12 @@ def open_corpus(
             for event in in_time
             if isinstance(event, MapVersion)
         ),
+        missing=settings.missing,
     )
     opened = [deserializer.open_for(opening) for deserializer in deserializers]
     if settings.window.explicit:
         opened = [corpus.in_window() for corpus in opened]
-    corpus = join(opened, settings.missing)
+    corpus = replace(join(opened, settings.missing), keys=None)  # only joining needs them
     for at, name, _ in opening.map_versions:
         if not any(f"map {name} " in told for told in corpus.names):
             raise ValueError(f"the event 'map_version' at {at}: there is no map {name!r}")
