@@ -112,3 +112,41 @@ def test_what_cannot_be_added_is_refused_and_the_source_goes_on() -> None:
         pytest.raises(ValueError, match="share them evenly"),
     ):
         even.events.add("new", corpus(3), WEIGHTS)
+
+
+def double(sequence: Any) -> Any:
+    return {"x": np.repeat(sequence["x"], 2)}
+
+
+def is_even(sequence: Any) -> bool:
+    return bool(sequence["x"][0] % 2 == 0)
+
+
+def test_what_is_added_is_mapped_and_filtered_as_the_mixture_was() -> None:
+    first = {"a": corpus(1, 40), "b": corpus(2, 40)}
+    mixture = sh.Mixture(first, {"a": 1, "b": 1}, at_end="drop")
+    mixture = mixture.map(double, size="measured").filter(is_even)
+    with sh.MinibatchSource(mixture) as source:
+        source.events.add("new", corpus(3, 40), WEIGHTS, at=100)
+        kept = list(source.events)
+        found = {
+            name: values.tolist()
+            for minibatch in source.minibatches(50)
+            for name, values in zip(minibatch.ids, minibatch["x"].as_sequences(), strict=True)
+        }
+    wanted = {}
+    for name, number in (("a", 1), ("b", 2), ("new", 3)):
+        with sh.MinibatchSource(corpus(number, 40), max_sweeps=1) as alone:
+            for minibatch in alone.minibatches(100):
+                for own, x in zip(minibatch.ids, minibatch["x"].as_sequences(), strict=True):
+                    if x[0] % 2 == 0:
+                        wanted[f"{name}/{own}"] = np.repeat(x, 2).tolist()
+    assert found == wanted
+    with sh.MinibatchSource(mixture, events=kept) as source:  # its fingerprint is the same
+        assert source.events[0] == kept[0]
+    mapped = corpus(3, 40).map(double, size="measured")
+    with (
+        sh.MinibatchSource(mixture) as source,
+        pytest.raises(ValueError, match=r"double"),
+    ):
+        source.events.add("new", mapped, WEIGHTS)

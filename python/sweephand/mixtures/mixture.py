@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from sweephand import _core
@@ -29,6 +29,27 @@ from sweephand.printable import shown
 AtEnd = Literal["repeat", "stop", "drop"]
 
 _MOST_CORPORA = 2**16 - 1
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A map or a filter of all corpora, of those too that are added later."""
+
+    is_map: bool  # else a filter
+    function: Callable[..., Any]
+    options: Mapping[str, Any]
+
+    def of(self, corpora: Mapping[str, list[Deserializer]]) -> dict[str, list[Deserializer]]:
+        found = {}
+        for name, joined in corpora.items():
+            if len(joined) > 1:
+                raise ValueError(
+                    f"the corpus {name!r} joins {len(joined)} deserializers: map those before "
+                    "they are mixed"
+                )
+            change = joined[0].map if self.is_map else joined[0].filter
+            found[name] = [change(self.function, **self.options)]
+        return found
 
 
 class Mixture(Deserializer):
@@ -80,6 +101,7 @@ class Mixture(Deserializer):
     ) -> None:
         self._corpora = _checked(corpora)
         self._num_added = 0
+        self._changes: tuple[_Change, ...] = ()  # what all corpora went through
         self._weights = weights
         self._legs = legs_of(weights, list(self._corpora))
         if at_end not in get_args(AtEnd):
@@ -110,10 +132,14 @@ class Mixture(Deserializer):
 
     def once(self) -> Mixture:
         """Return the mixture in which every sequence comes once: ``at_end="drop"``."""
-        return Mixture(self._corpora, self._weights, at_end="drop")
+        whole = Mixture(self._corpora, self._weights, at_end="drop")
+        whole._changes = self._changes
+        return whole
 
     def with_added(self, added: Mapping[str, Servable]) -> Mixture:
         """Return the mixture with corpora that have no share before an event gives them one.
+
+        They are mapped and filtered as the mixture was.
 
         Raises
         ------
@@ -124,7 +150,10 @@ class Mixture(Deserializer):
         if names:
             raise ValueError(f"there is a corpus {names[0]!r} in the mixture already")
         whole = copy(self)
-        whole._corpora = self._corpora | _checked(added)
+        joining = _checked(added)
+        for change in self._changes:
+            joining = change.of(joining)
+        whole._corpora = self._corpora | joining
         whole._num_added = self._num_added + len(added)
         none = (0,) * len(added)
         whole._legs = [
@@ -164,22 +193,16 @@ class Mixture(Deserializer):
 
     def map(self, function: Callable[..., Any], **options: Any) -> Mixture:
         """Return the mixture with every corpus mapped; see `Deserializer.map`."""
-        return self._changed(lambda one: one.map(function, **options))
+        return self._changed(_Change(True, function, options))
 
     def filter(self, predicate: Callable[..., Any], **options: Any) -> Mixture:
         """Return the mixture with every corpus filtered; see `Deserializer.filter`."""
-        return self._changed(lambda one: one.filter(predicate, **options))
+        return self._changed(_Change(False, predicate, options))
 
-    def _changed(self, change: Callable[[Deserializer], Deserializer]) -> Mixture:
-        changed = {}
-        for name, joined in self._corpora.items():
-            if len(joined) > 1:
-                raise ValueError(
-                    f"the corpus {name!r} joins {len(joined)} deserializers: map those before "
-                    "they are mixed"
-                )
-            changed[name] = change(joined[0])
-        return Mixture(changed, self._weights, at_end=self._at_end)
+    def _changed(self, change: _Change) -> Mixture:
+        whole = Mixture(change.of(self._corpora), self._weights, at_end=self._at_end)
+        whole._changes = (*self._changes, change)
+        return whole
 
     def _rates(
         self, samples: Sequence[int], changes: Sequence[ShareChange]
