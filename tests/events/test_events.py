@@ -360,3 +360,26 @@ def test_numbers_of_numpy_are_those_of_python() -> None:
     assert json.loads(json.dumps(other.to_json()))["weights"] == {"a": 0.5, "b": 2}
     with pytest.raises(TypeError, match="must be an int"):
         sh.events.Skip(at=3.0, stop=9)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("layout", [sh.Packed(6), sh.Packed(6, micro_batch_rows=2)], ids=repr)
+@pytest.mark.parametrize("balance", [None, "samples"])
+def test_rows_of_which_all_is_banned_stay_as_rows_of_padding(
+    layout: sh.Layout, balance: Any
+) -> None:
+    data = sh.ArrayDeserializer({"x": [np.arange(1, 3)] * 3})
+    names = tuple(f"array__{number}" for number in range(3))
+    options: Any = {"events": [sh.events.Ban(at=0, ids=names)], "balance": balance}
+    for workers in (1, 2, 3):
+        shares = []
+        for rank in range(workers):
+            with source_of(data, layout, num_lanes=6, **options) as source:
+                shares.append(source.next_minibatch(12, None, None, workers, rank))
+        assert len({share["x"].asarray().shape for share in shares}) == 1
+        for share in shares:
+            assert share["x"].asarray().shape[0] > 0
+            assert not share["x"].asarray().any()
+            assert share["x"].mask.shape == share.segment_ids.shape == share["x"].dense_shape
+            assert not share.segment_ids.any()
+            assert share.num_samples == 0
+            assert (share["x"].labels() == -100).all()
