@@ -1,0 +1,218 @@
+"""What the shares of a minibatch must be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tests.combinations import rules, shares
+from tests.combinations.combination import Combination, EventSpec
+from tests.combinations.made import values_of
+from tests.combinations.plans import PlannedMinibatch
+from tests.combinations.serve import BASE
+from tests.combinations.units import Piece, Unit
+
+import sweephand as sh
+
+IGNORED = -100
+
+
+class Oracle:
+    """What is delivered of what is planned, with the events until now."""
+
+    def __init__(self, combination: Combination, specs: Sequence[EventSpec]) -> None:
+        self.combination = combination
+        self.specs = specs
+
+    def id_of(self, piece: Piece) -> str:
+        return self.combination.id_of(piece.corpus, piece.made)
+
+    def banned(self, time: int) -> set[str]:
+        """The ids that are left out of what begins at a time."""
+        all_ids = self.combination.all_ids
+        return {
+            all_ids[number % len(all_ids)]
+            for spec in self.specs
+            if spec.kind == "ban" and spec.at <= time
+            for number in spec.numbers
+        }
+
+    def version(self, time: int) -> int:
+        changes = [s for s in self.specs if s.kind == "map_version" and s.at <= time]
+        return 2 if changes else 1
+
+    def values(self, piece: Piece, time: int) -> NDArray[np.int64]:
+        combination = self.combination
+        corpus = combination.made[piece.corpus]
+        values = values_of(
+            corpus.all[piece.made],
+            BASE * piece.corpus,
+            combination.order.seed,
+            piece.sweep,
+            corpus.sizes,
+            self.version(time),
+        )
+        return values[piece.first : piece.first + piece.size]
+
+    def joined(self, piece: Piece) -> NDArray[np.int64]:
+        made = self.combination.made[piece.corpus].all[piece.made]
+        first = piece.first if made.frame is None else made.frame
+        base = BASE * piece.corpus + 1000 * made.number + first
+        return -(base + np.arange(piece.size))
+
+    def label(self, piece: Piece) -> int:
+        return self.combination.made[piece.corpus].all[piece.made].number
+
+
+def check_minibatch(
+    oracle: Oracle, planned: PlannedMinibatch, found: Sequence[sh.Minibatch], workers: int
+) -> None:
+    """Hold the shares of all workers to the plan."""
+    combination = oracle.combination
+    dealt = shares.shares(combination, planned, workers)
+    if dealt is None:
+        dealt = _as_found(oracle, planned, found, workers)
+    if rules.LABELS_THAT_COUNT and isinstance(combination.layout, sh.Packed):
+        _check_label_samples(found)
+    for minibatch, units in zip(found, dealt, strict=True):
+        assert bool(minibatch) == bool(planned.units)
+        if not planned.units:
+            assert not minibatch.ids
+            continue
+        assert minibatch.nominal_time == planned.time
+        assert minibatch.global_num_samples == planned.num_samples
+        if planned.sweeps_ended is not None:
+            assert minibatch.sweeps_ended == planned.sweeps_ended
+            assert minibatch.end_of_sweep == (planned.sweeps_ended > 0)
+        if planned.bucket_key is not None:
+            assert minibatch.bucket_key == planned.bucket_key
+        check_share(oracle, planned, minibatch, units)
+
+
+def _check_label_samples(found: Sequence[sh.Minibatch]) -> None:
+    """How many labels count, over all workers, is known to each."""
+    if any(minibatch.banned_ids for minibatch in found) or not found[0]:
+        return
+    count = sum(int((one["x"].labels() != IGNORED).sum()) for one in found)
+    assert {one.global_num_label_samples for one in found} == {count}
+
+
+def _as_found(
+    oracle: Oracle, planned: PlannedMinibatch, found: Sequence[sh.Minibatch], workers: int
+) -> list[list[Unit]]:
+    """The shares that were found, where the numbers alone are fixed."""
+    left = list(planned.units)
+    dealt = []
+    for rank, minibatch in enumerate(found):
+        wanted = Counter([*minibatch.ids, *minibatch.banned_ids])
+        share = []
+        for unit in list(left):
+            name = oracle.id_of(unit.pieces[0])
+            if wanted[name] > 0:
+                wanted[name] -= 1
+                share.append(unit)
+                left.remove(unit)
+        assert len(share) == len(planned.units) // workers + (
+            rank < len(planned.units) % workers
+        )
+        dealt.append(share)
+    assert not left
+    return dealt
+
+
+def check_share(
+    oracle: Oracle, planned: PlannedMinibatch, minibatch: sh.Minibatch, units: Sequence[Unit]
+) -> None:
+    whole = isinstance(oracle.combination.layout, sh.Bucketed | sh.TruncatedBPTT)
+    rows: list[list[Piece]] = []
+    left_out: list[str] = []
+    values, joined, labels = [], [], []
+    for unit in units:
+        time = planned.time if whole else unit.time
+        banned = oracle.banned(time)
+        rows.append([])
+        for piece in unit.pieces:
+            if oracle.id_of(piece) in banned:
+                left_out.append(oracle.id_of(piece))
+                continue
+            rows[-1].append(piece)
+            values.append(oracle.values(piece, time))
+            joined.append(oracle.joined(piece))
+            labels.append(oracle.label(piece))
+    pieces = [piece for row in rows for piece in row]
+    assert minibatch.ids == [oracle.id_of(piece) for piece in pieces]
+    assert Counter(minibatch.banned_ids) == Counter(left_out)
+    assert minibatch.num_sequences == len(pieces)
+    assert minibatch.num_samples == sum(piece.size for piece in pieces)
+    _check_stream(minibatch, "x", values)
+    if oracle.combination.joined is not None:
+        _check_stream(minibatch, "y", joined)
+    if "label" in minibatch:
+        assert np.ravel(minibatch["label"].values).tolist() == labels
+    if isinstance(oracle.combination.layout, sh.Packed):
+        lengths = {unit.row_length for unit in planned.units}
+        check_rows(minibatch, rows, values, max(lengths))
+    if minibatch["x"].is_padded and not isinstance(oracle.combination.layout, sh.Packed):
+        _check_padding(minibatch["x"])
+
+
+def _check_stream(
+    minibatch: sh.Minibatch, name: str, wanted: Sequence[NDArray[np.int64]]
+) -> None:
+    found = minibatch[name].as_sequences()
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.tolist() == other.tolist()
+
+
+def _check_padding(data: Any) -> None:
+    """The samples of padded rows, row after row, are those of the sequences."""
+    cells, mask = np.asarray(data.asarray()), np.asarray(data.mask)
+    assert cells[mask > 0].tolist() == [
+        value for one in data.as_sequences() for value in one.tolist()
+    ]
+    assert not cells[mask == 0].any()
+
+
+def check_rows(
+    minibatch: sh.Minibatch,
+    rows: Sequence[Sequence[Piece]],
+    values: Sequence[NDArray[np.int64]],
+    length: int,
+) -> None:
+    """Packed rows: what is in the cells, segments, positions and labels."""
+    shape = (len(rows), length)
+    cells = np.zeros(shape, np.int64)
+    labels = np.full(shape, IGNORED)
+    segments, positions = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    starts = np.zeros(shape, np.uint8)
+    left = iter(values)
+    for r, row in enumerate(rows):
+        column = 0
+        for number, piece in enumerate(row, start=1):
+            run, place = next(left), slice(column, column + piece.size)
+            cells[r, place] = run
+            labels[r, column : column + piece.size - 1] = run[1:]
+            segments[r, place] = number
+            positions[r, place] = np.arange(piece.size)
+            starts[r, place] = 1
+            starts[r, column] = 1 if piece.first else 2
+            column += piece.size
+    data = minibatch["x"]
+    assert data.asarray().tolist() == cells.tolist()
+    assert data.mask.tolist() == starts.tolist()
+    assert minibatch.segment_ids.tolist() == segments.tolist()
+    assert minibatch.position_ids.tolist() == positions.tolist()
+    found = data.labels()
+    ends = {
+        (r, sum(one.size for one in row[: n + 1]) - 1)
+        for r, row in enumerate(rows)
+        for n, piece in enumerate(row)
+        if piece.goes_on
+    }
+    for r, column in ends:  # the label of the last sample of a piece is in the next one
+        labels[r, column] = found[r, column]
+    assert found.tolist() == labels.tolist()

@@ -1,0 +1,257 @@
+"""Combinations at random: plain data, few and small where hypothesis shrinks them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+from tests import strategies as order_draws
+from tests.combinations import mapped, rules
+from tests.combinations.combination import (
+    IN_CHUNKS,
+    NAMES,
+    Action,
+    Chunks,
+    Combination,
+    EventSpec,
+)
+from tests.combinations.units import mixture_of, sequences
+from tests.model import ModelCorpus, ModelSettings
+
+import sweephand as sh
+
+LONGEST = 20
+TIMES = st.integers(0, 250)
+
+
+# Corpora and their order ----------------------------------------------------------------------
+
+
+@st.composite
+def corpora(draw: st.DrawFn) -> Chunks:
+    """A tiny corpus, one of rows, or one of sequences; some chunks are empty."""
+    most = draw(st.sampled_from([1, 4, LONGEST]))
+    chunk = st.lists(
+        st.integers(1, most), min_size=1, max_size=draw(st.sampled_from([1, 3, 9]))
+    )
+    chunks = draw(st.lists(chunk, min_size=1, max_size=draw(st.sampled_from([1, 2, 7]))))
+    return tuple(map(tuple, chunks))
+
+
+@st.composite
+def settings(draw: st.DrawFn) -> ModelSettings:
+    window = draw(st.sampled_from([None, "chunks", "samples"]))
+    return ModelSettings(
+        seed=draw(st.sampled_from([0, 1, 7, 2**64 - 1])),
+        num_lanes=draw(st.sampled_from([1, 2, 3, 4, 6, 48])),
+        window_chunks=draw(st.integers(1, 12)) if window == "chunks" else None,
+        window_samples=draw(st.integers(1, 99)) if window == "samples" else None,
+        randomize=draw(st.sampled_from([True, True, True, False])),
+    )
+
+
+def layouts(is_mixture: bool) -> st.SearchStrategy[sh.Layout]:
+    is_slow = is_mixture and rules.PARTS_OF_MIXTURES_ARE_LONG
+    lengths = st.integers(4, 40)
+    return st.one_of(
+        st.just(sh.Ragged()),
+        st.builds(sh.Padded, side=st.sampled_from(["left", "right"]),
+                  multiple_of=st.sampled_from([1, 8])),
+        st.builds(
+            sh.Packed,
+            lengths,
+            st.sampled_from(["split", "drop", "error"]),
+            look_ahead=st.sampled_from([1, 4, 64]),
+            lanes=st.sampled_from(["together", "together", "apart"]),
+            micro_batch_rows=st.sampled_from([None, None, 1, 2, 3]),
+        ),
+        st.builds(lambda ends: sh.Bucketed(sorted({*ends, LONGEST * 2})), st.sets(lengths)),
+        st.builds(lambda end: sh.Bucketed([4, end], drop_long=True), st.integers(5, 20)),
+        st.just(sh.Padded()) if is_slow else st.builds(sh.TruncatedBPTT, st.integers(2, 12)),
+        st.just(sh.Frames()),
+    )  # fmt: skip
+
+
+@st.composite
+def maps(draw: st.DrawFn, is_joined: bool) -> tuple[str, ...]:
+    """What is joined has a size of its own, so that a map of the other leaves that one."""
+    names = mapped.SAME_SIZE + (("is_kept",) if is_joined else mapped.OTHER_SIZE)
+    return tuple(draw(st.lists(st.sampled_from(names), max_size=3, unique=True)))
+
+
+def engines() -> st.SearchStrategy[dict[str, Any]]:
+    """Who makes minibatches; processes take long to begin."""
+    return st.fixed_dictionaries(
+        {
+            "num_threads": st.sampled_from([0, 1, 2]),
+            "prefetch": st.sampled_from([0, 1, 3]),
+            "num_map_workers": st.sampled_from([0, 1, 2]),
+            "map_executor": st.sampled_from(["threads"] * 30 + ["processes"]),
+        }
+    ).map(_possible)
+
+
+def _possible(engine: dict[str, Any]) -> dict[str, Any]:
+    if engine["map_executor"] == "processes":
+        engine["num_map_workers"] = max(1, engine["num_map_workers"])
+    return engine
+
+
+# Events ---------------------------------------------------------------------------------------
+
+
+def weights(count: int) -> st.SearchStrategy[tuple[int, ...]]:
+    some = st.lists(st.sampled_from([0, 1, 1, 3, 9]), min_size=count, max_size=count)
+    return some.map(lambda found: tuple(found) if any(found) else (1, *found[1:]))
+
+
+@st.composite
+def knots(draw: st.DrawFn, count: int) -> Any:
+    """Weights that hold, or change from time to time."""
+    times = draw(st.just([0]) | st.lists(TIMES, min_size=1, max_size=3, unique=True))
+    return tuple((time, draw(weights(count))) for time in sorted(times))
+
+
+@st.composite
+def events(draw: st.DrawFn, combination: Combination) -> tuple[EventSpec, ...]:
+    """A list by time, of which some are at one time."""
+    kinds = ["ban", "ban", "skip"]
+    if combination.is_mixture:
+        kinds += ["weights", "retire", "add"]
+    if isinstance(combination.layout, sh.Packed):
+        kinds += ["row_length"]
+    if "versioned" in combination.maps:
+        kinds += ["map_version"]
+    times = sorted(draw(st.lists(TIMES | st.just(60), max_size=4)))
+    count = len(combination.corpora)
+    found: list[EventSpec] = []
+    for at in times:
+        kind = draw(st.sampled_from(kinds))
+        if kind in ("add", "map_version") and any(one.kind == kind for one in found):
+            continue
+        count += kind == "add"
+        spec = EventSpec(kind, at, draw(numbers_of(kind, count)))
+        found.append(spec)
+    return tuple(found)
+
+
+def numbers_of(kind: str, count: int) -> st.SearchStrategy[tuple[int, ...]]:
+    if kind == "ban":
+        return st.lists(st.integers(0, 60), min_size=1, max_size=6).map(tuple)
+    if kind == "skip":
+        return st.tuples(st.integers(1, 90))
+    if kind in ("weights", "add"):
+        return weights(count)
+    if kind == "retire":
+        return st.tuples(st.integers(0, count - 1))
+    if kind == "row_length":
+        return st.tuples(st.integers(LONGEST * 2, 60))
+    return st.just(())
+
+
+def that_serve(combination: Combination) -> Combination:
+    """Without the events that leave nobody a share, or nothing behind them."""
+    kept: list[EventSpec] = []
+    for spec in combination.events:
+        if spec.kind != "retire" or leaves_a_share(combination, [*kept, spec]):
+            kept.append(spec)
+    combination = replace(combination, events=tuple(kept))
+    end = end_of(combination)
+    if end is None or rules.SKIPS_REACH_BEYOND_THE_END:
+        return combination
+    events = tuple(
+        one for one in kept if one.kind != "skip" or one.at + one.numbers[0] < end - 150
+    )
+    return replace(combination, events=events)
+
+
+def leaves_a_share(combination: Combination, specs: Sequence[EventSpec]) -> bool:
+    """Somebody has a share at last, whoever has retired."""
+    trial = replace(combination, at_end="repeat")
+    in_time = sorted(specs, key=lambda spec: spec.at)
+    return all(
+        spec.kind != "retire" or any(mixture_of(trial, in_time[: n + 1]).legs[-1].last)
+        for n, spec in enumerate(in_time)
+    )
+
+
+def end_of(combination: Combination) -> int | None:
+    """The nominal time at which the data end, about; None is never."""
+    ends = []
+    if combination.max_samples is not None:
+        ends.append(combination.max_samples)
+    if not combination.is_mixture and combination.max_sweeps is not None:
+        ends.append(combination.max_sweeps * combination.made[0].model.num_samples)
+    if combination.is_mixture and combination.at_end != "repeat":
+        total = sum(one.size for one in sequences(combination, combination.events))
+        ends.append(total)
+    return min(ends, default=None)
+
+
+# Runs -----------------------------------------------------------------------------------------
+
+
+@st.composite
+def actions(draw: st.DrawFn) -> tuple[Action, ...]:
+    """Mostly calls, of which the size and the number of workers change."""
+    found = []
+    for kind in draw(
+        st.lists(
+            st.sampled_from(["take", "take", "take", "take", "fresh", "back", "seek", "event"]),
+            min_size=1,
+            max_size=10,
+        )
+    ):
+        if kind == "event":
+            name = draw(st.sampled_from(["ban", "ban", "skip", "weights", "map_version"]))
+            delay = draw(st.integers(0, 60))
+            spec = EventSpec(name, delay, draw(numbers_of(name, len(NAMES))))
+            found.append(Action("event", event=spec))
+            continue
+        size = draw(st.integers(1, 120))
+        found.append(Action(kind, size, draw(st.sampled_from([1, 1, 2, 3, 4]))))
+    return tuple(found)
+
+
+@st.composite
+def combinations(draw: st.DrawFn) -> Combination:
+    count = draw(st.sampled_from([1, 1, 2, 3, 4]))
+    is_mixture = count > 1 or draw(st.booleans())
+    at_end = draw(st.sampled_from(["repeat", "stop", "drop"])) if is_mixture else "repeat"
+    limit = draw(st.sampled_from([None, "samples", "sweeps"]))
+    if is_mixture and limit == "sweeps" and at_end != "stop":
+        limit = None
+    joined = draw(st.sampled_from([None, None, "error", "drop"]))
+    layout = draw(layouts(is_mixture))
+    in_parts = is_mixture and isinstance(layout, sh.Packed | sh.Bucketed | sh.TruncatedBPTT)
+    is_slow = in_parts and rules.PARTS_OF_MIXTURES_ARE_LONG
+    combination = Combination(
+        corpora=tuple(draw(corpora()) for _ in range(count)),
+        knots=draw(knots(count)) if is_mixture else (),
+        at_end=at_end,
+        form="array" if is_slow else draw(st.sampled_from(["array", IN_CHUNKS])),
+        settings=draw(settings()),
+        layout=layout,
+        balance=draw(st.sampled_from([None, None, "samples", "attention"])),
+        maps=draw(maps(joined is not None)),
+        maps_mixture=is_mixture and joined is None and draw(st.booleans()),
+        joined=joined,
+        max_samples=draw(st.integers(1, 500)) if limit == "samples" else None,
+        max_sweeps=draw(st.integers(1, 3)) if limit == "sweeps" else None,
+        added=draw(corpora()),
+        engine=tuple(draw(engines()).items()),
+        actions=draw(actions()),
+    )
+    if not is_mixture and draw(st.integers(0, 3)) == 0:
+        combination = by_score(draw, combination)
+    return replace(combination, events=draw(events(combination)))
+
+
+def by_score(draw: st.DrawFn, combination: Combination) -> Combination:
+    """The same in an order by score, which has one lane."""
+    model = ModelCorpus.of(combination.stored[0])
+    scores = draw(order_draws.scores_for(model))
+    settings = replace(combination.settings, num_lanes=1, randomize=True, scores=scores)
+    return replace(combination, settings=settings)
