@@ -43,10 +43,10 @@ Part PartReader::at(std::uint64_t time) {
   const std::uint64_t sweep_begin = time - time % timeline_->num_samples();
   std::uint64_t number = part_of(time - sweep_begin);
   go_to(sweep_begin + cut(number));
-  // `time` may lie inside a sequence that begins in a part before.
-  while (cursor_->time() > time) {
+  // `time` may lie inside a sequence that begins in a part before, or be the end of a mixture.
+  while (cursor_->time() > time || cursor_->sweep_done()) {
     if (number == 0) throw StaleError("the sizes of sequences are not those that they were");
-    number = part_of(cut(number) - 1);
+    number = part_of(std::min(cut(number), cursor_->time() - sweep_begin) - 1);
     go_to(sweep_begin + cut(number));
   }
   return read(number);

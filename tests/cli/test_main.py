@@ -97,7 +97,7 @@ def test_a_bug_is_not_dressed_up_as_an_error_of_the_user(
 
 
 def test_a_reader_that_has_seen_enough_is_no_error_to_complain_about(tmp_path: Path) -> None:
-    np.savez(tmp_path / "x.npz", x=np.arange(40_000))
+    np.savez(tmp_path / "x.npz", x=np.arange(40_000.0))
     trace = ["trace", str(tmp_path / "x.npz"), "--step", "0", "--size", "40000", "--all"]
     with subprocess.Popen(
         [sys.executable, "-m", "sweephand", *trace],

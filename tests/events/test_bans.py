@@ -105,6 +105,7 @@ CASES = [
     for layout in LAYOUTS
     for workers in WORKERS
     # What is refused by name.
+    if not (data_of is all_of_one_sample and isinstance(layout, sh.Packed | sh.TruncatedBPTT))
     if not (data_of is mixed and getattr(layout, "lanes", "") == "apart")
     if not (workers[1] is not None and isinstance(layout, sh.TruncatedBPTT))
 ]

@@ -189,6 +189,10 @@ def forge(tmp_path: Path, make: Make) -> tuple[Index, Callable[[object], None]]:
             found = delivered(tmp_path, make, next(layouts))
         except sh.DataError:
             return
+        except ValueError as error:  # a corpus of such sizes has no rows
+            if "sequences have one sample each" not in str(error):
+                raise
+            return
         if make in IN_PLACE:
             return
         # Splitting cuts the same tokens in other places.

@@ -174,7 +174,7 @@ def test_lines_that_lack_a_field_anywhere_on_the_way_have_no_sample_of_it(
         ('{"s": {"b": {"c": 1}}, "s": {"b": {"c": 1}}}', "is there twice"),
         ('{"s": {"b": {"c": 1}, "b": {"d": 1}}}', "is there twice"),
         ('{"s": {"b": {"c": 1, "c": 2}}}', "is there twice"),
-        ('{"s": {"b": {"c": {}}}}', "holds null, an object"),
+        ('{"s": {"b": {"c": {}}}}', "holds an object"),
     ],
 )
 def test_what_is_wrong_with_a_nested_field_is_told(

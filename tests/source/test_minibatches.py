@@ -28,7 +28,8 @@ def test_any_walk_along_the_timeline_is_the_one_of_the_model(
     corpus, settings = as_served(kind, *data.draw(any_timelines()))
     limit = data.draw(limits(corpus))
     balance = data.draw(balances) if not settings.keeps_order else None
-    time = model.round_up(corpus, settings, data.draw(times(corpus)))
+    time = data.draw(times(corpus))
+    time = model.round_up(corpus, settings, time if limit is None else min(time, limit))
     options = data.draw(engines()) | {"max_samples": limit_of(limit)}
     options["balance"] = sh.Attention(balance) if isinstance(balance, int) else balance
     with serving(kind, corpus, settings, **options) as source:

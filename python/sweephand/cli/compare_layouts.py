@@ -13,6 +13,7 @@ from sweephand.cli.dry_run import DryRun, over_mean, plan_sweep
 from sweephand.cli.options import make_source
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.layouts import Bucketed, Packed
+from sweephand.source.open_corpus import flat_parts
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal.numbers import in_percent
 from sweephand.terminal.screen import Screen
@@ -117,7 +118,8 @@ def layout_facts(
         add("bucketed", f'Bucketed("auto", {arguments.buckets})', source)
         assert isinstance(source.layout, Bucketed)
         longest = source.layout.default_bucket_key
-    if longest > 1 or arguments.row_length:  # packed rows refuse sequences of one sample each
+        are_flat = bool(flat_parts(source._timeline.corpus))
+    if not are_flat or arguments.row_length:  # packed rows refuse sequences of one sample each
         row_length = arguments.row_length or _row_length(longest, size // arguments.workers)
         splits = row_length < longest
         rows = Packed(row_length, "split" if splits else "error")
@@ -151,15 +153,23 @@ def recommend(figures: dict[str, LayoutFigures], equal_sequences: bool) -> tuple
     Parameters
     ----------
     figures : dict
-        Of "ragged", "padded", "bucketed" and "packed".
+        Of "ragged", "padded", "bucketed" and, where there can be rows, "packed".
     equal_sequences : bool
         All sequences have the same length.
     """
     if equal_sequences:
         return "ragged", "all sequences have one length: there is nothing to pad"
-    padded, bucketed, packed = (figures[name] for name in ("padded", "bucketed", "packed"))
+    padded, bucketed, packed = (figures.get(name) for name in ("padded", "bucketed", "packed"))
+    assert padded is not None
+    assert bucketed is not None
     if padded.waste <= _LITTLE_PADDING and padded.shapes <= bucketed.shapes:
         return "padded", f"it pads only {padded.percent} in {padded.shapes} shapes"
+    if packed is None:
+        return (
+            "bucketed",
+            f"it pads {bucketed.percent}; there are no packed rows of a corpus whose sequences "
+            "have one sample each",
+        )
     if bucketed.waste <= packed.waste:
         return (
             "bucketed",

@@ -45,7 +45,9 @@ class Event:
     @cached_property
     def digest(self) -> bytes:
         """16 bytes of BLAKE2b over its JSON, keys sorted, without spaces."""
-        told = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        told = json.dumps(
+            self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False
+        )
         return hashlib.blake2b(told.encode(), digest_size=16).digest()
 
 

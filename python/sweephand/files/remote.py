@@ -19,7 +19,7 @@ from sweephand.files.node_cache.loading import current
 from sweephand.files.requests import MOST_REQUESTS
 from sweephand.files.source_file import FileList, SourceFile, is_leftover, no_match
 from sweephand.files.stores import ATTEMPTS, Result, look_up, open_store, retry
-from sweephand.files.urls import WEB, has_secrets, is_pattern, shown
+from sweephand.files.urls import WEB, has_secrets, is_pattern, is_signed, shown
 
 _LOCAL = ("file", "local")
 
@@ -115,7 +115,7 @@ def find_objects(urls: Sequence[str]) -> list[FileList]:
 def _is_listed(url: str) -> bool:
     """Return whether a list of its folder may tell of an object."""
     is_here = url.partition("://")[0] in _LOCAL
-    return not (is_here or is_pattern(url) or "?" in url or url.startswith(WEB))
+    return not (is_here or is_pattern(url) or is_signed(url) or url.startswith(WEB))
 
 
 def _find(url: str, listing: Mapping[str, Mapping[str, Any]]) -> FileList:

@@ -102,13 +102,7 @@ def check_lengths(layout: Layout, corpus: Corpus) -> None:
     ValueError
         If all sequences of the corpus, or of one in a mixture, have one sample, naming it.
     """
-    if not layout.has_rows:
-        return
-    mixing = corpus.mixing
-    parts = {} if mixing is None else dict(zip(mixing.names, mixing.corpora, strict=True))
-    for name, part in (parts or {"": corpus}).items():
-        if part.core.num_samples > part.core.num_sequences:
-            continue
+    for name, part in flat_parts(corpus).items() if layout.has_rows else ():
         whose = f" of the corpus {name!r}" if name else ""
         lengthy = [info.name for info in part.streams if not info.broadcast]
         stream = part.size_stream or (lengthy or ["tokens"])[0]
@@ -120,6 +114,20 @@ def check_lengths(layout: Layout, corpus: Corpus) -> None:
             "end_of_document= of sh.RawTokensDeserializer or sh.open; for rows and images take "
             "sh.Ragged(), the default"
         )
+
+
+def flat_parts(corpus: Corpus) -> dict[str, Corpus]:
+    """Return the corpora of a mixture, by name, whose sequences have one sample each.
+
+    A corpus that is no mixture has no name, "".
+    """
+    mixing = corpus.mixing
+    parts = {} if mixing is None else dict(zip(mixing.names, mixing.corpora, strict=True))
+    return {
+        name: part
+        for name, part in (parts or {"": corpus}).items()
+        if part.core.num_samples == part.core.num_sequences
+    }
 
 
 @dataclass(frozen=True)
