@@ -162,6 +162,7 @@ void CtfScanner::begin_sequence(std::uint64_t key) {
 
 void CtfScanner::end_row() {
   if (!row_.counts) return pass_over_row();
+  if (!in_sequence_) refuse_beginning();
   if (row_.num_samples == 0)
     report_row(row_.begin, describe_empty_row(format_), nullptr, Loss::kNothing);
   num_samples_ += row_.num_samples;

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.read.ctf_core import build_index, make_format, open_ctf, read_ctf
 from tests.read.ctf_model import FatalError, Reader, Stream
 
+import sweephand as sh
 from sweephand import DataError, StaleError, _core
 
 A = Stream("A", 1)
@@ -500,3 +501,12 @@ def test_a_wrong_format_is_a_value_error(
     path.write_bytes(GOOD)
     with pytest.raises(ValueError, match=message):
         build_index(path, make_format(streams), [], 0)
+
+
+def test_a_first_line_without_an_id_is_refused_behind_blank_lines_too(tmp_path: Path) -> None:
+    path = tmp_path / "x.ctf"
+    path.write_text("\n |A 5\n2 |A 1\n2 |A 3\n")
+    with pytest.raises(sh.DataError, match="x.ctf"):
+        sh.MinibatchSource(
+            sh.CTFDeserializer(path, {"A": sh.StreamDef(shape=1)}, allow_blank_lines=True)
+        )
