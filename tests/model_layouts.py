@@ -309,6 +309,13 @@ class Buckets:
             for entry in members[:delivered]
         )
 
+    def has_full(self, request: int) -> bool:
+        """Some bucket has a full minibatch."""
+        return any(
+            len(left) >= max(1, request // key)
+            for left, key in zip(self.left, self.boundaries, strict=True)
+        )
+
     def draw(self, request: int, num_sequences: int = 0) -> tuple[int, list[Entry]]:
         """The bucket's boundary, and the sequences of the next minibatch."""
         wanted = [num_sequences or max(1, request // key) for key in self.boundaries]

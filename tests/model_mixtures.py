@@ -22,6 +22,7 @@ from tests.model_layouts import (
 WHOLE = 2**32
 ENDLESS = 2**62
 UNIT = 2**33
+BEHIND = 256  # samples that a corpus may be behind what is due, in small corpora
 
 
 @dataclass(frozen=True)
@@ -66,14 +67,19 @@ def due(legs: Sequence[Leg], corpus: int, time: int) -> int:
     raise AssertionError
 
 
-def key(legs: Sequence[Leg], corpus: int, own_time: int) -> int | None:
-    """The key of what begins at an own time; None: it never comes."""
+def key(legs: Sequence[Leg], corpus: int, own_time: int, least: int = 0) -> int | None:
+    """The key of what begins at an own time; None: it never comes.
+
+    It is known to be at least `least`.
+    """
     births = [leg.begin for leg in legs if leg.first[corpus] or leg.last[corpus]]
     if not births:
         return None
-    low, high = 0, 2**63
-    if due(legs, corpus, high) < UNIT * own_time:
+    if due(legs, corpus, 2**63) < UNIT * own_time:
         return None
+    low, high = least, least + 1
+    while due(legs, corpus, high) < UNIT * own_time:
+        low, high = high, high + 2 * (high - least)
     while low < high:
         middle = (low + high) // 2
         if due(legs, corpus, middle) >= UNIT * own_time:
@@ -154,6 +160,7 @@ class ModelMixture:
     settings: ModelSettings
     at_end: str = "repeat"
     sweeps: int = 1
+    num_added: int = 0  # corpora at the end, by events
 
     @property
     def legs(self) -> list[Leg]:
@@ -176,6 +183,7 @@ class ModelMixture:
             for name, corpus in self.corpora.items()
         ]
         heads = [next(walk) for walk in walks]
+        keys = [key(legs, c, head.time) for c, head in enumerate(heads)]
         sizes = [corpus.num_samples for corpus in self.corpora.values()]
         stop = None
         if self.at_end == "stop":
@@ -190,7 +198,7 @@ class ModelMixture:
             for c, head in enumerate(heads):
                 if self.at_end == "drop" and head.time >= sizes[c]:
                     continue
-                k = key(legs, c, head.time)
+                k = keys[c]
                 if k is not None and (least is None or (k, c, head.time) < least):
                     least = (k, c, head.time)
             if least is None or (stop is not None and least >= stop):
@@ -200,6 +208,8 @@ class ModelMixture:
             yield Mixed(time, c, head.sequence, head.size, head.sweep, head.lane)
             time += head.size
             heads[c] = next(walks[c])
+            if keys[c] is not None:
+                keys[c] = key(legs, c, heads[c].time, keys[c])
 
 
 # docs/layouts.md, sections 3 and 6: rows and buckets of a mixture ---------------------------
@@ -208,7 +218,8 @@ class ModelMixture:
 def extent(mixture: ModelMixture) -> tuple[int, int]:
     """Sequences and blocks of the only sweep."""
     sequences = blocks = 0
-    for name, corpus in mixture.corpora.items():
+    at_first = len(mixture.corpora) - mixture.num_added
+    for name, corpus in itertools.islice(mixture.corpora.items(), at_first):
         sweeps = ENDLESS // corpus.num_samples
         own = len(model.base_lists(corpus, mixture.own_settings(name), 0))
         sequences = max(sequences, sweeps * corpus.num_sequences)
@@ -230,6 +241,48 @@ def row_parts(mixture: ModelMixture, length: int) -> int:
         min(-(-blocks // lanes), ENDLESS // (2**9 * length)),
     )
     return power_of_two(wanted)
+
+
+def first_in_sight(
+    mixture: ModelMixture, part: int, samples: int, look_ahead: int
+) -> tuple[list[Mixed], bool]:
+    """All that begins before a time, what rows see from there, and if that is all there is.
+
+    Rows of which the next two begin before that time are as if everything were there.
+    """
+    found: list[Mixed] = []
+    last_sweeps: dict[int, int] = {}
+    seen: dict[int, int] = {}
+    part_end = (samples // part + 1) * part
+    legs = mixture.legs
+    for one in mixture.order():
+        if one.time < samples:
+            found.append(one)
+            last_sweeps[one.corpus] = one.sweep
+            continue
+        waiting = {
+            corpus
+            for corpus in last_sweeps
+            if seen.get(corpus, 0) < look_ahead and has_share(legs, corpus, samples, part_end)
+        }
+        if not waiting or one.time >= part_end:
+            return found, False
+        if one.corpus in waiting:
+            found.append(one)
+            seen[one.corpus] = seen.get(one.corpus, 0) + 1
+            if one.sweep > last_sweeps[one.corpus]:  # a row sees one sweep of a corpus
+                seen[one.corpus] = look_ahead
+    return found, True
+
+
+def has_share(legs: Sequence[Leg], corpus: int, begin: int, end: int) -> bool:
+    """A corpus has a share in a span, or had one shortly before."""
+    ends = [*(leg.begin for leg in legs[1:]), ENDLESS]
+    return any(
+        leg.first[corpus] or leg.last[corpus]
+        for leg, leg_end in zip(legs, ends, strict=True)
+        if leg.begin < end and leg_end > begin - BEHIND
+    )
 
 
 def packed_mixture(
@@ -254,22 +307,38 @@ def packed_mixture(
             time += sum(pieces[place][1].size for place in row)
 
 
-def bucketed_mixture(
-    mixture: ModelMixture, taken: Sequence[Mixed], boundaries: Sequence[int], request: int
-) -> Iterator[BucketMinibatch]:
-    """Minibatches of what comes first, of which the sequences name places in `taken`."""
+def bucket_parts(mixture: ModelMixture) -> int:
     sequences, blocks = extent(mixture)
     settings = mixture.settings
     by_window = blocks // settings.num_lanes if settings.randomize else 0
-    part = ENDLESS // power_of_two(max(1, sequences // 2**17, by_window))
-    in_order = replace(settings, randomize=False)  # how minibatches come, in any mixture
+    return power_of_two(max(1, sequences // 2**17, by_window))
+
+
+def bucketed_mixture(
+    mixture: ModelMixture,
+    taken: Sequence[Mixed],
+    boundaries: Sequence[int],
+    requests: Iterator[int],
+    *,
+    is_all: bool = False,
+) -> Iterator[BucketMinibatch]:
+    """Minibatches, of which the sequences name places in `taken`: what comes first, or all.
+
+    They end where it depends on what comes later.
+    """
+    part = ENDLESS // bucket_parts(mixture)
+    in_order = replace(mixture.settings, randomize=False)  # of minibatches, in any mixture
     places = enumerate(taken)
     for number, members in itertools.groupby(places, key=lambda one: one[1].time // part):
         entries = [
             Entry(one.time, place, one.size, one.sweep, one.lane) for place, one in members
         ]
         buckets = Buckets(in_order, boundaries, 0, number, entries)
+        is_whole = is_all or number < taken[-1].time // part
         while any(buckets.left):
+            request = next(requests, None)
+            if request is None or not (is_whole or buckets.has_full(request)):
+                return
             time = entries[0].time + buckets.samples
             key, drawn = buckets.draw(request)
             yield BucketMinibatch(time, key, drawn, 0)

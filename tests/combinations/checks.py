@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.combinations import rules, shares
+from tests.combinations import shares
 from tests.combinations.combination import Combination, EventSpec
 from tests.combinations.made import values_of
 from tests.combinations.plans import PlannedMinibatch
@@ -73,10 +73,7 @@ def check_minibatch(
     """Hold the shares of all workers to the plan."""
     combination = oracle.combination
     dealt = shares.shares(combination, planned, workers)
-    if dealt is None:
-        dealt = _as_found(oracle, planned, found, workers)
-    if rules.LABELS_THAT_COUNT and isinstance(combination.layout, sh.Packed):
-        _check_label_samples(found)
+    _check_label_samples(combination, found)
     for minibatch, units in zip(found, dealt, strict=True):
         assert bool(minibatch) == bool(planned.units)
         if not planned.units:
@@ -92,50 +89,36 @@ def check_minibatch(
         check_share(oracle, planned, minibatch, units)
 
 
-def _check_label_samples(found: Sequence[sh.Minibatch]) -> None:
+def _check_label_samples(combination: Combination, found: Sequence[sh.Minibatch]) -> None:
     """How many labels count, over all workers, is known to each."""
-    if any(minibatch.banned_ids for minibatch in found) or not found[0]:
+    if not found[0]:
         return
-    count = sum(int((one["x"].labels() != IGNORED).sum()) for one in found)
+    if shares.has_one_sample_each(combination):
+        count = sum(one.num_samples for one in found)
+    else:
+        count = sum(_num_labels(one["x"]) for one in found)
     assert {one.global_num_label_samples for one in found} == {count}
 
 
-def _as_found(
-    oracle: Oracle, planned: PlannedMinibatch, found: Sequence[sh.Minibatch], workers: int
-) -> list[list[Unit]]:
-    """The shares that were found, where the numbers alone are fixed."""
-    left = list(planned.units)
-    dealt = []
-    for rank, minibatch in enumerate(found):
-        wanted = Counter([*minibatch.ids, *minibatch.banned_ids])
-        share = []
-        for unit in list(left):
-            name = oracle.id_of(unit.pieces[0])
-            if wanted[name] > 0:
-                wanted[name] -= 1
-                share.append(unit)
-                left.remove(unit)
-        assert len(share) == len(planned.units) // workers + (
-            rank < len(planned.units) % workers
-        )
-        dealt.append(share)
-    assert not left
-    return dealt
+def _num_labels(data: sh.MinibatchData) -> int:
+    labels: Any = data.labels()
+    rows = labels if isinstance(labels, list) else [labels]
+    return sum(int((np.asarray(row) != IGNORED).sum()) for row in rows)
 
 
 def check_share(
     oracle: Oracle, planned: PlannedMinibatch, minibatch: sh.Minibatch, units: Sequence[Unit]
 ) -> None:
     whole = isinstance(oracle.combination.layout, sh.Bucketed | sh.TruncatedBPTT)
+    begins = _begins(planned)
     rows: list[list[Piece]] = []
     left_out: list[str] = []
     values, joined, labels = [], [], []
     for unit in units:
         time = planned.time if whole else unit.time
-        banned = oracle.banned(time)
         rows.append([])
-        for piece in unit.pieces:
-            if oracle.id_of(piece) in banned:
+        for place, piece in enumerate(unit.pieces):
+            if oracle.id_of(piece) in oracle.banned(begins[id(unit), place]):
                 left_out.append(oracle.id_of(piece))
                 continue
             rows[-1].append(piece)
@@ -157,6 +140,16 @@ def check_share(
         check_rows(minibatch, rows, values, max(lengths))
     if minibatch["x"].is_padded and not isinstance(oracle.combination.layout, sh.Packed):
         _check_padding(minibatch["x"])
+
+
+def _begins(planned: PlannedMinibatch) -> dict[tuple[int, int], int]:
+    """When each piece begins: what comes before it in the minibatch, row by row."""
+    time, begins = planned.time, {}
+    for unit in planned.units:
+        for place, piece in enumerate(unit.pieces):
+            begins[id(unit), place] = time
+            time += piece.size
+    return begins
 
 
 def _check_stream(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tests import model_layouts
-from tests.combinations import rules, units
+from tests.combinations import mixture_parts, units
 from tests.combinations.combination import Combination, EventSpec
 from tests.combinations.reference import Reference
 from tests.combinations.units import Piece, Unit
@@ -47,9 +47,9 @@ def plan_of(combination: Combination) -> Plan:
     layout = combination.layout
     if not isinstance(layout, sh.Bucketed | sh.TruncatedBPTT):
         return UnitPlan(combination, list(combination.events))
-    if combination.is_mixture or any(one.kind == "skip" for one in combination.events):
+    if any(one.kind == "skip" for one in combination.events):
         return Reference(combination, list(combination.events))
-    return WholePlan(combination)
+    return WholePlan(combination, list(combination.events))
 
 
 # Minibatches of sequences or rows -------------------------------------------------------------
@@ -89,7 +89,7 @@ class UnitPlan:
         if not isinstance(layout, sh.Packed):
             return units.sequences(self.combination, self.specs)
         if self.combination.is_mixture:
-            return expected_rows_of_mixture(self.combination, self.specs)
+            return mixture_parts.rows(self.combination, self.specs)
         return units.rows(self.combination, self.specs)
 
     def _is_skipped(self, unit: Unit) -> bool:
@@ -113,8 +113,7 @@ class UnitPlan:
         return self._units[-1].time + self._units[-1].size if self._units else self.time
 
     def _cuts(self) -> set[int]:
-        kinds = {"skip", "map_version", *(["ban"] if rules.BANS_END_MINIBATCHES else [])}
-        return {spec.at for spec in self.specs if spec.kind in kinds}
+        return {spec.at for spec in self.specs if spec.kind in ("skip", "map_version")}
 
     def take(self, size: int) -> PlannedMinibatch:
         number, unit = self._next()
@@ -132,7 +131,8 @@ class UnitPlan:
         ended = None
         if not self.combination.is_mixture:
             total = self.combination.made[0].model.num_samples
-            stop = end if after is None else after.time
+            last = self._units[-1]
+            stop = last.time + last.size if after is None else after.time
             ended = stop // total - unit.time // total
         return PlannedMinibatch(unit.time, tuple(taken), ended)
 
@@ -149,33 +149,20 @@ class UnitPlan:
         return sum(one.size for one in taken) + unit.size <= size
 
 
-def expected_rows_of_mixture(
-    combination: Combination, specs: Sequence[EventSpec]
-) -> Iterator[Unit]:
-    """The packed rows of a mixture, in order: of a source that does nothing else."""
-    layout = combination.layout
-    assert isinstance(layout, sh.Packed)
-    changing = [one for one in specs if one.kind not in ("ban", "skip", "map_version")]
-    reference = Reference(combination, changing)
-    while True:
-        minibatch = reference.take(1)
-        if not minibatch.units:
-            return
-        yield from minibatch.units
-
-
 # Minibatches that are made as one -------------------------------------------------------------
 
 
 @dataclass
 class WholePlan:
-    """Buckets and continued rows of one corpus: they depend on all that was asked for."""
+    """Buckets and continued rows, which depend on all that was asked for."""
 
     combination: Combination
+    specs: list[EventSpec]
     requests: tuple[int, ...] = ()
 
     def add(self, spec: EventSpec) -> None:
         assert spec.kind != "skip"
+        self.specs.append(spec)
 
     def place(self) -> tuple[int, ...]:
         return self.requests
@@ -194,6 +181,10 @@ class WholePlan:
 
     def _all(self) -> Iterator[PlannedMinibatch]:
         combination, requests = self.combination, iter(self.requests)
+        if combination.is_mixture:
+            for one, drawn in mixture_parts.buckets(combination, self.specs, self.requests):
+                yield PlannedMinibatch(one.time, tuple(drawn), bucket_key=one.key)
+            return
         layout, settings = combination.layout, combination.order
         corpus = combination.made[0].model
         limit = units.limit_of(combination, corpus)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.combinations import rules, shares
+from tests.combinations import shares
 from tests.combinations.combination import Combination
 
 import sweephand as sh
 
 
 def is_served(combination: Combination) -> bool:
-    return not refusals_of(combination) and not _is_undecided(combination)
+    return not refusals_of(combination)
 
 
 def refusals_of(combination: Combination) -> list[str]:
@@ -19,19 +19,15 @@ def refusals_of(combination: Combination) -> list[str]:
     return [*_of_lengths(combination), *_of_features(combination), *_of_balance(combination)]
 
 
-def _is_undecided(combination: Combination) -> bool:
-    is_bare = _has_rows_of_one_sample(combination) and not rules.ONE_SAMPLE_ROWS_ARE_REFUSED
-    return is_bare or any(not corpus.all for corpus in combination.made)
-
-
 def _has_rows_of_one_sample(combination: Combination) -> bool:
-    fills_rows = isinstance(combination.layout, sh.Packed | sh.TruncatedBPTT)
-    return fills_rows and shares.has_one_sample_each(combination)
+    if not isinstance(combination.layout, sh.Packed | sh.TruncatedBPTT):
+        return False
+    return any(all(made.size == 1 for made in one.all) for one in combination.made)
 
 
 def _of_lengths(combination: Combination) -> Iterator[str]:
     layout = combination.layout
-    if any(not corpus.all for corpus in combination.made[: len(combination.corpora)]):
+    if any(not corpus.all for corpus in combination.made):
         yield "nothing is left|keeps no sequence"
     longest = max((made.size for one in combination.made for made in one.all), default=0)
     if (
@@ -40,8 +36,8 @@ def _of_lengths(combination: Combination) -> Iterator[str]:
         and (longest > layout.row_length)
     ):
         yield "have more samples than a row"
-    if _has_rows_of_one_sample(combination) and rules.ONE_SAMPLE_ROWS_ARE_REFUSED:
-        yield "one sample"
+    if _has_rows_of_one_sample(combination):
+        yield "have one sample each"
     if combination.has_added and not shares.is_alike_when_added(combination):
         yield "all sequences of the mixture have one sample"
 

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.combinations import rules
 from tests.combinations.checks import Oracle, check_minibatch
 from tests.combinations.combination import Action, Combination, EventSpec
-from tests.combinations.draws import end_of, leaves_a_share
+from tests.combinations.draws import leaves_a_share
 from tests.combinations.plans import PlannedMinibatch, UnitPlan, plan_of
 from tests.combinations.serve import event_of, source_of
 
@@ -64,6 +63,7 @@ class Run:
         if told is not None:
             assert told.nominal_time == planned.time
             assert told.global_num_samples == planned.num_samples
+            assert told.global_num_label_samples == shares[0].global_num_label_samples
         self._check_answers(planned)
         self.places.append((self._state(), self.plan.place()))
 
@@ -106,8 +106,7 @@ class Run:
     def _seek(self, action: Action) -> None:
         if not isinstance(self.plan, UnitPlan):
             return
-        end = end_of(self.combination)
-        time = action.size if end is None else action.size % max(1, end)
+        time = action.size
         self.source.current_position = time
         self.plan.go_to(time)
         if not self._is_skipped(time):  # from there it goes on when a minibatch is taken
@@ -140,8 +139,7 @@ class Run:
             known = any(one.kind == "map_version" for one in self.specs)
             return spec if "versioned" in combination.maps and not known else None
         if spec.kind == "skip":
-            endless = end_of(combination) is None or rules.SKIPS_REACH_BEYOND_THE_END
-            return spec if endless and isinstance(self.plan, UnitPlan) else None
+            return spec if isinstance(self.plan, UnitPlan) else None
         if spec.kind == "weights":
             if not combination.is_mixture:
                 return None

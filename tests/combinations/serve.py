@@ -101,7 +101,7 @@ def event_of(combination: Combination, spec: EventSpec) -> sh.events.Event:
     names = combination.names
     at = spec.at
     if spec.kind == "ban":
-        ids = combination.all_ids
+        ids = combination.all_ids or ["of nothing"]  # which is refused before
         return sh.events.Ban(
             at=at, ids=tuple(sorted({ids[n % len(ids)] for n in spec.numbers}))
         )

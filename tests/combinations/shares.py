@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests import model
-from tests.combinations import rules
 from tests.combinations.combination import Combination
 from tests.combinations.plans import PlannedMinibatch
 from tests.combinations.units import Unit
@@ -30,8 +29,8 @@ def is_alike_when_added(combination: Combination) -> bool:
 
 def shares(
     combination: Combination, planned: PlannedMinibatch, workers: int
-) -> list[list[Unit]] | None:
-    """The sequences or rows of every worker; None where only their numbers are fixed."""
+) -> list[list[Unit]]:
+    """The sequences or rows of every worker."""
     units, layout = list(planned.units), combination.layout
     settings, balance = combination.order, combination.balance
     costs = [_cost(unit, balance) for unit in units]
@@ -44,22 +43,27 @@ def shares(
             return _dealt(units, model.deal_costs(costs, workers), workers)
         if settings.keeps_order:
             return [units[worker::workers] for worker in range(workers)]
-        return _even(units, workers)
+        return _even(combination, planned, workers)
     if settings.keeps_order:
         return [units[worker::workers] for worker in range(workers)]
     if has_one_sample_each(combination):
-        return _even(units, workers)
+        return _even(combination, planned, workers)
     owners = [unit.lane % workers for unit in units]
     if balance is not None:
         owners = model.even_costs(owners, costs, workers)
     return _dealt(units, owners, workers)
 
 
-def _even(units: Sequence[Unit], workers: int) -> list[list[Unit]] | None:
-    if not rules.IT_IS_KNOWN_WHO_IS_MOVED:
-        return None
-    owners = model.even_counts([unit.lane % workers for unit in units], workers)
-    return _dealt(units, owners, workers)
+def _even(
+    combination: Combination, planned: PlannedMinibatch, workers: int
+) -> list[list[Unit]]:
+    settings = combination.order
+    lanes = [unit.lane for unit in planned.units]
+    corpus = combination.made[0].model
+    # A mixture has one sweep, of 2^62 samples: nobody comes to the middle of it.
+    first_half = combination.is_mixture or model.is_first_half(corpus, settings, planned.time)
+    owners = model.even_counts(lanes, workers, settings.num_lanes, first_half)
+    return _dealt(planned.units, owners, workers)
 
 
 def _cost(unit: Unit, balance: str | None) -> int:

@@ -65,6 +65,7 @@ def mixture_of(combination: Combination, specs: Sequence[EventSpec]) -> ChangedM
         settings=combination.order,
         at_end=combination.at_end,
         sweeps=combination.max_sweeps or 1,
+        num_added=count - len(combination.corpora),
         changes=changes,
     )
 

@@ -12,6 +12,7 @@ from tests.model_mixtures import (
     Mixed,
     ModelMixture,
     bucketed_mixture,
+    first_in_sight,
     packed_mixture,
     row_parts,
 )
@@ -24,26 +25,32 @@ def first_of(mixture: ModelMixture, samples: int) -> list[Mixed]:
 
 
 def never_ends(rng: np.random.Generator) -> ModelMixture:
-    """A mixture of sequences, which rows are of: not of single samples."""
     while True:
         mixture = random_mixture(rng)
-        long = all(c.num_samples > c.num_sequences for c in mixture.corpora.values())
-        if mixture.at_end == "repeat" and long:
+        if mixture.at_end == "repeat":
+            return mixture
+
+
+def in_rows(rng: np.random.Generator) -> ModelMixture:
+    """One that rows are served of: no corpus is of single samples."""
+    while True:
+        mixture = never_ends(rng)
+        if all(max(corpus.sizes) > 1 for corpus in mixture.corpora.values()):
             return mixture
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_rows_are_those_of_the_page_from_anywhere(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    mixture = never_ends(rng)
-    length, look_ahead = int(rng.choice([4, 16, 50])), int(rng.choice([1, 2, 7]))
-    beyond = (4 * look_ahead + 4) * length + 50  # what rows may depend on, of four corpora
-    samples = 40 * length + beyond
-    order = first_of(mixture, samples)
+    mixture = in_rows(rng)
+    length, look_ahead = int(rng.choice([4, 16, 50])), int(rng.choice([1, 2, 7, 64]))
+    samples = 60 * length
+    part = 2**62 // row_parts(mixture, length)
+    order, _ = first_in_sight(mixture, part, samples, look_ahead)
     rows = [
         (row, taken)
         for row, taken in packed_mixture(mixture, order, length, look_ahead)
-        if row.time < samples - beyond
+        if row.time + 2 * length <= samples
     ]
     layout = sh.Packed(length, "split", look_ahead=look_ahead)
     with source_of(mixture, layout=layout) as source:
@@ -61,7 +68,7 @@ def test_rows_are_those_of_the_page_from_anywhere(seed: int) -> None:
 def test_a_pack_begins_anew_with_every_part_of_a_mixture() -> None:
     rng = np.random.default_rng(8)
     mixture = next(
-        one for one in map(never_ends, itertools.repeat(rng))
+        one for one in map(in_rows, itertools.repeat(rng))
         if 2**62 // row_parts(one, 4) <= 2**11 and len(one.corpora) > 2
     )  # fmt: skip
     part = 2**62 // row_parts(mixture, 4)
@@ -196,7 +203,8 @@ def test_buckets_are_those_of_the_page(seed: int) -> None:
     mixture = never_ends(rng)
     request = int(rng.integers(1, 120))
     order = first_of(mixture, 40 * 120)
-    expected = bucketed_mixture(mixture, order, [5, 20, 40], request)
+    requests = itertools.repeat(request)
+    expected = bucketed_mixture(mixture, order, [5, 20, 40], requests)
     with source_of(mixture, layout=sh.Bucketed([5, 20, 40])) as source:
         for minibatch in itertools.islice(expected, 15):
             if minibatch.time + 10 * 120 > 40 * 120:
