@@ -223,12 +223,12 @@ def extent(mixture: ModelMixture) -> tuple[int, int]:
         sweeps = ENDLESS // corpus.num_samples
         own = len(model.base_lists(corpus, mixture.own_settings(name), 0))
         sequences = max(sequences, sweeps * corpus.num_sequences)
-        blocks = max(blocks, sweeps * own)
+        blocks = max(blocks, min(sweeps * own, 2**64 - 1))
     return sequences, blocks
 
 
 def power_of_two(count: int) -> int:
-    return 1 << (count - 1).bit_length()
+    return min(1 << (count - 1).bit_length(), ENDLESS)
 
 
 def row_parts(mixture: ModelMixture, length: int) -> int:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -12,6 +13,7 @@ namespace sweephand {
 namespace {
 
 constexpr std::uint64_t kMaxSequences = std::uint64_t{1} << 47;
+constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
@@ -38,7 +40,9 @@ MixedTimeline::MixedTimeline(std::shared_ptr<const Corpus> corpus,
     const SweepExtent own = one.timeline->extent();
     const std::uint64_t sweeps = kEndless / own.samples;
     extent_.sequences = std::max(extent_.sequences, sweeps * own.sequences);
-    extent_.blocks = std::max(extent_.blocks, sweeps * own.blocks);
+    // Many more than samples, where a filter leaves little: so many are as good as more.
+    const std::uint64_t blocks = own.blocks > kMost / sweeps ? kMost : sweeps * own.blocks;
+    extent_.blocks = std::max(extent_.blocks, blocks);
   }
   extent_.samples = kEndless;
   if (first_sequences_.back() != corpus_->chunks.num_sequences() ||
@@ -55,7 +59,7 @@ std::unique_ptr<Cursor> MixedTimeline::cursor(std::uint64_t time) const {
 
 // A power of two, so that parts begin at multiples of their length.
 std::uint64_t MixedTimeline::num_parts(std::uint64_t wanted) const {
-  return std::min(std::bit_ceil(wanted), kEndless);
+  return wanted < kEndless ? std::bit_ceil(wanted) : kEndless;
 }
 
 std::uint64_t MixedTimeline::find(std::uint64_t sequence, std::uint64_t sweep) const {

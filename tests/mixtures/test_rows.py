@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.mixtures.test_order import delivered, ids_of, random_mixture, source_of
+from tests.model import ModelCorpus, ModelSettings
 from tests.model_mixtures import (
     Mixed,
     ModelMixture,
@@ -237,3 +238,34 @@ def test_a_state_of_the_order_before_is_refused_by_name(layout: sh.Layout) -> No
         assert state["order_version"] == 2
         with pytest.raises(sh.StateError, match="order_version is 2 here and 1 in the state"):
             source.restore_from_checkpoint({**state, "order_version": 1})
+
+
+def is_first(sequence: dict[str, Any]) -> bool:
+    return int(sequence["n"][0]) == 0
+
+
+@pytest.mark.parametrize("num_chunks", [2, 3, 8, 64])
+def test_parts_are_as_short_as_windows_however_little_a_filter_leaves(num_chunks: int) -> None:
+    mixture = ModelMixture(
+        {
+            "a": ModelCorpus.of([[2], *[[]] * (num_chunks - 1)]),
+            "b": ModelCorpus.of([[3, 5]]),
+        },
+        [(0, (1, 1))],
+        ModelSettings(num_lanes=1, window_chunks=1),
+    )
+    stored = {"n": [np.full(2, number) for number in range(num_chunks)]}
+    corpora = {
+        "a": sh.ArrayDeserializer(stored, chunk_size=1).filter(is_first),
+        "b": sh.ArrayDeserializer({"n": [np.full(3, 0), np.full(5, 1)]}),
+    }
+    order = first_of(mixture, 300)
+    with sh.MinibatchSource(
+        sh.Mixture(corpora, {"a": 1, "b": 1}),
+        layout=sh.Bucketed([40]),
+        num_lanes=1,
+        randomization_window_in_chunks=1,
+    ) as source:
+        for one in bucketed_mixture(mixture, order, [40], itertools.repeat(200)):
+            taken = [order[entry.sequence] for entry in one.entries]
+            assert delivered(source.next_minibatch(200)) == ids_of(mixture, taken)
