@@ -506,7 +506,7 @@ def test_a_wrong_format_is_a_value_error(
 def test_a_first_line_without_an_id_is_refused_behind_blank_lines_too(tmp_path: Path) -> None:
     path = tmp_path / "x.ctf"
     path.write_text("\n |A 5\n2 |A 1\n2 |A 3\n")
-    with pytest.raises(sh.DataError, match="x.ctf"):
+    with pytest.raises(sh.DataError, match=r"x\.ctf"):
         sh.MinibatchSource(
             sh.CTFDeserializer(path, {"A": sh.StreamDef(shape=1)}, allow_blank_lines=True)
         )
