@@ -259,3 +259,19 @@ def test_no_two_headers_define_a_type_of_one_name() -> None:
             where.setdefault(name, []).append(str(path.relative_to(CPP)))
     assert where, "definitions are found at all"
     assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}
+
+
+def test_no_two_headers_define_an_inline_function_of_one_name_and_parameters() -> None:
+    """Without optimisation the linker takes one of both for all, and either is right alone."""
+    definition = re.compile(
+        r"^(?:template <[^\n]*>\n)?(?:\[\[.*?\]\] )?(?:inline|constexpr|template)\b[^\n;{(]*?"
+        r"\b(\w+)\(([^)]*)\)",
+        re.MULTILINE,
+    )
+    where: dict[tuple[str, ...], set[str]] = {}
+    for path in sorted(CPP.rglob("*.hpp")):
+        for name, parameters in definition.findall(path.read_text()):
+            types = [re.sub(r"\s*\b\w+$", "", one.strip()) for one in parameters.split(",")]
+            where.setdefault((name, *types), set()).add(str(path.relative_to(CPP)))
+    assert where, "definitions are found at all"
+    assert {key: paths for key, paths in where.items() if len(paths) > 1} == {}

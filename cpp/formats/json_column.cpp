@@ -129,15 +129,15 @@ const char* JsonColumn::read_text(const char* text) {
 const char* JsonColumn::read(const char* text) {
   is_filled_ = true;
   if (*text != '[') return read_scalar(text);
-  text = skip_blanks(text + 1);
+  text = skip_whitespace(text + 1);
   if (*text == ']') return text + 1;
   while (true) {
     text = read_scalar(text);
     if (text == nullptr) return nullptr;
-    text = skip_blanks(text);
+    text = skip_whitespace(text);
     if (*text == ']') return text + 1;
     if (*text != ',') return nullptr;
-    text = skip_blanks(text + 1);
+    text = skip_whitespace(text + 1);
   }
 }
 

@@ -25,7 +25,7 @@ class JsonLines {
 
   // Where the line ends that begins at `text`; null when it is not ordinary.
   const char* read_line(const char* text) {
-    text = skip_blanks(text);
+    text = skip_whitespace(text);
     if (*text == '\n' || *text == '\0') return text;
     if (*text != '{') return nullptr;
     text = read_members(text + 1, {});
@@ -33,7 +33,7 @@ class JsonLines {
     for (JsonColumn& column : columns_) column.end_line();
     for (Outer& outer : outers_) outer.is_met = false;
     ++num_lines_;
-    return skip_blanks(text);
+    return skip_whitespace(text);
   }
 
   std::uint64_t num_lines() const noexcept { return num_lines_; }
@@ -49,34 +49,41 @@ class JsonLines {
   // From behind the brace to behind the other one, of the object with the key `within` and a
   // dot; of the whole line that is empty. As deep as keys have dots.
   const char* read_members(const char* text, const std::string& within) {
-    text = skip_blanks(text);
+    text = skip_whitespace(text);
     if (*text == '}') return text + 1;
     while (true) {
       if (*text != '"') return nullptr;
-      const char* const key = ++text;
-      while (*text != '"' && *text != '\\' && !is_control(*text)) ++text;
-      if (*text != '"') return nullptr;
+      const char* const key = text + 1;
+      text = end_key(key);
+      if (text == nullptr) return nullptr;
       const std::string inner = within.empty() ? within : within + std::string(key, text);
       const std::string_view path = within.empty() ? std::string_view(key, text) : inner;
-      JsonColumn* const column = find(path);
-      Outer* const outer = find_outer(path);
-      text = skip_blanks(text + 1);
+      text = skip_whitespace(text + 1);
       if (*text != ':') return nullptr;
-      text = skip_blanks(text + 1);
-      if (column != nullptr && column->is_filled()) return nullptr;
-      if (outer != nullptr) {
-        if (column != nullptr || outer->is_met || *text != '{') return nullptr;
-        outer->is_met = true;
-        text = read_members(text + 1, outer->key + '.');
-      } else {
-        text = column != nullptr ? column->read(text) : skip_value(text);
-      }
+      text = read_value(skip_whitespace(text + 1), path);
       if (text == nullptr) return nullptr;
-      text = skip_blanks(text);
+      text = skip_whitespace(text);
       if (*text == '}') return text + 1;
       if (*text != ',') return nullptr;
-      text = skip_blanks(text + 1);
+      text = skip_whitespace(text + 1);
     }
+  }
+
+  // The quotation mark behind a key without escapes.
+  static const char* end_key(const char* text) {
+    while (*text != '"' && *text != '\\' && !is_control(*text)) ++text;
+    return *text == '"' ? text : nullptr;
+  }
+
+  // A value, from its first byte to behind its last, of the member with a path.
+  const char* read_value(const char* text, std::string_view path) {
+    JsonColumn* const column = find(path);
+    Outer* const outer = find_outer(path);
+    if (column != nullptr && column->is_filled()) return nullptr;
+    if (outer == nullptr) return column != nullptr ? column->read(text) : skip_value(text);
+    if (column != nullptr || outer->is_met || *text != '{') return nullptr;
+    outer->is_met = true;
+    return read_members(text + 1, outer->key + '.');
   }
 
   JsonColumn* find(std::string_view key) {

@@ -42,23 +42,23 @@ const char* skip_value(const char* text, int depth) noexcept;
 // A list or an object, from behind its bracket to its end.
 const char* skip_items(const char* text, bool is_object, int depth) noexcept {
   const char closing = is_object ? '}' : ']';
-  text = skip_blanks(text);
+  text = skip_whitespace(text);
   if (*text == closing) return text + 1;
   while (true) {
     if (is_object) {
       if (*text != '"') return nullptr;
       text = skip_text(text + 1);
       if (text == nullptr) return nullptr;
-      text = skip_blanks(text);
+      text = skip_whitespace(text);
       if (*text != ':') return nullptr;
-      text = skip_blanks(text + 1);
+      text = skip_whitespace(text + 1);
     }
     text = skip_value(text, depth);
     if (text == nullptr) return nullptr;
-    text = skip_blanks(text);
+    text = skip_whitespace(text);
     if (*text == closing) return text + 1;
     if (*text != ',') return nullptr;
-    text = skip_blanks(text + 1);
+    text = skip_whitespace(text + 1);
   }
 }
 

@@ -12,7 +12,7 @@ namespace sweephand {
 
 inline bool is_control(char byte) noexcept { return static_cast<unsigned char>(byte) < 0x20; }
 
-inline const char* skip_blanks(const char* text) noexcept {
+inline const char* skip_whitespace(const char* text) noexcept {
   while (*text == ' ' || *text == '\t' || *text == '\r') ++text;
   return text;
 }
