@@ -12,9 +12,7 @@ namespace {
 
 using Npy = py::detail::npy_api;
 
-bool is_array(PyObject* object) {
-  return Py_TYPE(object) == reinterpret_cast<PyTypeObject*>(Npy::get().PyArray_Type_);
-}
+bool is_array(PyObject* object) { return Py_TYPE(object) == Npy::get().PyArray_Type_; }
 
 const py::detail::PyArray_Proxy& proxy_of(PyObject* array) {
   return *py::detail::array_proxy(array);

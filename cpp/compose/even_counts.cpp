@@ -50,10 +50,10 @@ std::vector<std::uint32_t> spread(std::uint32_t count) {
   std::vector<std::uint32_t> numbers;
   numbers.reserve(count);
   std::vector<bool> is_known(count);
-  const int bits = std::bit_width(count - 1);
+  const auto bits = static_cast<unsigned>(std::bit_width(count - 1));
   for (std::uint64_t i = 0; i < std::uint64_t{1} << bits; ++i) {
     std::uint64_t reversed = 0;
-    for (int bit = 0; bit < bits; ++bit) reversed |= (i >> bit & 1) << (bits - 1 - bit);
+    for (unsigned bit = 0; bit < bits; ++bit) reversed |= (i >> bit & 1) << (bits - 1 - bit);
     const std::uint64_t number = reversed * count >> bits;
     if (!is_known[number]) numbers.push_back(static_cast<std::uint32_t>(number));
     is_known[number] = true;

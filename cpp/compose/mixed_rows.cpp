@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -23,7 +24,7 @@ class CorpusPieces {
   void open(std::uint32_t row_length, std::uint64_t look_ahead) {
     if (sizes_.empty()) return;
     look_ahead_ = look_ahead;
-    sight_.emplace(sizes_, row_length);
+    sight_ = std::make_unique<Sight>(sizes_, row_length);
     top_up();
   }
 
@@ -59,7 +60,7 @@ class CorpusPieces {
   std::vector<std::uint32_t> places_;
   std::vector<std::uint32_t> sizes_;
   std::vector<std::uint16_t> sweeps_;
-  std::optional<Sight> sight_;
+  std::unique_ptr<Sight> sight_;  // null if there is no piece
   std::uint64_t look_ahead_ = 0;
   std::uint32_t next_ = 0;   // the first that was not in sight
   std::uint16_t sweep_ = 0;  // of all in sight
@@ -146,9 +147,9 @@ class MixedPacker {
       take(i, offers_[i].oldest);
     }
     while (room > 0) {
-      const std::size_t i = find_longest(room);
+      const auto [i, piece] = find_longest(room);
       if (i == offers_.size()) break;
-      take(i, *offers_[i].longest);
+      take(i, piece);
     }
     return row_length_ - room;
   }
@@ -162,21 +163,24 @@ class MixedPacker {
     return found;
   }
 
-  // The offer with the longest piece that fits, the oldest among equals; their number, if none
-  // fits.
-  std::size_t find_longest(std::uint32_t room) {
-    std::size_t found = offers_.size();
-    Choice best;
+  struct Found {
+    std::size_t offer = 0;
+    Choice piece;
+  };
+
+  // The offer with the longest piece that fits, the oldest among equals; the number of offers
+  // if none fits.
+  Found find_longest(std::uint32_t room) {
+    Found found{.offer = offers_.size()};
     for (std::size_t i = 0; i < offers_.size(); ++i) {
       Offer& offer = offers_[i];
       // The longest that fitted is still that if it fits into less room.
       if (!offer.longest || offer.longest->size > room)
         offer.longest = choice(*offer.corpus, offer.corpus->longest(room));
       const Choice& own = *offer.longest;
-      if (own.size < best.size || own.size == 0) continue;
-      if (own.size == best.size && own.place > best.place) continue;
-      best = own;
-      found = i;
+      if (own.size < found.piece.size || own.size == 0) continue;
+      if (own.size == found.piece.size && own.place > found.piece.place) continue;
+      found = {.offer = i, .piece = own};
     }
     return found;
   }

@@ -55,9 +55,8 @@ class ElementCopier {
   }
 
   // Asks for elements that are copied soon.
-  [[gnu::always_inline]] inline void prefetch_elements(const Column& column,
-                                                       std::uint64_t first,
-                                                       std::uint64_t count) const {
+  [[gnu::always_inline]] void prefetch_elements(const Column& column, std::uint64_t first,
+                                                std::uint64_t count) const {
     const std::uint64_t offset = first * column.element_bytes;
     const std::byte* from = nullptr;
     if (column.values != nullptr) {

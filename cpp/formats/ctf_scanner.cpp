@@ -161,7 +161,10 @@ void CtfScanner::begin_sequence(std::uint64_t key) {
 }
 
 void CtfScanner::end_row() {
-  if (!row_.counts) return pass_over_row();
+  if (!row_.counts) {
+    pass_over_row();
+    return;
+  }
   if (!in_sequence_) refuse_beginning();
   if (row_.num_samples == 0)
     report_row(row_.begin, describe_empty_row(format_), nullptr, Loss::kNothing);

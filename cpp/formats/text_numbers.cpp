@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace sweephand {
 namespace {
@@ -144,8 +145,9 @@ Cell<T> read_whole(const Signed& text, int digits, double most) {
   const auto [end, error] =
       std::from_chars(text.digits.data(), text.digits.data() + text.digits.size(), magnitude);
   if (error != std::errc()) return {.fault = CellFault::kInexact};
-  const std::uint64_t odd = magnitude == 0 ? 0 : magnitude >> std::countr_zero(magnitude);
-  if (static_cast<int>(std::bit_width(odd)) > digits) return {.fault = CellFault::kInexact};
+  const std::uint64_t odd =
+      magnitude == 0 ? 0 : magnitude >> static_cast<unsigned>(std::countr_zero(magnitude));
+  if (std::cmp_greater(std::bit_width(odd), digits)) return {.fault = CellFault::kInexact};
   const auto value = static_cast<T>(magnitude);
   if (static_cast<double>(value) > most) return {.fault = CellFault::kRange};
   return {.value = text.is_negative ? -value : value};
@@ -155,7 +157,8 @@ Cell<T> read_whole(const Signed& text, int digits, double most) {
 template <std::floating_point T>
 Cell<T> read_not_finite(std::string_view cell, const Signed& text) {
   if (!is_not_finite(text.digits)) return {.fault = fault_of(cell)};
-  const bool is_nan = text.digits.size() == 3 && (text.digits[0] | 0x20) == 'n';
+  const bool is_nan =
+      text.digits.size() == 3 && (text.digits[0] == 'n' || text.digits[0] == 'N');
   const T value =
       is_nan ? std::numeric_limits<T>::quiet_NaN() : std::numeric_limits<T>::infinity();
   return {.value = text.is_negative ? -value : value};

@@ -107,6 +107,7 @@ class Rewritten {
  public:
   explicit Rewritten(std::size_t size) : size_(size) {
     descriptor_ = ::mkstemp(path_.data());
+    CHECK(descriptor_ >= 0);
     fill();
     CHECK(::fstat(descriptor_, &first_) == 0);
   }

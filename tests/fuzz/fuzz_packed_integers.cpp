@@ -72,8 +72,9 @@ void check_again(const Values& values) {
   const auto again = open(exact, values.size());
   CHECK(again && all_of(*again) == values && again->bytes() == bytes);
 
-  PackedIntegers joined = packed_of({values.begin(), values.begin() + values.size() / 2});
-  joined.append(packed_of({values.begin() + values.size() / 2, values.end()}), 0);
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  PackedIntegers joined = packed_of({values.begin(), middle});
+  joined.append(packed_of({middle, values.end()}), 0);
   CHECK(joined.bytes() == bytes);
 }
 

@@ -21,13 +21,12 @@ std::optional<ScpEntries> parse(std::string_view text) {
   try {
     return parse_scp({text.data(), text.size()});
   } catch (const DataError& error) {
-    const auto place = error.place();
+    const auto& place = error.place();
     CHECK(place.line.has_value() && *place.line > 0);
     CHECK(place.offset.has_value() && *place.offset < text.size());
-    const auto begin = text.begin();
+    const std::string_view before = text.substr(0, *place.offset);
     CHECK(*place.line ==
-          1 + static_cast<std::uint64_t>(
-                  std::count(begin, begin + static_cast<std::ptrdiff_t>(*place.offset), '\n')));
+          1 + static_cast<std::uint64_t>(std::count(before.begin(), before.end(), '\n')));
     CHECK(*place.offset == 0 || text[*place.offset - 1] == '\n');
     return std::nullopt;
   }

@@ -10,6 +10,7 @@
 #include "read/byte_source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -49,9 +50,9 @@ void mend_checksums(std::span<std::byte> archive) {
       std::ranges::fill(checksum, std::byte{' '});
       unsigned sum = 0;
       for (const std::byte one : header) sum += std::to_integer<unsigned>(one);
-      char text[8];
-      std::snprintf(text, sizeof(text), "%06o", sum);
-      std::memcpy(checksum.data(), text, 7);
+      std::array<char, 8> text{};
+      std::snprintf(text.data(), text.size(), "%06o", sum);
+      std::memcpy(checksum.data(), text.data(), 7);
     }
     const std::size_t left = archive.size() / kBlock - 1;
     archive = archive.subspan(kBlock * (1 + content_blocks(header, left)));

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.read.format_corpora import TOKENS, varied, write_megatron
+from tests.sanitized import no_other_handler
 
 import sweephand as sh
 from sweephand import _core
@@ -290,6 +291,7 @@ with open("b.bin", "r+b") as file:
 """
 
 
+@no_other_handler
 @pytest.mark.parametrize("before", ["", "faulthandler.enable()"])
 def test_a_bus_error_elsewhere_ends_the_process_as_before(tmp_path: Path, before: str) -> None:
     for name in ("a.bin", "b.bin"):
@@ -306,6 +308,7 @@ def test_a_bus_error_elsewhere_ends_the_process_as_before(tmp_path: Path, before
     assert ("Bus error" in ended.stderr) == bool(before), ended.stderr
 
 
+@no_other_handler
 def test_a_signal_that_was_sent_still_ends_the_process(tmp_path: Path) -> None:
     raw_tokens(tmp_path)
     program = (
