@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from sweephand.corpus.ledger import Ledger
-from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.mapped import MappedDeserializer
+from sweephand.deserializers.deserializer import Deserializer, MappedDeserializer
 from sweephand.maps.kept_input import kept_inputs
 from sweephand.maps.opening import Opening
 from sweephand.minibatch.content_digest import digests_by_id

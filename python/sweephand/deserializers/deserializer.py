@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sweephand.corpus.corpus import Corpus
@@ -14,7 +15,7 @@ from sweephand.printable import printable
 
 if TYPE_CHECKING:
     from sweephand.maps.opening import Opening
-    from sweephand.maps.sequence_map import SizeOf
+    from sweephand.maps.sequence_map import SequenceMap, SizeOf
 
 
 class Deserializer(ABC):
@@ -135,7 +136,6 @@ class Deserializer(ABC):
         >>> sh.MinibatchSource(pairs, max_sweeps=1).next_minibatch(4)["x"].shape
         (2, 2)
         """
-        from sweephand.deserializers.mapped import MappedDeserializer
         from sweephand.maps.sequence_map import make_map
 
         wanted = make_map(
@@ -191,7 +191,6 @@ class Deserializer(ABC):
         >>> sh.MinibatchSource(corpus.filter(is_long)).num_sequences_per_sweep
         2
         """
-        from sweephand.deserializers.mapped import FilteredDeserializer
         from sweephand.maps.sequence_map import make_filter
 
         return FilteredDeserializer(self, make_filter(predicate, name, version))
@@ -202,6 +201,56 @@ class Deserializer(ABC):
     def _told(self) -> str:
         """Return in a few words what it serves; nothing is read for it."""
         return ""
+
+
+@dataclass(frozen=True, repr=False)
+class MappedDeserializer(Deserializer):
+    """A corpus whose sequences are mapped."""
+
+    whole: Deserializer
+    map_: SequenceMap
+
+    def open(self, ledger: Ledger) -> Corpus:
+        """Return the corpus, ready to be planned and read."""
+        from sweephand.maps.opening import Opening
+
+        return self.open_for(Opening(ledger))
+
+    def open_for(self, opening: Opening) -> Corpus:
+        """Return the corpus as a source asks for it."""
+        from sweephand.maps.mapped import map_corpus
+
+        return map_corpus(self.whole.open_for(opening), self.map_, opening)
+
+    def _told(self) -> str:
+        return f"{self.whole!r}, {self.map_}"
+
+
+@dataclass(frozen=True, repr=False)
+class FilteredDeserializer(Deserializer):
+    """A corpus of which only some sequences are kept."""
+
+    whole: Deserializer
+    filter_: SequenceMap
+
+    def open(self, ledger: Ledger) -> Corpus:
+        """Return the corpus, ready to be planned and read."""
+        from sweephand.maps.opening import Opening
+
+        return self.open_for(Opening(ledger))
+
+    def open_for(self, opening: Opening) -> Corpus:
+        """Return the corpus as a source asks for it."""
+        from sweephand.maps.mapped import check_name
+        from sweephand.maps.measure import filtered
+
+        corpus = self.whole.open_for(opening)
+        check_name(corpus, self.filter_.name)
+        kept = filtered(corpus, self.filter_, opening)
+        return replace(kept, names=[*corpus.names, self.filter_.fingerprint])
+
+    def _told(self) -> str:
+        return f"{self.whole!r}, {self.filter_}"
 
 
 def brief(

@@ -227,7 +227,7 @@ class MinibatchData(Boundaries):
             Return before the copy to the device has ended; the pinned memory lives as long as
             it must.
         """
-        from sweephand.torch import to_tensor
+        from sweephand.torch.minibatch.tensors import to_tensor
 
         return to_tensor(
             self._exported, self._device if device is None else device, non_blocking

@@ -3,6 +3,8 @@
 This package is the only place that imports torch.
 """
 
+import lazy_loader
+
 try:
     import torch as _torch  # noqa: F401
 except ModuleNotFoundError as error:
@@ -10,31 +12,19 @@ except ModuleNotFoundError as error:
         "sweephand.torch needs PyTorch: pip install sweephand[torch]", name="torch"
     ) from error
 
-from sweephand.torch import distributed, megatron, torchtitan
-from sweephand.torch.loaders.data_loader import DataLoader
-from sweephand.torch.loaders.dataset import IterableDataset
-from sweephand.torch.minibatch.attention import attention_mask, block_mask, nested
-from sweephand.torch.minibatch.tensors import Tensors, tensors_of, to_tensor
-from sweephand.torch.train.bucketing import BucketingModule
-from sweephand.torch.train.learner import TorchLearner as Learner
-
-__all__ = [
-    "BucketingModule",
-    "DataLoader",
-    "IterableDataset",
-    "Learner",
-    "Tensors",
-    "attention_mask",
-    "block_mask",
-    "distributed",
-    "megatron",
-    "nested",
-    "tensors_of",
-    "to_tensor",
-    "torchtitan",
-]
+# The public names are those of ``__init__.pyi``; a minibatch that becomes tensors imports only
+# the file that makes them.
+_find, _, _names = lazy_loader.attach_stub(__name__, __file__)
+__all__ = sorted({*_names, "Learner"} - {"TorchLearner"})
 
 
 def __dir__() -> list[str]:
     """Return what is public."""
     return __all__
+
+
+def __getattr__(name: str) -> object:
+    """Return a public name."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _find("TorchLearner" if name == "Learner" else name)

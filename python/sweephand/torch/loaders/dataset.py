@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
 import torch.utils.data
+from torch.utils.data import _utils as loader_parts
 from torch.utils.data._utils.worker import WorkerInfo
 
 from sweephand.checks import check_int
@@ -19,9 +20,11 @@ from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.distributed.coordinate import coordinate, has_group, num_processes
 from sweephand.torch.loaders.place import UNKNOWN, Place
-from sweephand.torch.minibatch.tensors import leave_whole, tensors_of
+from sweephand.torch.minibatch.tensors import Tensors, tensors_of
 
 _NEVER = 2**63
+
+Whole = TypeVar("Whole")
 
 
 class _Carried:
@@ -139,7 +142,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         source._delivery.elsewhere = self._place
 
     def __iter__(self) -> Iterator[Any]:
-        leave_whole()
+        _leave_whole()
         process = torch.utils.data.get_worker_info()
         stride = 1 if process is None else process.num_workers
         number = 0 if process is None else process.id
@@ -319,3 +322,19 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             return -(-samples // size) if whole else None
         begin = source.current_position // samples * samples
         return -(-max(0, min(begin + samples, source._timeline.limit) - begin) // size)
+
+
+def _leave_whole() -> None:
+    """Have torch's loaders hand on minibatches as they are, where they would stack samples."""
+    for kind in (Tensors, Minibatch):
+        loader_parts.collate.default_collate_fn_map[kind] = _take_the_only_one
+
+
+def _take_the_only_one(batch: Sequence[Whole], *, collate_fn_map: object = None) -> Whole:
+    if len(batch) > 1:
+        raise TypeError(
+            f"batch_size={len(batch)} of a loader would stack so many minibatches; leave it "
+            "out, or write batch_size=None: how many samples a minibatch has is the size of "
+            "sh.torch.IterableDataset(source, size)"
+        )
+    return batch[0]

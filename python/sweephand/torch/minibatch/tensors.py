@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import _utils as loader_parts
 
 from sweephand.corpus.streams import name_of
-from sweephand.minibatch.minibatch import Minibatch
 
-Whole = TypeVar("Whole")
+if TYPE_CHECKING:
+    from sweephand.minibatch.minibatch import Minibatch
 
 
 class Tensors(dict[str, torch.Tensor]):
@@ -89,22 +87,6 @@ def tensors_of(
     return Tensors(
         (name, to_tensor(array, device, non_blocking)) for name, array in arrays.items()
     )
-
-
-def leave_whole() -> None:
-    """Have torch's loaders hand on minibatches as they are, where they would stack samples."""
-    for kind in (Tensors, Minibatch):
-        loader_parts.collate.default_collate_fn_map[kind] = _take_the_only_one
-
-
-def _take_the_only_one(batch: Sequence[Whole], *, collate_fn_map: object = None) -> Whole:
-    if len(batch) > 1:
-        raise TypeError(
-            f"batch_size={len(batch)} of a loader would stack so many minibatches; leave it "
-            "out, or write batch_size=None: how many samples a minibatch has is the size of "
-            "sh.torch.IterableDataset(source, size)"
-        )
-    return batch[0]
 
 
 def to_tensor(
