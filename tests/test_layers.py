@@ -69,21 +69,22 @@ PACKAGE = Path(__file__).parents[1] / "python" / "sweephand"
 # Modules at the top that every room may see.
 GROUND = {"checks", "errors", "optional", "printable", "strict_json", "_core"}
 SEES = {
-    "files": set(),
+    "run": set(),
+    "files": {"run"},
     "corpus": {"files"},
     "layouts": {"corpus"},
     "minibatch": {"corpus", "layouts"},
-    "maps": {"corpus", "files", "layouts", "minibatch"},
+    "maps": {"corpus", "files", "layouts", "minibatch", "run"},
     "images": {"maps"},
     "decode": {"images", "maps"},
-    "deserializers": {"corpus", "decode", "files", "maps"},
+    "deserializers": {"corpus", "decode", "files", "maps", "run"},
     "mixtures": {"corpus", "deserializers", "maps"},
     "tfds": {"corpus", "deserializers", "files"},
     "open_path": {"corpus", "deserializers", "files", "tfds"},
-    "events": {"files"},
+    "events": {"run"},
     "source": {"corpus", "deserializers", "events", "layouts", "maps", "minibatch"},
     "shuffle": set(),
-    "train": {"corpus", "events", "files", "layouts", "minibatch", "source"},
+    "train": {"corpus", "events", "files", "layouts", "minibatch", "run", "source"},
     "terminal": set(),
 }
 ABOVE = {

@@ -116,7 +116,7 @@ def test_a_damaged_byte_is_an_error_and_never_a_wrong_value(lines: Path) -> None
     expected = all_of(kept, sweeps=1)
     (data,) = (lines / ".sweephand").glob("*.data")
     good = data.read_bytes()
-    for at in range(40, len(good), max(1, len(good) // 150)):
+    for at in range(72, len(good), max(1, len(good) // 150)):
         data.write_bytes(good[:at] + bytes([good[at] ^ 0x55]) + good[at + 1 :])
         with pytest.raises(sh.DataError, match="delete it, and it is made again"):
             all_of(kept, sweeps=1)

@@ -158,7 +158,7 @@ def test_processes_that_measure_at_once_measure_once(
 ) -> None:
     import fcntl
 
-    is_at_lock, lock = threading.Event(), measured_store.locked
+    is_at_lock, lock = threading.Event(), measured_store.wait_for_lock
 
     def noted(path: Path) -> Any:
         is_at_lock.set()
@@ -173,7 +173,7 @@ def test_processes_that_measure_at_once_measure_once(
     counting.calls = 0
     with ThreadPoolExecutor(1) as other, part.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        monkeypatch.setattr(measured_store, "locked", noted)
+        monkeypatch.setattr(measured_store, "wait_for_lock", noted)
         waiting = other.submit(all_of, mapped, sweeps=1)
         assert is_at_lock.wait(60)
         aside.rename(kept)

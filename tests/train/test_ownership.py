@@ -21,7 +21,8 @@ HOLD = """
 import os, sys
 from pathlib import Path
 from sweephand.train.checkpoint.folder_lock import FolderLock
-FolderLock(Path(sys.argv[1])).acquire()
+lock = FolderLock(Path(sys.argv[1]))
+lock.acquire()
 child = os.fork() if sys.argv[2:] else 1
 if child:
     print(child, flush=True)

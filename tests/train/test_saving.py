@@ -9,7 +9,8 @@ from tests.train.small import Heard, line_trainer, source_of_lengths
 from tests.train.stores import contents, text_of
 
 import sweephand as sh
-from sweephand.train.checkpoint.checkpoint import Checkpoint, sync_folder
+from sweephand.run.writing import sync_folder
+from sweephand.train.checkpoint.checkpoint import Checkpoint
 from sweephand.train.checkpoint.checkpoint_store import CheckpointStore
 
 

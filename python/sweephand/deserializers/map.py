@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +27,7 @@ from sweephand.deserializers.map_items import MapDataset, MapItems, names_for
 from sweephand.errors import DataError, StaleError
 from sweephand.files.local import open_regular
 from sweephand.files.source_file import spec_of
+from sweephand.run.writing import replaced_file
 
 
 class MapDeserializer(Deserializer):
@@ -159,10 +159,8 @@ class MapDeserializer(Deserializer):
         num_left = ledger.num_left
         sizes = self._items.measure(ledger)
         if ledger.num_left == num_left:  # what is damaged may be mended
-            unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-            with unfinished.open("xb") as out:
-                np.save(out, sizes)
-            unfinished.replace(path)
+            with replaced_file(path) as file:
+                np.save(file, sizes)
         return self._check(sizes, str(path))
 
     def _check(self, lengths: NDArray[np.generic], name: str) -> NDArray[np.uint32]:

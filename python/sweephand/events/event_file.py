@@ -11,8 +11,9 @@ from typing import Any
 
 from sweephand.events.event import Add, Event, event_of
 from sweephand.events.event_json import from_text, to_text
-from sweephand.files.locked_file import held
 from sweephand.printable import shown
+from sweephand.run.locks import held
+from sweephand.run.writing import replaced_file
 
 
 def load(
@@ -81,16 +82,8 @@ class EventFile:
 
     def write(self, events: Iterable[Event]) -> None:
         """Write events in place of what is there, at once."""
-        text = to_text(events)
-        part = self.path.with_name(f".{self.path.name}.part")
-        try:
-            with part.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self.path)
-        finally:
-            part.unlink(missing_ok=True)
+        with replaced_file(self.path) as file:
+            file.write(to_text(events).encode())
 
 
 @contextmanager

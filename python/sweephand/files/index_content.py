@@ -28,6 +28,7 @@ from sweephand import _core
 from sweephand.errors import DataError
 from sweephand.files.index_arrays import IndexArrays, PackedArray, Stored, pack, stored_in
 from sweephand.files.local import open_regular
+from sweephand.run.writing import replaced_file
 
 _MAGIC = b"SWEEPIDX"
 _VERSION = 2
@@ -94,23 +95,13 @@ def write_index(path: Path, content: IndexContent, meaning: Mapping[str, Any]) -
             "arrays": described,
         }
     )
-    from uuid import uuid4  # only here, as it takes its time to import
-
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
-    try:
-        with unfinished.open("xb") as out:
-            out.write(_MAGIC + _VERSION.to_bytes(4, "little") + bytes(4))
-            out.write(len(header).to_bytes(8, "little") + digest_of(header).encode() + header)
-            for array in arrays.values():
-                out.write(bytes(-out.tell() % _ALIGNMENT))
-                out.write(array.data)
-            out.flush()
-            os.fsync(out.fileno())
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    with replaced_file(path) as out:
+        out.write(_MAGIC + _VERSION.to_bytes(4, "little") + bytes(4))
+        out.write(len(header).to_bytes(8, "little") + digest_of(header).encode() + header)
+        for array in arrays.values():
+            out.write(bytes(-out.tell() % _ALIGNMENT))
+            out.write(array.data)
 
 
 def read_index(

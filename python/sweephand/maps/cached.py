@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +23,18 @@ from sweephand.corpus.streams import StreamInfo
 from sweephand.errors import DataError, SweephandHint
 from sweephand.files.index_file import show_progress
 from sweephand.files.local import LocalFile, stat_file
-from sweephand.files.locked_file import locked
-from sweephand.maps.chunk_file import MadeChunk, begin_file, read_chunk, write_chunk
+from sweephand.maps.chunk_file import KEPT, MadeChunk, pack_chunk, read_chunk
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook, look_at_first
 from sweephand.maps.measure import MeasuringTask, Round, rounds
-from sweephand.maps.measured_store import MeasuredStore, Sizes, closed_quietly
+from sweephand.maps.measured_store import MeasuredStore, Sizes
 from sweephand.maps.opening import Opening
 from sweephand.maps.sequence_map import SequenceMap
 from sweephand.maps.stored_streams import StoredStreams
 from sweephand.maps.task import MapTask
+from sweephand.run.appended_file import AppendedFile
+from sweephand.run.locks import wait_for_lock
+from sweephand.run.records import Block, resume
 
 
 @dataclass(frozen=True)
@@ -170,14 +171,14 @@ def _make_file(
     """
     unfinished = _unfinished(place)
     with _given_up_if_it_fails():
-        file = locked(unfinished)
-    with closed_quietly(file):
+        file = AppendedFile(wait_for_lock(unfinished))
+    with closing(file):
         if store.read() is not None:  # another process has made it meanwhile
             unfinished.unlink(missing_ok=True)
             return None
         try:
             with _given_up_if_it_fails():
-                done = begin_file(file, store.digest)
+                done = resume(file, KEPT, store.digest.encode())
             maker = _Maker(stored, wanted, look, file, done)
             if not maker.go_on(opening):
                 unfinished.unlink(missing_ok=True)
@@ -188,8 +189,8 @@ def _make_file(
                 )
                 return None
             with _given_up_if_it_fails():
-                os.fsync(file.fileno())
-                num_bytes = file.tell()
+                file.sync()
+                num_bytes = file.end
                 unfinished.replace(_data_of(place))
         except _NotKept:
             with suppress(OSError):
@@ -216,10 +217,9 @@ class _Maker:
 
     Parameters
     ----------
-    file : binary file
-        Behind what is there of it.
-    done : list of int
-        Where the chunks begin that are there.
+    file : AppendedFile
+    done : list of Block
+        The chunks that are there.
     """
 
     def __init__(
@@ -227,17 +227,19 @@ class _Maker:
         stored: StoredStreams,
         wanted: SequenceMap,
         look: FirstLook,
-        file: BinaryIO,
-        done: list[int],
+        file: AppendedFile,
+        done: list[Block],
     ) -> None:
         self._stored = stored
         self._map = wanted
         self._look = look
         self._file = file
-        self.offsets = done
+        self.offsets = [block.begin for block in done]
         chunk_sequences = stored.corpus.chunk_sequences.astype(np.int64)
         self._ends = offsets_of(chunk_sequences)[1:].tolist()
-        self._chunks = [replace(read_chunk(file, at), columns=[]) for at in done]
+        with file.path.open("rb") as written:
+            chunks = (read_chunk(written, at) for at in self.offsets)
+            self._chunks = [replace(chunk, columns=[]) for chunk in chunks]
         self._waiting = Round()  # of chunks that are not complete
 
     @property
@@ -253,8 +255,6 @@ class _Maker:
         """Write the chunks that lack; False, and no more, if sequences are damaged."""
         corpus = self._stored.corpus
         begin = self._ends[len(self._chunks) - 1] if self._chunks else 0
-        with _given_up_if_it_fails():
-            self._file.seek(0, os.SEEK_END)
         with show_progress(f"keeping what {self._map} makes", corpus.num_sequences) as advance:
             advance(begin)
             for one in rounds(self._stored, opening, self._task, begin):
@@ -276,9 +276,9 @@ class _Maker:
                 return
             chunk = self._take(begin, end - begin)
             with _given_up_if_it_fails():
-                self.offsets.append(self._file.tell())
-                write_chunk(self._file, chunk)
-                self._file.flush()
+                begin = self._file.end
+                self._file.append(pack_chunk(chunk))
+            self.offsets.append(begin)
             self._chunks.append(replace(chunk, columns=[]))
 
     def _take(self, first: int, count: int) -> MadeChunk:

@@ -2,12 +2,13 @@
 
 ::
 
-    | "SWEEPMAP" | digest of what was mapped: 32 hex digits | chunk | chunk | ...
-    chunk:  u64 bytes of the header | u32 crc32c of it | header: JSON | array | array | ...
+    first block   label: digest of what was mapped, 32 hex digits
+    other blocks  a chunk each; label: JSON, payload: array | 0 ... | array | 0 ... |
 
-Numbers are little endian. The header says of every stream its dtype, the shape and number of
-its samples, and of every array its dtype, length and crc32c. The first arrays of a chunk are
-how many sequences were made of each that is stored there, and their sizes.
+Blocks are those of `run/records.py`. The label has of every stream its dtype, the shape and
+number of its samples, and of every array its dtype and length; arrays begin at multiples of 8
+bytes of the payload and are little endian. The first two are how many sequences were made of
+each that is stored there, and their sizes.
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand import _core
 from sweephand.corpus.columns import ColumnData
 from sweephand.errors import DataError
+from sweephand.run.records import RecordKind, pack_block, read_block
 
-_MAGIC = b"SWEEPMAP"
-_HEAD = len(_MAGIC) + 32
+KEPT = RecordKind(b"SWEEPMAP", 2, "file of a map", "delete it, and it is made again")
 _ARRAYS = ("values", "sample_offsets", "element_offsets", "indices")
 _DAMAGED = "the file that keeps what a map made is damaged; delete it, and it is made again"
 
@@ -51,32 +51,8 @@ class MadeChunk:
     several: bool
 
 
-def begin_file(file: BinaryIO, digest: str) -> list[int]:
-    """Return where the chunks of an unfinished file begin, and stand behind them.
-
-    What is of something else, or damaged, is cut off.
-    """
-    offsets: list[int] = []
-    if file.read(_HEAD) != _MAGIC + digest.encode():
-        file.seek(0)
-        file.truncate()
-        file.write(_MAGIC + digest.encode())
-        return offsets
-    end = _HEAD
-    while True:
-        try:
-            read_chunk(file, end)
-        except DataError:
-            break
-        offsets.append(end)
-        end = file.tell()
-    file.seek(end)
-    file.truncate()
-    return offsets
-
-
-def write_chunk(file: BinaryIO, chunk: MadeChunk) -> None:
-    """Append a chunk."""
+def pack_chunk(chunk: MadeChunk) -> bytes:
+    """Return the block of a chunk."""
     arrays: list[NDArray[Any]] = [chunk.counts, chunk.sizes]
     streams = []
     for column in chunk.columns:
@@ -90,18 +66,17 @@ def write_chunk(file: BinaryIO, chunk: MadeChunk) -> None:
             }
         )
         arrays += [array for array in held.values() if array is not None]
-    plain = [np.ascontiguousarray(array) for array in arrays]
-    told = [[one.dtype.str, one.size, _core.formats.crc32c(one.data)] for one in plain]
-    facts = {"streams": streams, "arrays": told, "several": chunk.several}
-    header = json.dumps(facts, allow_nan=False).encode()
-    crc = _core.formats.crc32c(header)
-    file.write(len(header).to_bytes(8, "little") + crc.to_bytes(4, "little") + header)
-    for array in plain:
-        file.write(array.data)
+    facts = {
+        "streams": streams,
+        "arrays": [[array.dtype.str, array.size] for array in arrays],
+        "several": chunk.several,
+    }
+    parts = [part for one in arrays for part in (one.tobytes(), bytes(-one.nbytes % 8))]
+    return pack_block(json.dumps(facts, allow_nan=False).encode(), b"".join(parts))
 
 
 def read_chunk(file: BinaryIO, offset: int) -> MadeChunk:
-    """Read a chunk, and stand behind it.
+    """Read a chunk.
 
     Raises
     ------
@@ -110,17 +85,14 @@ def read_chunk(file: BinaryIO, offset: int) -> MadeChunk:
     """
     file.seek(offset)
     try:
-        head = _read(file, 12)
-        header = _read(file, int.from_bytes(head[:8], "little"))
-        if _core.formats.crc32c(header.data) != int.from_bytes(head[8:], "little"):
-            raise ValueError("header")
-        told = json.loads(header.tobytes())
-        arrays = iter([_read_array(file, *one) for one in told["arrays"]])
-        counts, sizes = next(arrays), next(arrays)
-        columns = [_column(one, arrays) for one in told["streams"]]
+        label, payload = read_block(file)
+        facts = json.loads(label)
+        arrays = _arrays(payload, facts["arrays"])
+        counts, sizes = next(arrays).copy(), next(arrays).copy()  # which outlive the columns
+        columns = [_column(one, arrays) for one in facts["streams"]]
     except (ValueError, KeyError, TypeError, StopIteration) as error:
         raise DataError(_DAMAGED, str(getattr(file, "name", "")), offset) from error
-    return MadeChunk(counts, sizes, columns, bool(told["several"]))
+    return MadeChunk(counts, sizes, columns, bool(facts["several"]))
 
 
 def _column(told: dict[str, Any], arrays: Iterator[NDArray[Any]]) -> ColumnData:
@@ -138,18 +110,9 @@ def _column(told: dict[str, Any], arrays: Iterator[NDArray[Any]]) -> ColumnData:
     )
 
 
-def _read(file: BinaryIO, size: int) -> NDArray[np.uint8]:
-    if not 0 <= size < 1 << 40:
-        raise ValueError("size")
-    found = np.empty(size, np.uint8)
-    if file.readinto(found.data) != size:  # type: ignore[attr-defined]
-        raise ValueError("the file ends")
-    return found
-
-
-def _read_array(file: BinaryIO, dtype: str, size: int, crc: int) -> NDArray[Any]:
-    kind = np.dtype(dtype)
-    found = _read(file, size * kind.itemsize)
-    if _core.formats.crc32c(found.data) != crc:
-        raise ValueError("checksum")
-    return found.view(kind)
+def _arrays(payload: memoryview, described: Sequence[Any]) -> Iterator[NDArray[Any]]:
+    at = 0
+    for dtype, size in described:
+        array = np.frombuffer(payload, dtype, size, at)
+        at += array.nbytes + -array.nbytes % 8
+        yield array

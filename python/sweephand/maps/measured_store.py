@@ -1,22 +1,21 @@
 """Where the sizes that were measured are kept, and how a pass that was stopped goes on.
 
 Beside the index of the data lies another one with the sizes. While they are measured, a file
-grows there, in blocks::
+grows there, in blocks of `run/records.py`::
 
-    | digest of what is measured: 32 bytes | block | block | ...
-    block:  u32 words | u32 crc32 of the words | word ...      u32, little endian
-    words:  of every sequence how many are made of it, then their sizes
+    first block   label: digest of the meaning and the files, 32 hex digits
+    other blocks  payload: u32, little endian; of every sequence how many are made of it, and
+                  their sizes
 """
 
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +24,12 @@ from sweephand.corpus.corpus import Corpus
 from sweephand.files.index_content import IndexContent, digest_of, read_index, to_json
 from sweephand.files.index_file import describe_files, keep_index, trusted_owners
 from sweephand.files.index_places import index_places, places_to_write
-from sweephand.files.locked_file import locked
 from sweephand.files.source_file import SourceFile
+from sweephand.run.appended_file import AppendedFile
+from sweephand.run.locks import wait_for_lock
+from sweephand.run.records import RecordKind, pack_block, resume
+
+MEASURED = RecordKind(b"SWEEPMSR", 1, "file of measured sizes", "delete it")
 
 Sizes = tuple[NDArray[np.uint32], NDArray[np.uint32], bool]
 """How many are made of each sequence, their sizes, and whether lists of them are."""
@@ -92,22 +95,24 @@ class MeasuredStore:
             return
         path = place.with_name(f"{place.name}.part")
         try:
-            file = locked(path)
+            file = AppendedFile(wait_for_lock(path))
         except OSError:  # nobody may write here
             yield Progress(self, None, [])
             return
-        with closed_quietly(file):
+        with closing(file):
             found = self.read()  # another process may have measured meanwhile
             if found is not None:
                 yield Progress(self, None, [], found)
                 path.unlink(missing_ok=True)
                 return
             try:
-                words = _read_blocks(file, self.digest.encode())
+                blocks = resume(file, MEASURED, self.digest.encode())
             except OSError:  # a full disk
                 yield Progress(self, None, [])
                 return
-            progress = Progress(self, file, words)
+            content = file.content()
+            words = [np.frombuffer(one.payload(content), "<u4").tolist() for one in blocks]
+            progress = Progress(self, file, [word for block in words for word in block])
             yield progress
             if progress.is_finished:
                 path.unlink(missing_ok=True)
@@ -173,7 +178,7 @@ class Progress:
     def __init__(
         self,
         store: MeasuredStore,
-        file: BinaryIO | None,
+        file: AppendedFile | None,
         words: list[int],
         found: Sizes | None = None,
     ) -> None:
@@ -216,11 +221,8 @@ class Progress:
             self._sizes += own
             words += [len(own) | mark, *own]
         if self._file is not None and self._is_clean and words:
-            block = np.array(words, "<u4").tobytes()
-            head = np.array([len(words), zlib.crc32(block)], "<u4").tobytes()
             try:
-                self._file.write(head + block)
-                self._file.flush()
+                self._file.append(pack_block(b"", np.array(words, "<u4").tobytes()))
             except OSError:  # a full disk: it is measured all the same
                 self._file = None
 
@@ -239,35 +241,3 @@ class Progress:
 
 _LIST = 1 << 31  # beside a count: the map returned a list
 _COUNT = _LIST - 1
-
-
-@contextmanager
-def closed_quietly(file: BinaryIO) -> Iterator[None]:
-    """Close a file that is no result: what its buffer holds may be lost."""
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            file.close()
-
-
-def _read_blocks(file: BinaryIO, digest: bytes) -> list[int]:
-    """Return the words of all whole blocks, and stand behind them; else begin anew."""
-    if file.read(len(digest)) != digest:
-        file.seek(0)
-        file.truncate()
-        file.write(digest)
-        file.flush()
-        return []
-    words: list[int] = []
-    end = file.tell()
-    while len(head := file.read(8)) == 8:
-        count, crc = np.frombuffer(head, "<u4").tolist()
-        block = file.read(4 * count)
-        if len(block) < 4 * count or zlib.crc32(block) != crc:
-            break
-        words += np.frombuffer(block, "<u4").tolist()
-        end = file.tell()
-    file.seek(end)
-    file.truncate()
-    return words

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from sweephand.files.node_cache.entries import Key
-from sweephand.files.node_cache.locks import LockFile
+from sweephand.run.locks import ByteLocks
 
 _FIRST = 1 << 22  # behind the bytes that are locked for other things; two for each key
 
@@ -51,7 +51,7 @@ class Claim:
 
     def __init__(self, mark: Path, key: Key) -> None:
         self.key = key
-        self._lock = LockFile(mark)
+        self._lock = ByteLocks(mark)
         self._byte = _FIRST + 2 * int.from_bytes(key[:7], "little")
         self.is_mine = False
         self._is_open = True

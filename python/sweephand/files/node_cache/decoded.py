@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.files.node_cache.claims import Claim, Patience
 from sweephand.files.node_cache.entries import Key
-from sweephand.files.node_cache.locks import check_supported
 from sweephand.files.node_cache.marker import prepare
+from sweephand.run.locks import check_byte_locks
 
 Chunk = _core.read.Chunk
 
@@ -51,7 +51,7 @@ class DecodedChunks:
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
-        check_supported()
+        check_byte_locks()
         self._mark, self._notes = prepare(folder), folder / "decoded"
         self._notes.mkdir(exist_ok=True)
         self.max_bytes = max_bytes

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from sweephand.files.node_cache.claims import Claim
 from sweephand.files.node_cache.entries import HEAD_BYTES, Entries, Key
 from sweephand.files.node_cache.journal import Journal, Record
-from sweephand.files.node_cache.locks import LockFile, check_supported
 from sweephand.files.node_cache.marker import prepare
 from sweephand.files.node_cache.ranks import MOST_RANKS, Rank, Ranks
 from sweephand.files.node_cache.soonest import SoonestKept
+from sweephand.run.locks import ByteLocks, check_byte_locks
 
 _TURN = 1 << 20  # the byte that is locked
 _TURN_SECONDS = 1.0  # it is held for microseconds, unless who holds it was stopped
@@ -83,7 +83,7 @@ class CacheFolder:
     """
 
     def __init__(self, path: Path, max_bytes: int, uses: Uses) -> None:
-        check_supported()
+        check_byte_locks()
         self.path, self.uses, self.evictions = path, uses, 0
         self._kept = SoonestKept[Key](max_bytes)
         self._chunks: dict[Key, set[int]] = {}  # of this corpus, that an entry is a part of
@@ -91,7 +91,7 @@ class CacheFolder:
         self._shunned_until, self._is_closed = 0.0, False
         self._rank, self._has_moved = Rank(uses.timeline, 0, 1, 0), False
         mark = prepare(path)
-        self._lock = LockFile(mark)
+        self._lock = ByteLocks(mark)
         self.entries = Entries(path / "entries")
         self._journal = Journal(path / "journal")
         self._ranks = Ranks(path / "ranks", self._lock)

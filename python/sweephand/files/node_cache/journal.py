@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from sweephand.files.node_cache.descriptor import Descriptor
 from sweephand.files.node_cache.entries import Key
+from sweephand.run.descriptor import Descriptor
 
 _RECORD = struct.Struct("<B7x16sQQQQQ")
 

@@ -7,8 +7,8 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-from sweephand.files.node_cache.descriptor import Descriptor
-from sweephand.files.node_cache.locks import LockFile
+from sweephand.run.descriptor import Descriptor
+from sweephand.run.locks import ByteLocks
 
 MOST_RANKS = 1024
 _FIRST = 1 << 21  # the bytes that are locked, one for each
@@ -36,7 +36,7 @@ class Ranks(Descriptor):
     ----------
     path : Path
         A file, made if need be.
-    lock : LockFile
+    lock : ByteLocks
         Holds the place of this process.
 
     Attributes
@@ -45,7 +45,7 @@ class Ranks(Descriptor):
         Of this process; None where there was no place left.
     """
 
-    def __init__(self, path: Path, lock: LockFile) -> None:
+    def __init__(self, path: Path, lock: ByteLocks) -> None:
         self._lock = lock
         super().__init__(path, os.O_CREAT)
         places = range(MOST_RANKS)

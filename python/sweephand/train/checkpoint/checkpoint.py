@@ -8,12 +8,12 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from sweephand.errors import StateError
+from sweephand.run.writing import new_file, sync_folder
 from sweephand.strict_json import of_json
 from sweephand.train.checkpoint.regular_file import open_regular
 from sweephand.train.checkpoint.safetensors_file import Sink, unique
@@ -83,15 +83,6 @@ class Checkpoint:
         return state
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 class _DigestingFile:
     """A file that computes the size and SHA-256 of what is written to it."""
 
@@ -118,25 +109,16 @@ def write_files(folder: Path, contents: Contents, run: str) -> None:
     """Write the files of a checkpoint and its manifest, and sync them."""
     files = {}
     for name, write in contents.items():
-        with open_new(folder / name) as file:
+        with new_file(folder / name) as file:
             digesting = _DigestingFile(file)
             write(digesting)
             files[name] = digesting.entry()
     manifest: dict[str, Any] = {"format": FORMAT, "sweephand": _version()}
     manifest |= {"run": run, "files": files}
     manifest["sha256"] = _digest(manifest)
-    with open_new(folder / MANIFEST) as file:
+    with new_file(folder / MANIFEST) as file:
         file.write(json.dumps(manifest, indent=1, allow_nan=False).encode())
     sync_folder(folder)
-
-
-@contextmanager
-def open_new(path: Path) -> Iterator[BinaryIO]:
-    """Create a file that must not exist yet, and sync it in the end."""
-    with path.open("xb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _version() -> str:

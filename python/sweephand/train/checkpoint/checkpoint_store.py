@@ -25,6 +25,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from sweephand.errors import StateError
+from sweephand.run.writing import sync_folder
 from sweephand.train.checkpoint.checkpoint import (
     MANIFEST,
     Checkpoint,
@@ -32,7 +33,6 @@ from sweephand.train.checkpoint.checkpoint import (
     OtherFormatError,
     number_of,
     read_json,
-    sync_folder,
     write_files,
 )
 from sweephand.train.checkpoint.folder_lock import refuse_file

@@ -7,7 +7,6 @@ taken over all the same.
 
 import contextlib
 import errno
-import fcntl
 import json
 import logging
 import os
@@ -15,10 +14,11 @@ import socket
 from pathlib import Path
 from typing import Any, Self
 
+from sweephand.run.locks import UNSUPPORTED, FileLock
+
 logger = logging.getLogger("sweephand")
 
 LOCK = ".lock"
-_UNSUPPORTED = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def refuse_file(folder: Path) -> None:
@@ -38,7 +38,7 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._path = folder / LOCK
-        self._descriptor: int | None = None
+        self._lock: FileLock | None = None
 
     def __enter__(self) -> Self:
         """Acquire it."""
@@ -56,7 +56,7 @@ class FolderLock:
         """
         refuse_file(self._folder)
         try:
-            while self._descriptor is None:
+            while self._lock is None:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 self._try()
         except FolderInUseError:
@@ -66,13 +66,12 @@ class FolderLock:
             raise OSError(error.errno, reason, error.filename) from error
 
     def _try(self) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(self._path, flags, 0o666)
+        lock = FileLock(self._path)
         try:
-            self._descriptor = descriptor if self._is_taken(descriptor) else None
+            self._lock = lock if self._is_taken(lock) else None
         finally:
-            if self._descriptor is None:
-                os.close(descriptor)
+            if self._lock is None:
+                lock.close()
 
     def release(self) -> None:
         """Release the lock, if it is held, and remove its file.
@@ -80,41 +79,44 @@ class FolderLock:
         It raises nothing: a run may be ending by an error of its own. A file that stays is
         logged, and locks nobody out.
         """
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is None:
+        lock, self._lock = self._lock, None
+        if lock is None:
             return
         try:
-            if _is_at(descriptor, self._path):
+            if lock.is_current:
                 self._path.unlink(missing_ok=True)
         except OSError as error:
             logger.warning("%s is not locked any more, but stays: %s", self._path, error)
         with contextlib.suppress(OSError):
-            os.close(descriptor)
+            lock.close()
 
-    def _is_taken(self, descriptor: int) -> bool:
+    def _is_taken(self, lock: FileLock) -> bool:
         """Lock an open file; return False if another one must be tried."""
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = _read(descriptor)
-            if _is_gone(holder):  # its children hold the lock, which they know nothing of
-                if _is_at(descriptor, self._path):
-                    self._path.unlink(missing_ok=True)
-                return False
+            if not lock.take(wait=False):
+                return self._take_over(lock)
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
+                raise
+            logger.warning("%s cannot be locked: see to it that one run uses it", self._folder)
+        if not lock.is_current:  # its holder took it away meanwhile
+            return False
+        _write(lock.fileno())
+        return True
+
+    def _take_over(self, lock: FileLock) -> bool:
+        """Remove the file of a holder that has ended; FolderInUseError if it has not."""
+        holder = _read(lock.fileno())
+        if not _is_gone(holder):
             raise FolderInUseError(
                 errno.EWOULDBLOCK,
                 f"{self._folder} is in use by process {holder.get('pid', 'unknown')} on "
                 f"{holder.get('host', 'an unknown host')}, which saves its checkpoints there: "
                 "two runs cannot share a folder, give each its own, or end that one first",
-            ) from error
-        except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise
-            logger.warning("%s cannot be locked: see to it that one run uses it", self._folder)
-        if not _is_at(descriptor, self._path):  # its holder took it away meanwhile
-            return False
-        _write(descriptor)
-        return True
+            )
+        if lock.is_current:  # forked children hold the lock, and do not know of it
+            self._path.unlink(missing_ok=True)
+        return False
 
 
 def _write(descriptor: int) -> None:
@@ -149,12 +151,3 @@ def _started(pid: int) -> str | None:
         return None
     state, *numbers = status.rpartition(")")[2].split()
     return None if state in "ZX" else str(numbers[18])
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file is the one under a name."""
-    try:
-        there = path.stat(follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return bool(os.path.samestat(os.fstat(descriptor), there))

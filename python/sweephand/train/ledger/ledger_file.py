@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sweephand.corpus.ids import SequenceIds
-from sweephand.train.ledger.appended_file import AppendedFile
 from sweephand.train.ledger.blocks import Block, Kind, blocks_of
 from sweephand.train.ledger.sequence_names import MetNames
+from sweephand.train.ledger.step_file import open_alone
 from sweephand.train.ledger.visits import StepVisits, pack_visits
 
 _MOST_ROWS = 1 << 16  # that wait to be written
@@ -40,7 +40,7 @@ class LedgerFile:
         self._num_waiting = 0
         self._new_names = b""
         self._since = 0.0  # when the first of them came
-        self._file = AppendedFile(path, "LossLedger", "ledger")
+        self._file = open_alone(path, "LossLedger", "ledger")
         try:
             self._find_end()
         except BaseException:

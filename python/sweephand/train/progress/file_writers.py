@@ -5,7 +5,7 @@ import io
 import os
 from pathlib import Path
 
-from sweephand.files.writing import writing
+from sweephand.run.writing import writing
 from sweephand.strict_json import to_json
 from sweephand.train.arguments import check_path
 from sweephand.train.progress.periodic_writer import PeriodicWriter

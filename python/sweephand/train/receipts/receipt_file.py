@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from sweephand.errors import DataError
-from sweephand.train.ledger.appended_file import AppendedFile
+from sweephand.train.ledger.step_file import open_alone
 from sweephand.train.receipts.header import Header
 from sweephand.train.receipts.receipt import (
     BYTES,
@@ -53,7 +53,7 @@ class ReceiptFile:
         self._since = 0.0  # when the first of them came
         self._is_sealed = True  # or there is nothing to seal
         self._damaged: int | None = None  # where the chain breaks
-        self._file = AppendedFile(path, "Receipts", "file of receipts")
+        self._file = open_alone(path, "Receipts", "file of receipts")
         try:
             self._find_end(None)
         except BaseException:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from sweephand.files.writing import writing
+from sweephand.run.writing import replaced_file, writing
 from sweephand.train.arguments import check_path
 from sweephand.train.checkpoint.read_state import reading
 from sweephand.train.spikes.spike import Spike
@@ -89,11 +87,5 @@ class SpikeReport:
 
 def _replace(path: Path, text: str) -> None:
     """Write a file, which is at any moment the old one or the new one."""
-    unfinished = path.with_name(f".{path.name}-{os.getpid()}")
-    with writing(path, "the report that was there stays"):
-        try:
-            unfinished.write_text(text, encoding="utf-8")
-            unfinished.replace(path)
-        finally:
-            with contextlib.suppress(OSError):
-                unfinished.unlink()
+    with writing(path, "the report that was there stays"), replaced_file(path) as file:
+        file.write(text.encode())

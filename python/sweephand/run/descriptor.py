@@ -1,4 +1,4 @@
-"""What holds a descriptor of a file, and closes it."""
+"""Owner of a descriptor of a file."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from pathlib import Path
 
 
 class Descriptor:
-    """Holds a descriptor, which is closed with it at the latest."""
+    """Holds a descriptor of a file, and closes it at its own end at the latest."""
 
     _fd = -1  # where opening fails
 
     def __init__(self, path: Path, flags: int) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o666)
 
+    def fileno(self) -> int:
+        """Return the descriptor; -1 once it is closed."""
+        return self._fd
+
     def close(self) -> None:
-        """Give the descriptor back, and with it the locks that it has."""
+        """Close the descriptor, which releases its locks."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)

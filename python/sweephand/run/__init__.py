@@ -1,0 +1,1 @@
+"""Processes, locks and files that several features share."""

@@ -1,0 +1,236 @@
+"""Files of records: each is whole, by its checksums, or is not there.
+
+::
+
+    file   | magic: 8 bytes | u32 version | u32 checksum of these 12 bytes | block | block | ...
+    block  | "SWBK" | u32 label bytes | u64 payload bytes | u32 checksum of the payload
+           | u32 checksum of the 20 bytes before and the label | label | payload |
+
+All is little endian, checksums are CRC32C. A label is small, and is checked where blocks are
+listed; a payload is checked when it is read. What is not written whole, as a kill or a power
+failure leaves it, is no block. The last one of a file may be torn.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from sweephand import _core
+from sweephand.errors import DataError
+from sweephand.run.appended_file import AppendedFile
+
+_HEAD = struct.Struct("<8sII")
+_BLOCK = struct.Struct("<4sIQII")
+_MARK = b"SWBK"
+_CHECKED = _BLOCK.size - 4  # of a block's head, by the checksum at its end
+_WINDOW = 1 << 20  # bytes that are searched at a time
+
+Bytes = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True)
+class RecordKind:
+    """A kind of files of records.
+
+    Attributes
+    ----------
+    magic : bytes
+        The first 8 bytes of its files.
+    version : int
+        The only version that is read and written.
+    name, remedy : str
+        For errors: "ledger of losses", and what to do with a file of another version.
+    """
+
+    magic: bytes
+    version: int
+    name: str
+    remedy: str
+
+    @property
+    def head(self) -> bytes:
+        """The first 16 bytes of a file."""
+        packed = self.magic + self.version.to_bytes(4, "little")
+        return packed + _core.formats.crc32c(packed).to_bytes(4, "little")
+
+    def begins(self, content: Bytes) -> bool:
+        """Return True if a file of these first bytes is of this kind and version."""
+        return bytes(content[: _HEAD.size]) == self.head
+
+    def check(self, content: Bytes, path: str) -> int:
+        """Return where the blocks of a file begin: 0 if nothing is written yet.
+
+        Raises
+        ------
+        DataError
+            If it is a file of another kind or version.
+        """
+        found = bytes(content[: _HEAD.size])
+        if found == self.head:
+            return _HEAD.size
+        is_torn = self.head.startswith(found) or not any(found)
+        if is_torn and not has_block(content, 0):
+            return 0
+        if len(found) == _HEAD.size and found[:8] == self.magic:
+            _, version, checksum = _HEAD.unpack(found)
+            if checksum == _core.formats.crc32c(found[:12]):
+                reason = (
+                    f"this {self.name} has version {version}, this version of sweephand reads "
+                    f"{self.version}; {self.remedy}"
+                )
+                raise DataError(reason, path, 0)
+        reason = f"this is no {self.name}, or one that is damaged or of an older version"
+        raise DataError(f"{reason}; {self.remedy}", path, 0)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a file.
+
+    Attributes
+    ----------
+    label : bytes
+    begin, payload_begin, end : int
+        Its place in the file, in bytes.
+    checksum : int
+        Of the payload, which ends where the block does.
+    """
+
+    label: bytes
+    begin: int
+    payload_begin: int
+    end: int
+    checksum: int
+
+    def payload(self, content: memoryview) -> memoryview:
+        """Return the payload in the bytes of the file, not checked."""
+        return content[self.payload_begin : self.end]
+
+    def is_whole(self, content: memoryview) -> bool:
+        """Return True if the payload has its checksum."""
+        return _core.formats.crc32c(self.payload(content)) == self.checksum
+
+
+def block_head(label: bytes, payload: Bytes) -> bytes:
+    """Return the bytes of a block before its payload."""
+    size = memoryview(payload).nbytes
+    checked = _BLOCK.pack(_MARK, len(label), size, _core.formats.crc32c(payload), 0)[:_CHECKED]
+    return checked + _core.formats.crc32c(checked + label).to_bytes(4, "little") + label
+
+
+def pack_block(label: bytes, payload: Bytes) -> bytes:
+    """Return the bytes of a block."""
+    return block_head(label, payload) + payload
+
+
+def blocks_in(content: Bytes, begin: int) -> Iterator[Block]:
+    """Yield the blocks from a place on; the payloads are not looked at."""
+    while (block := _block_at(content, begin)) is not None:
+        yield block
+        begin = block.end
+
+
+def whole_blocks(content: memoryview, begin: int) -> Iterator[Block]:
+    """Yield the blocks from a place on, up to the first that is damaged or torn."""
+    for block in blocks_in(content, begin):
+        if not block.is_whole(content):
+            return
+        yield block
+
+
+def blocks_of(content: memoryview, kind: RecordKind, path: str) -> list[Block]:
+    """Return the blocks of a file that must not be lost, except a last one that is torn.
+
+    Payloads are not looked at, except that of the last block.
+
+    Raises
+    ------
+    DataError
+        If a damaged block has whole ones after it, or the file is of another kind or version.
+    """
+    begin = kind.check(content, path)
+    blocks = list(blocks_in(content, begin)) if begin else []
+    end = blocks[-1].end if blocks else begin
+    if has_block(content, end):
+        raise DataError(f"this block of the {kind.name} is damaged", path, end)
+    if blocks and not blocks[-1].is_whole(content):
+        blocks.pop()
+    return blocks
+
+
+def resume(file: AppendedFile, kind: RecordKind, subject: bytes) -> list[Block]:
+    """Return the blocks of an unfinished file of a subject, and have it end with the last.
+
+    What is damaged or torn is dropped with all after it; a file of anything else is begun anew.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    content = file.content()
+    blocks = list(whole_blocks(content, _HEAD.size)) if kind.begins(content) else []
+    if not blocks or blocks[0].label != subject:
+        file.cut(0)
+        file.append(kind.head + pack_block(subject, b""))
+        return []
+    file.cut(blocks[-1].end)
+    return blocks[1:]
+
+
+def read_block(file: BinaryIO) -> tuple[bytes, memoryview]:
+    """Read label and payload of the next block; a damaged size takes no memory.
+
+    Raises
+    ------
+    ValueError
+        If it is damaged or torn.
+    """
+    begin = file.tell()
+    head = file.read(_BLOCK.size)
+    left = os.fstat(file.fileno()).st_size - begin - len(head)
+    if len(head) == _BLOCK.size and head[:4] == _MARK:
+        _, label_bytes, payload_bytes, checksum, head_checksum = _BLOCK.unpack(head)
+        if label_bytes + payload_bytes <= left:
+            label = file.read(label_bytes)
+            if _core.formats.crc32c(head[:_CHECKED] + label) == head_checksum:
+                payload = _core.read.empty_bytes(payload_bytes).data
+                is_whole = file.readinto(payload) == payload_bytes  # type: ignore[attr-defined]
+                if is_whole and _core.formats.crc32c(payload) == checksum:
+                    return label, payload
+    raise ValueError(f"the block at byte {begin} is damaged or torn")
+
+
+def has_block(content: Bytes, begin: int) -> bool:
+    """Return True if a whole block lies somewhere after a place."""
+    view = memoryview(content)
+    for window in range(begin, len(view), _WINDOW):
+        data = bytes(view[window : window + _WINDOW + len(_MARK) - 1])
+        at = data.find(_MARK)
+        while at >= 0:
+            block = _block_at(view, window + at)
+            if block is not None and block.is_whole(view):
+                return True
+            at = data.find(_MARK, at + 1)
+    return False
+
+
+def _block_at(content: Bytes, begin: int) -> Block | None:
+    """Return the block that begins here, or None if there is none or it is torn."""
+    if begin + _BLOCK.size > len(content) or content[begin : begin + 4] != _MARK:
+        return None
+    _, label_bytes, payload_bytes, checksum, head_checksum = _BLOCK.unpack_from(content, begin)
+    label_begin = begin + _BLOCK.size
+    payload_begin = label_begin + label_bytes
+    end = payload_begin + payload_bytes
+    if end > len(content):
+        return None
+    label = bytes(content[label_begin:payload_begin])
+    checked = bytes(content[begin : begin + _CHECKED]) + label
+    if _core.formats.crc32c(checked) != head_checksum:
+        return None
+    return Block(label, begin, payload_begin, end, checksum)
