@@ -2,6 +2,7 @@
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import sweephand as sh
 from sweephand.train.ledger import ledger_file
-from sweephand.train.ledger.blocks import Kind, blocks_of
+from sweephand.train.ledger.blocks import LEDGER, Kind, blocks_of
 
 Row = dict[str, Any]
 
@@ -107,19 +108,18 @@ def test_zeros_that_a_power_failure_leaves_are_dropped(folder: Path) -> None:
     assert len(file.read_bytes()) <= begins_of(content)[-1]
 
 
-def test_a_block_of_a_later_version_is_refused(folder: Path) -> None:
+def test_a_file_of_another_version_is_refused(folder: Path) -> None:
     file = folder / "0.losses"
     content = file.read_bytes()
-    block = blocks_of(memoryview(content), "")[0]
-    header = bytearray(content[:44])
-    header[6] = 9
-    from sweephand import _core
-
-    checksum = _core.formats.crc32c(bytes(header[:40])).to_bytes(4, "little")
-    file.write_bytes(bytes(header[:40]) + checksum + content[44:])
-    assert block.begin == 0
-    with pytest.raises(sh.DataError, match="version 9 and kind 2, which this version"):
+    later = replace(LEDGER, version=9)
+    file.write_bytes(later.head + content[16:])
+    with pytest.raises(sh.DataError, match="has version 9, this version of sweephand reads 2"):
         rows_of(folder)
+    file.write_bytes(b"SWLB" + content[20:])  # as it was before there were records
+    with pytest.raises(sh.DataError, match="of an older version; read it with"):
+        rows_of(folder)
+    with sh.LossLedger(folder) as ledger, pytest.raises(sh.DataError, match="older version"):
+        ledger.rewind(5)
 
 
 def test_a_full_disk_loses_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +176,7 @@ def test_numbers_beyond_32_bits_are_kept(tmp_path: Path) -> None:
 
     numbers = np.array([3, 2**40], np.uint64)
     step = StepVisits(7, 2**50, numbers, np.array([1, 2], np.uint32), np.float32([0.5, 2]))
-    content = memoryview(pack_visits([step]))
+    content = memoryview(LEDGER.head + pack_visits([step]))
     [block] = blocks_of(content, "")
     visits = unpack_visits(block, block.payload(content), "")
     assert visits.numbers.tolist() == numbers.tolist()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sweephand.corpus.ids import SequenceIds
-from sweephand.train.ledger.blocks import Block, Kind, blocks_of
+from sweephand.train.ledger.blocks import LEDGER, Kind, LedgerBlock, blocks_of
 from sweephand.train.ledger.sequence_names import MetNames
 from sweephand.train.ledger.step_file import open_alone
 from sweephand.train.ledger.visits import StepVisits, pack_visits
@@ -76,7 +76,7 @@ class LedgerFile:
         if not self._file.is_mine:  # a fork, whose parent will write the same
             return
         if self._waiting or self._new_names:
-            blocks = self._new_names
+            blocks = self._new_names if self._file.end else LEDGER.head + self._new_names
             if self._waiting:
                 blocks += pack_visits(self._waiting)
             self._file.append(blocks)
@@ -92,7 +92,7 @@ class LedgerFile:
         self._file.cut(kept[-1].end if kept else 0)
         self._find_end()
         if self.last_step > step:  # the last block goes on behind the step
-            self._file.append(Block(Kind.REWIND, step, step).packed())
+            self._file.append(LedgerBlock(Kind.REWIND, step, step).packed())
             self.last_step = step
         self.flush(to_disk=True)
 
@@ -106,7 +106,7 @@ class LedgerFile:
             self._file.close()
 
 
-def last_step(blocks: list[Block]) -> int:
+def last_step(blocks: list[LedgerBlock]) -> int:
     """Return the last step that blocks leave rows of; 0 if there is none."""
     last = 0
     for block in blocks:
@@ -117,7 +117,7 @@ def last_step(blocks: list[Block]) -> int:
     return last
 
 
-def _until(blocks: list[Block], step: int) -> Iterator[Block]:
+def _until(blocks: list[LedgerBlock], step: int) -> Iterator[LedgerBlock]:
     """Yield the blocks before the first one whose rows all lie behind a step."""
     for block in blocks:
         if block.kind == Kind.VISITS and block.first_step > step:

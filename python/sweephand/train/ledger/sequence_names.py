@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.ids import SequenceIds, ShardIds
 from sweephand.errors import DataError
-from sweephand.train.ledger.blocks import Block, Kind
+from sweephand.train.ledger.blocks import Kind, LedgerBlock
 
 
 class MetNames:
@@ -25,7 +25,7 @@ class MetNames:
         self._shards: ShardIds | None = None
         self._is_told = np.zeros(0, np.bool_)  # by number
 
-    def read(self, block: Block, payload: memoryview, path: str) -> None:
+    def read(self, block: LedgerBlock, payload: memoryview, path: str) -> None:
         """Add what a block tells; DataError if it is none of names."""
         told = _parse(block, payload, path)
         if isinstance(told, ShardIds):
@@ -47,7 +47,9 @@ class MetNames:
             "names": ids.names(fresh),
             "corpora": ids.corpora(fresh),
         }
-        return Block(Kind.NAMES, step, step).packed(json.dumps(told, allow_nan=False).encode())
+        return LedgerBlock(Kind.NAMES, step, step).packed(
+            json.dumps(told, allow_nan=False).encode()
+        )
 
     def _meet_shards(self, ids: ShardIds, step: int) -> bytes:
         known, self._shards = self._shards, ids
@@ -58,7 +60,9 @@ class MetNames:
         ):
             return b""
         told = {"shards": ids.shards, "starts": ids.starts.tolist()}
-        return Block(Kind.SHARDS, step, step).packed(json.dumps(told, allow_nan=False).encode())
+        return LedgerBlock(Kind.SHARDS, step, step).packed(
+            json.dumps(told, allow_nan=False).encode()
+        )
 
     def _mark(self, numbers: NDArray[np.uint64]) -> None:
         self._reserve(numbers)
@@ -79,7 +83,7 @@ class SequenceNames:
         self._shards: ShardIds | None = None
         self._told: dict[int, tuple[str, str]] = {}  # name and corpus by number
 
-    def read(self, block: Block, payload: memoryview, path: str) -> None:
+    def read(self, block: LedgerBlock, payload: memoryview, path: str) -> None:
         """Add what a block tells; DataError if it is none of names."""
         told = _parse(block, payload, path)
         if isinstance(told, ShardIds):
@@ -110,7 +114,7 @@ class SequenceNames:
 
 
 def _parse(
-    block: Block, payload: memoryview, path: str
+    block: LedgerBlock, payload: memoryview, path: str
 ) -> ShardIds | dict[int, tuple[str, str]]:
     """Return the shards, or the names and corpora by number, that a block tells."""
     try:

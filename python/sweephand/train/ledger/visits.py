@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError
-from sweephand.train.ledger.blocks import Block, Kind
+from sweephand.train.ledger.blocks import Kind, LedgerBlock
 
 _NUMBERS: dict[int, np.dtype[Any]] = {4: np.dtype("<u4"), 8: np.dtype("<u8")}
 _STEP: tuple[np.dtype[Any], ...] = (
@@ -98,7 +98,9 @@ def pack_visits(steps: Sequence[StepVisits]) -> bytes:
         np.concatenate([one.samples for one in steps]).astype(_ROW[0]),
         np.concatenate([one.losses for one in steps]).astype(_ROW[1]),
     ]
-    block = Block(Kind.VISITS, steps[0].step, steps[-1].step, width, len(steps), len(numbers))
+    block = LedgerBlock(
+        Kind.VISITS, steps[0].step, steps[-1].step, width, len(steps), len(numbers)
+    )
     return block.packed(b"".join(column.tobytes() for column in columns))
 
 
@@ -109,7 +111,7 @@ def _columns(dtypes: Sequence[np.dtype[Any]], rows: Any) -> list[NDArray[Any]]:
     ]
 
 
-def unpack_visits(block: Block, payload: memoryview, path: str) -> Visits:
+def unpack_visits(block: LedgerBlock, payload: memoryview, path: str) -> Visits:
     """Return the rows of a block, as views where they can be.
 
     Raises
