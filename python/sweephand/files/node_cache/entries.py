@@ -1,6 +1,7 @@
 """The entries of a cache: a file for each range of an object, with a checksum.
 
-    magic 8 | CRC-32C of the content 4 | bytes of the content 8 | key 16 | content
+An entry is a file of records (`run/records.py`) with one block: its label is the key, its
+payload the content.
 
 An entry is written under a name of its own and renamed, so that under its key it is whole.
 """
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
+from sweephand.run.records import RecordKind, block_head
 
 Key = bytes
 """The digest of an object and a range of it, of 16 bytes."""
 
-_MAGIC = b"SHCACHE1"
-_HEAD = struct.Struct("<8sIQ16s")
-HEAD_BYTES = _HEAD.size
+ENTRY = RecordKind(b"SWEEPENT", 1, "entry of a node cache", "delete the folder")
+HEAD_BYTES = len(ENTRY.head) + len(block_head(bytes(16), b""))
 
 _ENTRY = re.compile(r"[0-9a-f]{32}")
 _UNFINISHED = re.compile(r"unfinished-(\d+)-\d+")
@@ -126,7 +126,7 @@ class Unfinished:
 
 
 def _head_of(key: Key, content: NDArray[np.uint8]) -> bytes:
-    return _HEAD.pack(_MAGIC, _core.formats.crc32c(content.data), content.size, key)
+    return ENTRY.head + block_head(key, content.data)
 
 
 def _read_all(fd: int, head: bytearray, content: memoryview) -> bool:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 MARK = "sweephand-node-cache"
-_WORDS = b"sweephand node cache 1: this folder and all in it may be deleted\n"
+_WORDS = b"sweephand node cache 2: this folder and all in it may be deleted\n"
 
 
 def prepare(path: Path) -> Path:
