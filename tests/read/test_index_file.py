@@ -126,14 +126,13 @@ def test_a_damaged_index_is_built_again(folder: Path, scanned: list[str]) -> Non
     first = tokens(path)
     index = index_in(folder)
     content = index.read_bytes()
-    padding = range(12, 16)  # which says nothing
     for place in range(len(content)):
         damaged = bytearray(content)
         damaged[place] ^= 0x08
         index.write_bytes(damaged)
         scanned.clear()
         assert tokens(path) == first
-        assert scanned or place in padding or content[place] == 0
+        assert scanned
     for size in range(0, len(content), 7):
         index.write_bytes(content[:size])
         scanned.clear()

@@ -1,14 +1,11 @@
 """The bytes of an index file, checked before any of it is believed.
 
-::
+It is a file of records (`run/records.py`): a block whose payload is the header, as JSON, and a
+block for each array, whose label is its name and whose payload are its bytes, little endian.
 
-    | "SWEEPIDX" | u32 version | u32 0 | u64 header bytes | header digest: 32 hex digits |
-    | header: JSON | 0 ... | array | 0 ... | array | ...        arrays begin at multiples of 64
-
-Numbers are little endian. The header says of every array its name, dtype, shape, digest and how
-much of it belongs to each file, and in how many bytes it is packed, if it is, which version 1
-knew nothing of: `cpp/index/packed_integers.hpp`; of every file its name, size and tag; and what
-the index is of.
+The header has of every array its dtype, shape, how much of it belongs to each file, and in how
+many bytes it is packed, if it is: `cpp/index/packed_integers.hpp`; of every file its name, size
+and tag; and what the index is of.
 """
 
 from __future__ import annotations
@@ -28,13 +25,10 @@ from sweephand import _core
 from sweephand.errors import DataError
 from sweephand.files.index_arrays import IndexArrays, PackedArray, Stored, pack, stored_in
 from sweephand.files.local import open_regular
+from sweephand.run.records import RecordKind, block_head, pack_block, read_block
 from sweephand.run.writing import replaced_file
 
-_MAGIC = b"SWEEPIDX"
-_VERSION = 2
-_KNOWN_VERSIONS = (1, 2)
-_PREFIX = 8 + 4 + 4 + 8 + 32
-_ALIGNMENT = 64
+INDEX = RecordKind(b"SWEEPIDX", 3, "index", "delete it, and it is built again")
 _DTYPE = re.compile(r"[<|][biuf][1248]")
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -82,7 +76,6 @@ def write_index(path: Path, content: IndexContent, meaning: Mapping[str, Any]) -
             "dtype": one.dtype.newbyteorder("<").str,
             "shape": one.shape,
             "starts": content.starts[name].tolist(),
-            "digest": digest_of(arrays[name].data),
             "packed": None if packed[name] is None else arrays[name].nbytes,
         }
         for name, one in stored
@@ -97,10 +90,9 @@ def write_index(path: Path, content: IndexContent, meaning: Mapping[str, Any]) -
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     with replaced_file(path) as out:
-        out.write(_MAGIC + _VERSION.to_bytes(4, "little") + bytes(4))
-        out.write(len(header).to_bytes(8, "little") + digest_of(header).encode() + header)
-        for array in arrays.values():
-            out.write(bytes(-out.tell() % _ALIGNMENT))
+        out.write(INDEX.head + pack_block(b"", header))
+        for name, array in arrays.items():
+            out.write(block_head(name.encode(), array.data))
             out.write(array.data)
 
 
@@ -127,7 +119,7 @@ def read_index(
             arrays: dict[str, Stored] = {}
             starts = {}
             for name, one in _checked(header["arrays"], dict, dict).items():
-                arrays[name] = _read_array(file, one)
+                arrays[name] = _read_array(file, name, one)
                 starts[name] = _check_starts(one["starts"], len(files), len(arrays[name]))
         return IndexContent(files, facts, IndexArrays(arrays), starts)
     except (DataError, OSError, ValueError, KeyError, TypeError, IndexError):
@@ -159,14 +151,10 @@ def digest_of(content: bytes | memoryview) -> str:
 
 
 def _read_header(file: BinaryIO) -> dict[str, Any]:
-    prefix = file.read(_PREFIX)
-    version = int.from_bytes(prefix[8:12], "little")
-    if prefix[:8] != _MAGIC or version not in _KNOWN_VERSIONS:
-        raise ValueError("no index of these versions")
-    header = _read_bytes(file, int.from_bytes(prefix[16:24], "little"))
-    if digest_of(header).encode() != prefix[24:]:
-        raise ValueError("the header is damaged")
-    found: dict[str, Any] = _checked(json.loads(header), dict)
+    if not INDEX.begins(file.read(len(INDEX.head))):
+        raise ValueError("no index of this version")
+    _, header = read_block(file)
+    found: dict[str, Any] = _checked(json.loads(bytes(header)), dict)
     return found
 
 
@@ -209,33 +197,21 @@ def _plain(array: Stored) -> NDArray[Any]:
     return np.ascontiguousarray(array.unpack() if isinstance(array, PackedArray) else array)
 
 
-def _read_array(file: BinaryIO, described: Mapping[str, Any]) -> Stored:
+def _read_array(file: BinaryIO, name: str, described: Mapping[str, Any]) -> Stored:
     """Return an array in memory of its own, so that one can go while others stay."""
-    file.seek(-file.tell() % _ALIGNMENT, os.SEEK_CUR)
     if not _DTYPE.fullmatch(described["dtype"]):
         raise ValueError("no dtype of an index")
     dtype = np.dtype(described["dtype"])
     shape = _checked(described["shape"], list)
     if not shape or not all(map(_is_count, shape)) or 0 in shape[1:]:
         raise ValueError("no shape of an index")
-    packed = described.get("packed")
-    size = dtype.itemsize if packed is None else packed
-    for count in shape if packed is None else ():
-        size *= count
-    content = _read_bytes(file, size)
-    if digest_of(content) != described["digest"]:
-        raise ValueError("an array is damaged")
+    packed = described["packed"]
+    label, content = read_block(file)
+    if label != name.encode():
+        raise ValueError("another array")
     if packed is not None:
-        if dtype.kind not in "iu" or len(shape) != 1:
+        if dtype.kind not in "iu" or len(shape) != 1 or packed != len(content):
             raise ValueError("no integers that can be packed")
         held = _core.index.PackedIntegers(np.frombuffer(content, np.uint8), shape[0])
         return PackedArray.whole(held, dtype)
-    array = np.frombuffer(content, dtype) if content else np.empty(0, dtype)
-    return array.reshape(shape)
-
-
-def _read_bytes(file: BinaryIO, size: int) -> bytes:
-    """Read some bytes; a damaged size takes no memory."""
-    if not _is_count(size) or size > os.fstat(file.fileno()).st_size - file.tell():
-        raise ValueError("the file ends too early")
-    return file.read(size)
+    return np.frombuffer(content.toreadonly(), dtype).reshape(shape)
