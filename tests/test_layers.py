@@ -67,7 +67,7 @@ def test_a_pure_room_knows_no_thread_file_clock_or_python(room: str) -> None:
 # -- the package --
 PACKAGE = Path(__file__).parents[1] / "python" / "sweephand"
 # Modules at the top that every room may see.
-GROUND = {"checks", "errors", "optional", "printable", "strict_json", "_core"}
+GROUND = {"checks", "errors", "optional", "printable", "_core"}
 SEES = {
     "run": set(),
     "files": {"run"},

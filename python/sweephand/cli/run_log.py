@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.errors import DataError
-from sweephand.strict_json import of_json
+from sweephand.run.strict_json import of_json
 
 
 @dataclass(frozen=True)

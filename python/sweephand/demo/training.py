@@ -20,8 +20,8 @@ from sweephand.demo.library_text import open_text
 from sweephand.demo.model import NextByteModel
 from sweephand.minibatch.content_digest import digest_of
 from sweephand.minibatch.minibatch import Minibatch
+from sweephand.run.strict_json import of_json, to_json
 from sweephand.source.source import MinibatchSource
-from sweephand.strict_json import of_json, to_json
 from sweephand.train.loss_scale.loss_scale_optimizer import LossScaleOptimizer
 from sweephand.train.progress.record import Record, Step
 from sweephand.train.schedules.learning_rates import learning_parameter_schedule

@@ -35,7 +35,7 @@ from sweephand.files.index_places import (
 from sweephand.files.local import LocalFile
 from sweephand.files.source_file import SourceFile
 from sweephand.printable import printable
-from sweephand.strict_json import to_json
+from sweephand.run.strict_json import to_json
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

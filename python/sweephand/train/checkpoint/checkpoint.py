@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from sweephand.errors import StateError
+from sweephand.run.strict_json import of_json
 from sweephand.run.writing import new_file, sync_folder
-from sweephand.strict_json import of_json
 from sweephand.train.checkpoint.regular_file import open_regular
 from sweephand.train.checkpoint.safetensors_file import Sink, unique
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from sweephand.errors import StateError
-from sweephand.strict_json import to_json
+from sweephand.run.strict_json import to_json
 from sweephand.train.checkpoint.checkpoint import STATE, Checkpoint, Contents
 from sweephand.train.checkpoint.safetensors_file import Sink
 from sweephand.train.trainer.trained_model import SavedFile, TrainedModel

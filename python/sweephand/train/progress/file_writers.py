@@ -5,8 +5,8 @@ import io
 import os
 from pathlib import Path
 
+from sweephand.run.strict_json import to_json
 from sweephand.run.writing import writing
-from sweephand.strict_json import to_json
 from sweephand.train.arguments import check_path
 from sweephand.train.progress.periodic_writer import PeriodicWriter
 from sweephand.train.progress.record import Record

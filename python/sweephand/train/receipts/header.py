@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from sweephand.errors import DataError
+from sweephand.run.strict_json import to_json
 from sweephand.source.origin import Origin
-from sweephand.strict_json import to_json
 from sweephand.train.receipts.parts import TOLD
 from sweephand.train.receipts.receipt import BYTES
 

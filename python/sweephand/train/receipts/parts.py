@@ -12,8 +12,8 @@ from sweephand import _core
 from sweephand.events.event_list import digest_of
 from sweephand.minibatch.content_digest import sum_of_digests
 from sweephand.minibatch.minibatch import Minibatch
+from sweephand.run.strict_json import to_json
 from sweephand.source.origin import Origin
-from sweephand.strict_json import to_json
 from sweephand.train.receipts.receipt import NO_CONTROL, NO_EVENTS
 from sweephand.train.trainer.trained_model import SavedFile
 

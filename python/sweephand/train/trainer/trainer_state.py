@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from sweephand.strict_json import of_json, to_json
+from sweephand.run.strict_json import of_json, to_json
 from sweephand.train.checkpoint.read_state import check_keys, reading
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.checkpoint.stateful import (
