@@ -64,16 +64,6 @@ def test_a_file_cut_at_any_byte_of_its_last_block_loses_no_more_than_that(folder
         assert file.read_bytes() == content
 
 
-def test_a_file_cut_at_any_byte_is_the_blocks_before(folder: Path) -> None:
-    file = folder / "0.losses"
-    content, whole = file.read_bytes(), rows_of(folder)
-    ends = [b.end for b in blocks_of(memoryview(content), "") if b.kind == Kind.VISITS]
-    for end in range(0, len(content), 7):
-        file.write_bytes(content[:end])
-        last = [0, 3, 5][sum(one <= end for one in ends)]
-        assert rows_of(folder) == [row for row in whole if row["step"] <= last]
-
-
 def test_a_byte_flipped_in_the_last_block_drops_it_and_elsewhere_is_an_error(
     folder: Path,
 ) -> None:

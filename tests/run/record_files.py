@@ -1,0 +1,228 @@
+"""Every kind of file that is appended to or replaced, written and read item by item."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import sweephand as sh
+from sweephand.corpus.columns import ColumnData
+from sweephand.errors import DataError
+from sweephand.files.index_content import IndexContent, read_index, write_index
+from sweephand.files.node_cache.entries import Entries
+from sweephand.files.node_cache.journal import Journal, Record
+from sweephand.maps.chunk_file import KEPT, MadeChunk, pack_chunk, read_chunk
+from sweephand.maps.measured_store import MEASURED
+from sweephand.run.appended_file import AppendedFile
+from sweephand.run.locks import wait_for_lock
+from sweephand.run.records import pack_block, resume
+from sweephand.train.ledger.read_ledger import read_ledger
+from sweephand.train.receipts.header import Header
+from sweephand.train.receipts.read_receipts import read_file
+from sweephand.train.receipts.receipt import Receipt
+from sweephand.train.receipts.receipt_file import ReceiptFile
+
+Write = Callable[[Path, Sequence[int]], Iterator[int]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of files whose items are numbers.
+
+    Attributes
+    ----------
+    name : str
+        Of the file.
+    write : callable
+        Adds items, or replaces the file by each; yields an item when it is acknowledged.
+    read : callable
+        Returns the items; none if there is no file.
+    is_whole : bool
+        Holds one item at a time.
+    refuses : bool
+        Damage before the end is a DataError, as the items cannot be made again.
+    """
+
+    name: str
+    write: Write
+    read: Callable[[Path], list[int]]
+    is_whole: bool = False
+    refuses: bool = False
+
+
+SUBJECT = b"d" * 32
+KEY = b"k" * 16
+MEANING = {"format": "test"}
+
+
+def write_measured(path: Path, items: Sequence[int]) -> Iterator[int]:
+    with closing(AppendedFile(wait_for_lock(path))) as file:
+        resume(file, MEASURED, SUBJECT)
+        for item in items:
+            file.append(pack_block(b"", np.array([item] * 3, "<u4").tobytes()))
+            yield item
+
+
+def read_measured(path: Path) -> list[int]:
+    with closing(AppendedFile(wait_for_lock(path))) as file:
+        blocks = resume(file, MEASURED, SUBJECT)
+        content = file.content()
+        found = [np.frombuffer(one.payload(content), "<u4").tolist() for one in blocks]
+    assert all(words == words[:1] * 3 for words in found)
+    return [words[0] for words in found]
+
+
+def write_kept(path: Path, items: Sequence[int]) -> Iterator[int]:
+    with closing(AppendedFile(wait_for_lock(path))) as file:
+        resume(file, KEPT, SUBJECT)
+        for item in items:
+            values = np.full((3, 2), item, np.float32)
+            column = ColumnData(values=values, dtype=values.dtype, shape=(2,), num_samples=3)
+            sizes = np.array([3], np.uint32)
+            chunk = MadeChunk(np.array([1], np.uint32), sizes, [column], several=False)
+            file.append(pack_chunk(chunk))
+            yield item
+
+
+def read_kept(path: Path) -> list[int]:
+    with closing(AppendedFile(wait_for_lock(path))) as file:
+        blocks = resume(file, KEPT, SUBJECT)
+    found = []
+    with path.open("rb") as chunks:
+        for block in blocks:
+            [column] = read_chunk(chunks, block.begin).columns
+            assert column.values is not None
+            assert (column.values == column.values[0, 0]).all()
+            found.append(int(column.values[0, 0]))
+    return found
+
+
+def write_journal(path: Path, items: Sequence[int]) -> Iterator[int]:
+    with closing(Journal(path)) as journal:
+        list(journal.news())
+        for item in items:
+            journal.append([Record(True, KEY, item, item, item, item, item)])
+            yield item
+
+
+def read_journal(path: Path) -> list[int]:
+    with closing(Journal(path)) as journal:
+        found = list(journal.news())
+    assert all({*record[2:]} == {record.time} for record in found)
+    return [record.time for record in found]
+
+
+def write_entry(path: Path, items: Sequence[int]) -> Iterator[int]:
+    entries = Entries(path.parent)
+    for item in items:
+        unfinished = entries.write(KEY, np.full(40, item, np.uint8), os.getpid())
+        unfinished.finish()
+        yield item
+
+
+def read_entry(path: Path) -> list[int]:
+    try:
+        found = Entries(path.parent).read(KEY, 40, 8)
+    except ValueError:
+        return []
+    if found is None:
+        return []
+    assert not found[40:].any()
+    assert (found[:40] == found[0]).all()
+    return [int(found[0])]
+
+
+def write_the_index(path: Path, items: Sequence[int]) -> Iterator[int]:
+    for item in items:
+        arrays = {"a": np.full(20, item, np.uint32), "b": np.full((3, 2), item, np.float32)}
+        starts = {name: np.array([0, len(array)]) for name, array in arrays.items()}
+        content = IndexContent([("a.txt", 7, "tag")], [{"item": item}], arrays, starts)
+        write_index(path, content, MEANING)
+        yield item
+
+
+def read_the_index(path: Path) -> list[int]:
+    content = read_index(path, MEANING, {os.geteuid()})
+    if content is None:
+        return []
+    item: int = content.facts[0]["item"]
+    assert all((array == item).all() for array in content.arrays.values())
+    return [item]
+
+
+def write_ledger(path: Path, items: Sequence[int]) -> Iterator[int]:
+    corpus = sh.ArrayDeserializer({"x": np.arange(30.0)}, ids=[f"id {i}" for i in range(30)])
+    with sh.MinibatchSource(corpus) as source, sh.LossLedger(path.parent) as ledger:
+        for item in items:
+            source.current_position = 3 * item
+            if item == items[0]:
+                ledger.rewind(item)
+            ledger.record(source.next_minibatch(3), [item] * 3, item + 1)
+            ledger.flush()
+            yield item
+
+
+def read_losses(path: Path) -> list[int]:
+    try:
+        visits, names = read_ledger(path.parent)
+    except FileNotFoundError:
+        return []
+    told, _ = names.of(visits.numbers)
+    assert all(name.startswith("id ") for name in told)
+    assert (visits.losses == visits.steps - 1).all()
+    assert len(visits.steps) % 3 == 0
+    return (visits.steps[::3] - 1).tolist()
+
+
+def receipt_of(item: int) -> Receipt:
+    marks = {"ids": b"1" * 8, "content": b"2" * 8, "control": b"3" * 4, "parameters": b"4" * 4}
+    return Receipt(item + 1, 10 * item, 10, **marks)
+
+
+def write_receipts(path: Path, items: Sequence[int]) -> Iterator[int]:
+    start = {"step": 0, "time": 0, "progress": []}
+    with closing(ReceiptFile(path)) as file:
+        file.rewind(items[0])
+        if file.header is None:
+            file.begin(Header(0, start, None, {}, {}))
+        for item in items:
+            file.add(receipt_of(item), 10 * item + 10)
+            file.flush()
+            yield item
+
+
+def read_steps(path: Path) -> list[int]:
+    try:
+        links = list(read_file(path).links())
+    except FileNotFoundError:
+        return []
+    except DataError as error:
+        if "is torn" in str(error):  # a header that was not written whole, and so is again
+            return []
+        raise
+    found = []
+    for link in links:
+        if link.chain != link.wanted or link.receipt.is_end:
+            break
+        assert link.receipt.begin == 10 * (link.receipt.step - 1)
+        found.append(link.receipt.step - 1)
+    return found
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("map.part", write_measured, read_measured),
+        Kind("map.data.part", write_kept, read_kept),
+        Kind("journal", write_journal, read_journal),
+        Kind(KEY.hex(), write_entry, read_entry, is_whole=True),
+        Kind("text.sweephand-index", write_the_index, read_the_index, is_whole=True),
+        Kind("0.losses", write_ledger, read_losses, refuses=True),
+        Kind("0.receipts", write_receipts, read_steps, refuses=True),
+    )
+}
