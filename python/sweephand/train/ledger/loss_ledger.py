@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,8 @@ from sweephand.train.ledger.read_ledger import SUFFIX, read_ledger
 from sweephand.train.ledger.sequence_losses import sequence_losses
 from sweephand.train.ledger.step_log import StepLog
 from sweephand.train.ledger.visits import StepVisits
+from sweephand.train.progress.observer import TakenStep
+from sweephand.train.progress.record import Step
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,6 +134,31 @@ class LossLedger(StepLog[LedgerFile]):
         """Write `table` to a Parquet file."""
         check_path("path", path)
         write_parquet(self.table(), Path(path).expanduser())
+
+    @cached_property
+    def _waiting(self) -> dict[int, Sequence[tuple[Any, Any]]]:
+        """Minibatches and losses of steps whose figures are on their way."""
+        return {}
+
+    def stepped(self, taken: TakenStep) -> None:
+        """Keep the losses of a step until it counts."""
+        if taken.losses:
+            self._waiting[taken.step] = taken.losses
+
+    def measured(self, step: Step) -> None:
+        """Record the losses of a step."""
+        for number in [one for one in self._waiting if one <= step.step]:
+            found = self._waiting.pop(number)
+            for minibatch, losses in found if number == step.step else ():
+                self.record(minibatch, losses, number)
+
+    def rewind(self, step: int) -> None:
+        """Drop the rows of the steps after one, also by workers that are no more.
+
+        A trainer calls it when it is restored. Every worker does.
+        """
+        self._waiting.clear()
+        super().rewind(step)
 
     def _open_file(self, path: Path) -> LedgerFile:
         return LedgerFile(path)

@@ -12,14 +12,18 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from sweephand.checks import check_flag, check_int
 from sweephand.errors import ArgumentTypeError
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.train.arguments import check_path
 from sweephand.train.checkpoint.read_state import check_keys, read_count, reading
-from sweephand.train.progress.record import Record, Step
+from sweephand.train.progress.observer import Observer
+from sweephand.train.progress.record import Record
+
+if TYPE_CHECKING:
+    from sweephand.train.trainer.workers import Workers
 
 
 class StepFile(Protocol):
@@ -42,7 +46,7 @@ class StepFile(Protocol):
 File = TypeVar("File", bound=StepFile)
 
 
-class StepLog(ABC, Generic[File]):
+class StepLog(Observer, ABC, Generic[File]):
     """What is kept of every step of a run, in a folder with a file for each worker.
 
     Parameters
@@ -55,9 +59,6 @@ class StepLog(ABC, Generic[File]):
     num_data_partitions, partition_index : int
         How many workers there are, and which one this is. A `Trainer` tells it its own.
     """
-
-    every_worker = True
-    is_silent = True  # it shows nobody what it is told
 
     suffix: ClassVar[str]  # of its files
     what: ClassVar[str]  # for errors: "a ledger of losses is a folder"
@@ -86,6 +87,11 @@ class StepLog(ABC, Generic[File]):
     @abstractmethod
     def _open_file(self, path: Path) -> File:
         """Return a file to be written to, which is made if it is not there."""
+
+    def join(self, workers: Workers) -> bool:
+        """Follow each worker, but of those with the same data only the first."""
+        self.share(workers.count, workers.index)
+        return workers.counts
 
     def share(self, num_data_partitions: int, partition_index: int) -> None:
         """Say how many workers write, and which one this is, before the first step."""
@@ -154,13 +160,11 @@ class StepLog(ABC, Generic[File]):
             step = read_count("step", state["step"])
         self.rewind(step)
 
-    def update(self, step: Step) -> None:
-        """Do nothing: a trainer calls `record`."""
-
-    def write(self, record: Record) -> None:
-        """Write what waits when something else than a value is told."""
+    def tell(self, record: Record) -> bool:
+        """Write buffered data where a run writes its progress."""
         if record.kind != "change":
             self.flush()
+        return False
 
     def __enter__(self) -> Self:
         return self

@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from sweephand.train.checkpoint.read_state import read_counts
-from sweephand.train.progress.record import Record, Step
+from sweephand.train.progress.record import Step
 
 
 @dataclass
 class Averages:
-    """A progress writer that averages steps.
+    """Averages of training steps.
 
     Attributes
     ----------
@@ -52,9 +52,6 @@ class Averages:
         self.loss += step.loss
         if step.metric is not None:
             self.metric = step.metric + (self.metric or 0.0)
-
-    def write(self, record: Record) -> None:
-        """Do nothing."""
 
     @property
     def average_loss(self) -> float:

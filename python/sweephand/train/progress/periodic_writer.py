@@ -1,12 +1,12 @@
 """Progress writers that write a record every so many steps."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from sweephand.checks import check_int
 from sweephand.train.progress.averages import Averages
-from sweephand.train.progress.record import ProgressWriter, Record, Step
+from sweephand.train.progress.record import Record, Step
 
 
 class PeriodicWriter(ABC):
@@ -62,17 +62,3 @@ class PeriodicWriter(ABC):
         if self._freq == 0:
             return step & (step + 1) == 0
         return step % self._freq == 0 or step <= self._first
-
-
-def capture_averages(writers: Sequence[ProgressWriter]) -> list[dict[str, Any]]:
-    """Return the state of each writer; that of writers without averages is empty."""
-    return [one.state_dict() if isinstance(one, PeriodicWriter) else {} for one in writers]
-
-
-def restore_averages(
-    writers: Sequence[ProgressWriter], states: Sequence[Mapping[str, Any]]
-) -> None:
-    """Restore the averages of writers; those without a state start afresh."""
-    for i, writer in enumerate(writers):
-        if isinstance(writer, PeriodicWriter):
-            writer.load_state_dict(states[i] if i < len(states) else {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sweephand.checks import check_flag, check_int
 from sweephand.errors import StateError
@@ -15,6 +15,7 @@ from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind
 from sweephand.train.checkpoint.read_state import read_count, reading
 from sweephand.train.ledger.step_log import StepLog, file_of_worker
+from sweephand.train.progress.observer import TakenStep
 from sweephand.train.receipts.audit import audit
 from sweephand.train.receipts.header import Header, order_of
 from sweephand.train.receipts.parts import (
@@ -34,6 +35,9 @@ from sweephand.train.receipts.receipt import (
 from sweephand.train.receipts.receipt_file import ReceiptFile
 from sweephand.train.receipts.report import ReceiptAudit
 from sweephand.train.receipts.tensors import file_of_tensors
+
+if TYPE_CHECKING:
+    from sweephand.train.trainer.workers import Workers
 
 
 class Receipts(StepLog[ReceiptFile]):
@@ -105,11 +109,17 @@ class Receipts(StepLog[ReceiptFile]):
             num_data_partitions=num_data_partitions,
             partition_index=partition_index,
         )
-        self.every_worker = self._content
+
+        self._is_copy = False  # of another worker with the same data
+
+    def join(self, workers: Workers) -> bool:
+        """Follow every worker: all gather the parameters, and those that write hash them."""
+        self._is_copy = not super().join(workers)
+        return True
 
     @property
     def _writes(self) -> bool:
-        return self._content or self._index == 0
+        return not self._is_copy and (self._content or self._index == 0)
 
     def wants_parameters(self, step: int) -> bool:
         """Whether those after a step are to be hashed."""
@@ -157,6 +167,14 @@ class Receipts(StepLog[ReceiptFile]):
         if parameters is not None:
             found = parameters_part(file_of_tensors(parameters))
         self.add(minibatch, control_part(control), found, step)
+
+    def stepped(self, taken: TakenStep) -> None:
+        """Give a step its receipt."""
+        parameters = NO_PARAMETERS
+        if self.wants_parameters(taken.step):
+            parameters = parameters_part(taken.parameters())
+        if self._writes:
+            self.add(taken.minibatch, control_part(taken.values), parameters, taken.step)
 
     def add(
         self, minibatch: object, control: bytes, parameters: bytes, step: int | None = None

@@ -13,7 +13,6 @@ from sweephand.source.schedules.spec import Spec
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source
 from sweephand.train.progress.averages import Averages
-from sweephand.train.progress.record import ProgressWriter
 from sweephand.train.session.checkpoint_config import CheckpointConfig
 from sweephand.train.session.critical_batch_size import BatchSizeBranches, CriticalBatchSize
 from sweephand.train.session.evaluation import Evaluator
@@ -204,21 +203,19 @@ class TrainingSession(SessionMoments):
         SystemExit
             With ``PREEMPTED_EXIT_CODE``, after SIGTERM or SIGUSR1.
         """
-        watching: list[ProgressWriter] = [self._run.averages]
+        watching = [self._run.averages.update]
         if self._healer is not None:
-            watching.append(self._healer.watch)
-        self._trainer.writers += watching
+            watching.append(self._healer.watch.update)
         self._stats = self._source.stats()
+        reporting = self._trainer.reporting_also_to(*watching)
         try:
-            with self._preemption, self._trainer.model.workers:
+            with reporting, self._preemption, self._trainer.model.workers:
                 try:
                     self._begin()
                     self._train()
                 except Preempted:
                     self._leave()
         finally:
-            for one in watching:
-                self._trainer.writers.remove(one)
             if self._saver is not None:
                 self._saver.close()
 

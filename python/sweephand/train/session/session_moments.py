@@ -117,9 +117,7 @@ class SessionMoments:
 
     def _say(self, message: str) -> None:
         """Write a message to the progress writers, or to the log if none of them shows it."""
-        if not all(getattr(one, "is_silent", False) for one in self._trainer.writers):
-            self._trainer.tell("event", {"message": message})
-        else:
+        if not self._trainer.tell("event", {"message": message}):
             logger.warning("%s", message)
 
     def _capture(self) -> Snapshot:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from sweephand.train.checkpoint.read_state import (
 )
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.progress.averages import Averages
-from sweephand.train.progress.record import ProgressWriter, Record, Step
+from sweephand.train.progress.record import Step
 from sweephand.train.session.frequency import NEVER_DONE, Action, Frequency, FrequencyUnit
 from sweephand.train.session.minibatch_feed import MinibatchFeed
 from sweephand.train.session.stages import StageClock
@@ -150,18 +150,18 @@ class TrainingRun:
             raise
 
     @contextmanager
-    def without_trace(self, *writers: ProgressWriter) -> Iterator[None]:
-        """Report to these writers inside, and go back to the present moment afterwards."""
+    def without_trace(self, *calls: Callable[[Step], object]) -> Iterator[None]:
+        """Call these with each step inside, and go back to the present moment afterwards."""
         before = self.capture()
         try:
-            with self.trainer.reporting_to(writers):
+            with self.trainer.reporting_only_to(*calls):
                 yield
         finally:
             self.restore(before)
 
 
 class SessionAverages:
-    """A progress writer that keeps the averages a session needs.
+    """Averages of the steps of a session.
 
     Attributes
     ----------
@@ -170,8 +170,6 @@ class SessionAverages:
     stages : StageClock
         Since the session was made.
     """
-
-    is_silent = True
 
     def __init__(self) -> None:
         self.epoch = Averages()
@@ -183,9 +181,6 @@ class SessionAverages:
         self.epoch.update(step)
         self.summary.update(step)
         self.stages.update(step)
-
-    def write(self, record: Record) -> None:
-        """Do nothing."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return both averages."""

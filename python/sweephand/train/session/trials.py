@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from sweephand.errors import LossScaleError
 from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
 from sweephand.train.progress.averages import Averages
-from sweephand.train.progress.record import Record, Step
+from sweephand.train.progress.record import Step
 from sweephand.train.session.minibatch_size import SizeRequest
 from sweephand.train.session.training_run import TrainingRun
 from sweephand.train.trainer.noise_scale import noise_scale
@@ -16,7 +16,7 @@ from sweephand.train.trainer.trained_model import Data
 def trial_loss(run: TrainingRun, size: int, num_minibatches: int) -> float:
     """Train some minibatches of a size, and return their loss, or NaN if that fails."""
     window = Averages()
-    with run.without_trace(window):
+    with run.without_trace(window.update):
         is_finite = _train(run, _minibatches(run, size, num_minibatches))
     return window.average_loss if is_finite else math.nan
 
@@ -40,7 +40,7 @@ def trial_branch(
         fails.
     """
     window = SmoothedLoss(smoothing)
-    with run.without_trace(window):
+    with run.without_trace(window.update):
         run.grow_rates(growth, rate_factor)
         is_finite = _train(run, _minibatches_of_samples(run, size, num_samples))
     return window.num_steps, window.value if is_finite else math.nan
@@ -62,7 +62,7 @@ def trial_noise_scale(run: TrainingRun, size: int, num_minibatches: int) -> floa
 
 
 class SmoothedLoss:
-    """A progress writer that smooths the loss over samples, whatever the minibatch.
+    """Loss of steps, smoothed over samples for minibatches of any size.
 
     Attributes
     ----------
@@ -88,9 +88,6 @@ class SmoothedLoss:
             decay = math.exp(-step.num_samples / self._smoothing)
             self._loss = decay * self._loss + step.loss
             self._samples = decay * self._samples + step.num_samples
-
-    def write(self, record: Record) -> None:
-        """Do nothing."""
 
 
 def _train(run: TrainingRun, minibatches: Iterator[tuple[Data, int]]) -> bool:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from sweephand.errors import LossScaleError
 from sweephand.events.event import Ban
-from sweephand.train.progress.record import Record, Step
+from sweephand.train.progress.record import Step
 from sweephand.train.session.training_run import TrainingRun
 from sweephand.train.spikes.culprits import Look, find_culprits
 from sweephand.train.spikes.moments import Place
@@ -114,17 +114,17 @@ class SpikeTrials:
 
     def _look(self, behind: Sequence[Place] = ()) -> Look:
         """Train the next minibatch without trace, and some behind it."""
-        heard = _Heard()
-        with self._run.without_trace(heard):
+        steps: list[Step] = []
+        with self._run.without_trace(steps.append):
             try:
                 self._step()
                 self._train(behind)
             except (FloatingPointError, LossScaleError):
                 return Look(math.inf)
-        worst = max(map(self._z_score, heard.steps), default=-math.inf)
-        if behind or not heard.steps or self._policy.signal != "loss":
+        worst = max(map(self._z_score, steps), default=-math.inf)
+        if behind or not steps or self._policy.signal != "loss":
             return Look(worst)  # what is left out does not follow from it
-        return Look(worst, heard.steps[0].loss, heard.steps[0].num_samples)
+        return Look(worst, steps[0].loss, steps[0].num_samples)
 
     @contextmanager
     def _trained(self, places: Sequence[Place]) -> Iterator[bool]:
@@ -165,18 +165,3 @@ class SpikeTrials:
         """Return the z-score of a loss sum over label samples."""
         step = Step(0, 0, num_samples, loss, None, True, 0.0, 0.0)
         return max(self._watch.look(step).z_scores.values())
-
-
-class _Heard:
-    """A progress writer that keeps the steps."""
-
-    is_silent = True
-
-    def __init__(self) -> None:
-        self.steps: list[Step] = []
-
-    def update(self, step: Step) -> None:
-        self.steps.append(step)
-
-    def write(self, record: Record) -> None:
-        pass

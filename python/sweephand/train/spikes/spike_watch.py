@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sweephand.train.checkpoint.read_state import read_count, reading
-from sweephand.train.progress.record import Record, Step
+from sweephand.train.progress.record import Step
 from sweephand.train.spikes.band import Band
 from sweephand.train.spikes.spike import SpikeOutcome
 from sweephand.train.spikes.spike_policy import SpikePolicy
@@ -23,7 +23,7 @@ class Seen(NamedTuple):
 
 
 class SpikeWatch:
-    """A progress writer that compares every step with the band of the healthy ones.
+    """Compares every step with the band of the healthy ones.
 
     Attributes
     ----------
@@ -34,8 +34,6 @@ class SpikeWatch:
     judged : dict from int to str
         What became of spikes, by their step: what was ignored or accepted is none again.
     """
-
-    is_silent = True
 
     def __init__(self, policy: SpikePolicy) -> None:
         self._policy = policy
@@ -72,9 +70,6 @@ class SpikeWatch:
             for name, figure in seen.figures.items():
                 if seen.z_scores[name] < math.inf:
                     self._bands[name].add(figure, step.num_samples)
-
-    def write(self, record: Record) -> None:
-        """Do nothing."""
 
     def look(self, step: Step) -> Seen:
         """Return the figures of a step, and how far they lie above the band."""

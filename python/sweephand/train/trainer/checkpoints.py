@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from sweephand.train.arguments import check_path
 from sweephand.train.checkpoint.checkpoint_store import CheckpointStore, find
 from sweephand.train.checkpoint.folder_lock import FolderLock
 from sweephand.train.checkpoint.snapshot import Snapshot, check_json
-from sweephand.train.progress.record import ProgressWriter
+from sweephand.train.progress.record import Step
 from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.stopwatch import Stopwatch
 from sweephand.train.trainer.trained_model import TrainedModel
@@ -29,17 +29,21 @@ class Checkpoints:
     _stopwatch: Stopwatch
 
     @property
-    def writers(self) -> list[ProgressWriter]:
-        """The progress writers that this worker reports to."""
-        return self._reporter.writers
+    def writers(self) -> list[Any]:
+        """The progress writers, ledgers and receipts that this worker reports to."""
+        return [observer.writer for observer in self._reporter.observers]
 
-    @writers.setter
-    def writers(self, writers: list[ProgressWriter]) -> None:
-        self._reporter.writers = writers
+    def reporting_also_to(
+        self, *calls: Callable[[Step], object]
+    ) -> AbstractContextManager[None]:
+        """Call these with each step inside, beside the progress writers."""
+        return self._reporter.reporting_also_to(calls)
 
-    def reporting_to(self, writers: Sequence[ProgressWriter]) -> AbstractContextManager[None]:
-        """Report to other writers inside; afterwards as if nothing had been reported there."""
-        return self._reporter.reporting_to(writers)
+    def reporting_only_to(
+        self, *calls: Callable[[Step], object]
+    ) -> AbstractContextManager[None]:
+        """Call only these with each step inside; afterwards as if nothing had been reported."""
+        return self._reporter.reporting_only_to(calls)
 
     def await_step(self) -> None:
         """Wait for the results of the last step, and report them to the writers."""
@@ -114,7 +118,7 @@ class Checkpoints:
             on all ranks.
         """
         self._reporter.settle()
-        return self._state.state_dict(self.writers)
+        return self._state.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from such a state, of as many ranks or others.
@@ -125,18 +129,18 @@ class Checkpoints:
             If it is none, or of another model or other learners.
         """
         self._reporter.drop_pending()
-        self._state.load_state_dict(state, self.writers)
+        self._state.load_state_dict(state)
         self._reporter.rewind(self._state.clocks.consumed.steps)
         self._stopwatch.forget()
 
     def capture(self) -> Snapshot:
         """Return all that is needed to go on from here but the source's position."""
         self._reporter.settle()
-        return self._state.capture(self.writers)
+        return self._state.capture()
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot, or raise StateError if it is of another model or learners."""
         self._reporter.drop_pending()
-        self._state.restore(snapshot, self.writers)
+        self._state.restore(snapshot)
         self._reporter.rewind(self._state.clocks.consumed.steps)
         self._stopwatch.forget()

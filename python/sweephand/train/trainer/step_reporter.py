@@ -1,24 +1,18 @@
-"""The reports of a trainer to its progress writers, and the last step that it took."""
+"""The reports of a trainer to its observers, and the last step that it took."""
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from sweephand.errors import ArgumentTypeError
 from sweephand.train.learners.clock import Clock
-from sweephand.train.ledger.loss_ledger import LossLedger
-from sweephand.train.ledger.step_log import StepLog
-from sweephand.train.progress.record import Figures, ProgressWriter, Record, RecordKind, Step
-from sweephand.train.receipts.parts import control_part, parameters_part
-from sweephand.train.receipts.receipt import NO_PARAMETERS
-from sweephand.train.receipts.receipts import Receipts
+from sweephand.train.progress.observer import StepListener, TakenStep, as_observer
+from sweephand.train.progress.record import Figures, Record, RecordKind, Step
 from sweephand.train.trainer.mean_criterion import MeanDetector
 from sweephand.train.trainer.noise_scale import SmoothedNoiseScale
-from sweephand.train.trainer.trained_model import Outcome, TrainedModel
-from sweephand.train.trainer.workers import Workers
+from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
 
 
 class StepReporter:
@@ -26,7 +20,7 @@ class StepReporter:
 
     Attributes
     ----------
-    writers : list of ProgressWriter
+    observers : list of Observer
         Those that this worker reports to.
     """
 
@@ -36,27 +30,24 @@ class StepReporter:
         model: TrainedModel,
         noise: SmoothedNoiseScale | None = None,
     ) -> None:
-        self.writers = _listening(writers, model.workers)
+        self.observers = [one for one in map(as_observer, writers) if one.join(model.workers)]
         self._model = model
         self._noise = noise
         self._scheduled = _scheduled(model)
         self._reported: dict[str, float] = {}  # the value of each when it was last reported
         self._pending: tuple[Outcome, Step] | None = None  # its results are on their way
         self._last: Step | None = None
-        # Of all workers: parameters are gathered by those, too, that write nothing.
-        self._receipts = [writer for writer in writers if isinstance(writer, Receipts)]
-        for log in self._logs:
-            log.share(model.workers.count, model.workers.index)
         self._mean_detector: MeanDetector | None = MeanDetector()
 
-    def tell(self, kind: RecordKind, step: int, samples: int, figures: Figures) -> None:
-        """Send a record to the progress writers."""
-        for writer in self.writers:
-            writer.write(Record(kind, step, samples, figures))
+    def tell(self, kind: RecordKind, step: int, samples: int, figures: Figures) -> bool:
+        """Send a record to the observers; return whether one of them shows it."""
+        record = Record(kind, step, samples, figures)
+        shown = [one.tell(record) for one in self.observers]  # all of them receive it
+        return any(shown)
 
     def report_changes(self, clock: Clock) -> None:
         """Report the values that have changed for the next step."""
-        if not self.writers:
+        if not self.observers:
             return
         for name, read in self._scheduled.items():
             value = read()
@@ -65,60 +56,67 @@ class StepReporter:
                 self.tell("change", clock.steps + 1, clock.samples, {name: value})
 
     @contextmanager
-    def reporting_to(self, writers: Sequence[ProgressWriter]) -> Iterator[None]:
-        """Report to other writers inside; afterwards as if nothing had been reported there."""
-        kept = self.writers, self._receipts, self._reported, self._last, self._mean_detector
-        self.writers, self._reported, self._mean_detector = list(writers), {}, None
-        self._receipts = []
+    def reporting_only_to(self, calls: Sequence[Callable[[Step], object]]) -> Iterator[None]:
+        """Call only these with each step inside; afterwards as if nothing had been reported."""
+        kept = self.observers, self._reported, self._last, self._mean_detector
+        self.observers = [StepListener(call) for call in calls]
+        self._reported, self._mean_detector = {}, None
         try:
             yield
         finally:
-            (
-                self.writers,
-                self._receipts,
-                self._reported,
-                self._last,
-                self._mean_detector,
-            ) = kept
+            self.observers, self._reported, self._last, self._mean_detector = kept
 
-    @property
-    def _ledgers(self) -> list[LossLedger]:
-        return [writer for writer in self.writers if isinstance(writer, LossLedger)]
-
-    @property
-    def _logs(self) -> list[StepLog[Any]]:
-        return [writer for writer in self.writers if isinstance(writer, StepLog)]
+    @contextmanager
+    def reporting_also_to(self, calls: Sequence[Callable[[Step], object]]) -> Iterator[None]:
+        """Call these, too, with each step inside."""
+        added = [StepListener(call) for call in calls]
+        self.observers += added
+        try:
+            yield
+        finally:
+            self.observers = [one for one in self.observers if one not in added]
 
     def begin(self, steps: int) -> None:
-        """Prepare logs for the step behind so many, or raise what keeps them from it."""
-        for log in self._logs:
-            log.begin(steps)
+        """Prepare observers for the step after so many, or raise their errors."""
+        for one in self.observers:
+            one.begin(steps)
 
     def settle(self) -> None:
-        """Wait for the results of the last step, and until logs have them on disk."""
+        """Wait for the results of the last step, and until they are durable."""
         self.await_step()
-        for log in self._logs:
-            log.flush(to_disk=True)
+        for one in self.observers:
+            one.flush(to_disk=True)
 
     def rewind(self, steps: int) -> None:
-        """Let logs drop what lies behind so many steps."""
-        for log in self._logs:
-            log.rewind(steps)
+        """Let observers go back to the moment after so many steps."""
+        for one in self.observers:
+            one.rewind(steps)
 
-    def give_receipts(
-        self, minibatch: object, step: int, num_samples: int, *, applied: bool
+    def state(self) -> list[dict[str, Any]]:
+        """Return the state of each observer."""
+        return [one.state() for one in self.observers]
+
+    def restore(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """Restore observers; those without a state start afresh."""
+        for i, one in enumerate(self.observers):
+            one.restore(states[i] if i < len(states) else {})
+
+    def stepped(
+        self,
+        minibatch: Data,
+        step: int,
+        num_samples: int,
+        outcome: Outcome | None = None,
+        *,
+        applied: bool,
     ) -> None:
-        """Give a step its receipts, with the values that held for it."""
-        mine = [writer for writer in self.writers if isinstance(writer, Receipts)]
-        if not mine and not self._receipts:
-            return
-        found = NO_PARAMETERS
-        if any(one.wants_parameters(step) for one in {*mine, *self._receipts}):
-            found = parameters_part(self._model.parameters())
-        told = {"applied": applied, "num_samples": num_samples, **self._reported}
-        for one in mine:
-            parameters = found if one.wants_parameters(step) else NO_PARAMETERS
-            one.add(minibatch, control_part(told), parameters, step)
+        """Report a step that was taken, with the values that held for it."""
+        if self.observers:
+            values = {"applied": applied, "num_samples": num_samples, **self._reported}
+            losses = () if outcome is None else outcome.losses
+            taken = TakenStep(step, minibatch, values, losses, self._model.parameters)
+            for one in self.observers:
+                one.stepped(taken)
 
     def add(self, outcome: Outcome, step: Step) -> None:
         """Report a step, or the one before if the results of this one are on their way.
@@ -129,9 +127,7 @@ class StepReporter:
             self._report(outcome, step)
         else:
             self.await_step()
-            if not self._ledgers:  # nobody wants what it was computed of
-                outcome = outcome._replace(losses=())
-            self._pending = outcome, step
+            self._pending = outcome._replace(losses=()), step  # which hold memory
 
     def await_step(self) -> None:
         """Wait for the results of the last step, and report them."""
@@ -168,11 +164,8 @@ class StepReporter:
         # This takes a fifth of what _replace takes.
         self._last = Step(*step[:3], loss, metric, *step[5:8], noise_scale, gradient_norm)
         self._detect_mean(self._last)
-        for ledger in self._ledgers:
-            for minibatch, losses in outcome.losses:
-                ledger.record(minibatch, losses, step.step)  # type: ignore[arg-type] # it checks
-        for writer in self.writers:
-            writer.update(self._last)
+        for one in self.observers:
+            one.measured(self._last)
 
     def _detect_mean(self, step: Step) -> None:
         detector = self._mean_detector
@@ -183,21 +176,6 @@ class StepReporter:
                 "to return their mean, but must return their sum",
                 stacklevel=5,  # who called train_minibatch
             )
-
-
-def _listening(writers: Sequence[Any], workers: Workers) -> list[ProgressWriter]:
-    """Return the writers that this worker reports to."""
-    for writer in writers:
-        if not isinstance(writer, ProgressWriter):
-            raise ArgumentTypeError(
-                f"progress_writers must have the methods update and write, got {writer!r}"
-            )
-    return [
-        writer
-        for writer in writers
-        if workers.rank == 0 or getattr(writer, "every_worker", False)
-        if workers.counts or not isinstance(writer, StepLog)  # another has the same data
-    ]
 
 
 def _scheduled(model: TrainedModel) -> dict[str, Callable[[], float]]:

@@ -15,6 +15,7 @@ from sweephand.source.foreign_names import TRAINER, names_ours
 from sweephand.train.arguments import check_kind
 from sweephand.train.checkpoint.stateful import Stateful
 from sweephand.train.learners.clock import Clock
+from sweephand.train.progress.observer import Observer
 from sweephand.train.progress.record import Figures, ProgressWriter, RecordKind, Step
 from sweephand.train.trainer.checkpoints import Checkpoints
 from sweephand.train.trainer.choose_model import choose_model
@@ -59,8 +60,8 @@ class Trainer(Checkpoints):
     learners : learner, or list of them
         Of `sweephand.torch` or `sweephand.numpy`, the latter also in a `LossScaleOptimizer`.
         Together they have every trainable parameter, each once.
-    progress_writers : ProgressWriter, or list of them
-        Who is told.
+    progress_writers : ProgressWriter, LossLedger or Receipts, or list of them
+        They receive the steps of this trainer.
     label_stream : str or StreamInfo
         Its samples are counted, all of them. Where a minibatch has no stream ``labels``, the
         default, ``minibatch.num_label_samples`` is: the next tokens of the size-defining
@@ -103,7 +104,7 @@ class Trainer(Checkpoints):
         model: Any,
         criterion: Callable[[Any, Any], Any],
         learners: AnyLearner | Sequence[AnyLearner],
-        progress_writers: ProgressWriter | Sequence[ProgressWriter] = (),
+        progress_writers: ProgressWriter | Observer | Sequence[ProgressWriter | Observer] = (),
         label_stream: str | StreamInfo = DEFAULT_LABEL_STREAM,
         sub_minibatches: int = 1,
         *,
@@ -118,7 +119,7 @@ class Trainer(Checkpoints):
         self._noise = self._smoothed(gradient_noise_scale)
         self._reporter = StepReporter(_listed(progress_writers), self._model, self._noise)
         check_kind("stateful", stateful, Mapping, optional=True)  # type: ignore[type-abstract]
-        self._state = TrainerState(self._model, stateful or {}, self._noise)
+        self._state = TrainerState(self._model, self._reporter, stateful or {}, self._noise)
         self._run_id = uuid4().hex  # of which its checkpoints are
         self._stopwatch = Stopwatch()
         self._has_gradient_norms = False
@@ -225,14 +226,14 @@ class Trainer(Checkpoints):
         sweeps_ended = getattr(minibatch, "sweeps_ended", 0)
         if num_samples == 0:
             self._skip(sweeps_ended)
-            self._give_receipts(minibatch, 0, applied=False)
+            self._reporter.stepped(minibatch, self.consumed.steps, 0, applied=False)
             return True
         self._reporter.report_changes(self.consumed)
         outcome = self._step(minibatch, num_samples, sweeps_ended)
         applied = all(result is None or result.applied for result in outcome.results)
         self._state.clocks.advance(num_samples, sweeps_ended, applied=applied)
         step, samples = self.consumed.steps, self.consumed.samples
-        self._give_receipts(minibatch, num_samples, applied=applied)
+        self._reporter.stepped(minibatch, step, num_samples, outcome, applied=applied)
         seconds = self._stopwatch.leave()
         self._reporter.add(
             outcome, Step(step, samples, num_samples, math.nan, None, applied, *seconds)
@@ -265,9 +266,9 @@ class Trainer(Checkpoints):
         """Return the label samples of this worker's share."""
         return count_label_samples(minibatch, self._label_stream)
 
-    def tell(self, kind: RecordKind, figures: Figures) -> None:
-        """Send a record to the progress writers."""
-        self._reporter.tell(kind, self.consumed.steps, self.consumed.samples, figures)
+    def tell(self, kind: RecordKind, figures: Figures) -> bool:
+        """Send a record to the progress writers; return whether one of them shows it."""
+        return self._reporter.tell(kind, self.consumed.steps, self.consumed.samples, figures)
 
     def drawing_again(self, error: type[Exception]) -> AbstractContextManager[None]:
         """Restore random generators and stateful objects if an error of a kind occurs."""
@@ -307,7 +308,8 @@ class Trainer(Checkpoints):
             ) from error
         except LossScaleError as error:
             self._state.clocks.advance(num_samples, sweeps_ended, applied=False)
-            self._give_receipts(minibatch, num_samples, applied=False)
+            steps = self.consumed.steps
+            self._reporter.stepped(minibatch, steps, num_samples, applied=False)
             raise LossScaleError(
                 f"{error}; {_place(minibatch)}",
                 error.step,
@@ -316,11 +318,6 @@ class Trainer(Checkpoints):
                 error.parameters,
                 _ids(minibatch),
             ) from error
-
-    def _give_receipts(self, minibatch: Data, num_samples: int, *, applied: bool) -> None:
-        """Give the last step its receipts."""
-        steps = self.consumed.steps
-        self._reporter.give_receipts(minibatch, steps, num_samples, applied=applied)
 
     def _smoothed(self, settings: GradientNoiseScale | None) -> SmoothedNoiseScale | None:
         check_kind("gradient_noise_scale", settings, GradientNoiseScale, optional=True)

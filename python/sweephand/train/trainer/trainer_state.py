@@ -17,9 +17,8 @@ from sweephand.train.checkpoint.stateful import (
     restore_states,
 )
 from sweephand.train.learners.clock import Clocks
-from sweephand.train.progress.periodic_writer import capture_averages, restore_averages
-from sweephand.train.progress.record import ProgressWriter
 from sweephand.train.trainer.noise_scale import SmoothedNoiseScale
+from sweephand.train.trainer.step_reporter import StepReporter
 from sweephand.train.trainer.trained_model import TrainedModel
 
 logger = logging.getLogger("sweephand")
@@ -31,6 +30,8 @@ class TrainerState:
     Parameters
     ----------
     model : TrainedModel
+    reporter : StepReporter
+        Its observers have states, too.
     stateful : mapping from name to object
         What the user wants to be saved as well.
     noise : SmoothedNoiseScale, optional
@@ -40,29 +41,29 @@ class TrainerState:
     def __init__(
         self,
         model: TrainedModel,
+        reporter: StepReporter,
         stateful: Mapping[str, Stateful],
         noise: SmoothedNoiseScale | None = None,
     ) -> None:
         check_stateful(stateful)
         self.clocks = Clocks()
         self._model = model
+        self._reporter = reporter
         self._stateful = dict(stateful)
         self._noise = noise
 
-    def capture(self, writers: Sequence[ProgressWriter]) -> Snapshot:
-        """Return a snapshot of this moment, with the averages of progress writers."""
+    def capture(self) -> Snapshot:
+        """Return a snapshot of this moment, with the states of observers."""
         files, state = self._model.capture()
-        return Snapshot(files, self._described(state, writers))
+        return Snapshot(files, self._described(state))
 
-    def state_dict(self, writers: Sequence[ProgressWriter]) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return the same with tensors as they are, sharded or not, and all else as JSON."""
-        state = self._described(self._model.describe(), writers)
+        state = self._described(self._model.describe())
         return {**self._model.tensors(), "state": to_json(state)}
 
-    def _described(
-        self, model: dict[str, Any], writers: Sequence[ProgressWriter]
-    ) -> dict[str, Any]:
-        mine = self._model.capture_random_state(), capture_averages(writers)
+    def _described(self, model: dict[str, Any]) -> dict[str, Any]:
+        mine = self._model.capture_random_state(), self._reporter.state()
         told = self._model.workers.gather(mine)
         state = {
             "trainer": self.clocks.state_dict(),
@@ -75,7 +76,7 @@ class TrainerState:
             state["noise_scale"] = self._noise.state_dict()
         return state
 
-    def restore(self, snapshot: Snapshot, writers: Sequence[ProgressWriter]) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Go back to the moment of a snapshot, or raise StateError."""
 
         def restore_model(model: Mapping[str, Any]) -> None:
@@ -83,22 +84,19 @@ class TrainerState:
 
         with reading("a trainer"):
             self._model.check(snapshot.files, snapshot.state["model"])
-            self._restore(snapshot.state, restore_model, writers)
+            self._restore(snapshot.state, restore_model)
 
-    def load_state_dict(
-        self, state: Mapping[str, Any], writers: Sequence[ProgressWriter]
-    ) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go back to the moment of a state, or raise StateError."""
         check_keys("a trainer", state, ["state"])
         with reading("a trainer"):
             described = of_json(json.loads(state["state"]))
-            self._restore(described, partial(self._model.load, state), writers)
+            self._restore(described, partial(self._model.load, state))
 
     def _restore(
         self,
         state: Mapping[str, Any],
         restore_model: Callable[[Mapping[str, Any]], None],
-        writers: Sequence[ProgressWriter],
     ) -> None:
         clocks = Clocks()
         clocks.load_state_dict(state["trainer"])
@@ -108,7 +106,7 @@ class TrainerState:
             self._noise.load_state_dict(state["noise_scale"])
         self._restore_random_state(state["random"])
         if self._model.workers.rank == 0:  # the others' were not saved
-            restore_averages(writers, state.get("writers", []))
+            self._reporter.restore(state.get("writers", []))
         self.clocks = clocks
 
     @contextmanager
