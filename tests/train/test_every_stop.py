@@ -110,7 +110,7 @@ class Everything:
 
     def end(self) -> list[Any]:
         """Return where it stands in the end."""
-        snapshot = self.session._capture()
+        snapshot = self.session._run.capture_session()
         state = json.loads(json.dumps(snapshot.state))
         del state["session"]["seconds"], state["session"]["steering"]["accepted"]
         state["run"]["figures"] = {

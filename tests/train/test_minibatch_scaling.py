@@ -101,7 +101,7 @@ class TestScalingRule:
 
 def moment(session: sh.TrainingSession) -> tuple[str, dict[str, bytes]]:
     """Return everything that a session would save."""
-    snapshot = session._capture()
+    snapshot = session._run.capture_session()
     files = {
         f"{name}/{key}": tensor.data.tobytes()
         for name, file in snapshot.files.items()

@@ -69,7 +69,7 @@ class Pace(Clocks):
 
     def fix_rate(self, rate: float) -> None:
         """Make the rate constant from here on, for the reference size that it had."""
-        self.reset(learning_parameter_schedule(rate, self._reference_size()))
+        self.reset(learning_parameter_schedule(rate, self.reference_size))
 
     def decay(self, decay: float | Schedule[float], num_samples: int) -> float:
         """Return a momentum or other decay for the next step, of ``num_samples``.
@@ -87,7 +87,7 @@ class Pace(Clocks):
 
     def rate(self, num_samples: int) -> float:
         """Return the rate of the next step over the mean gradient of ``num_samples``."""
-        return mean_gradient_rate(self.learning_rate, num_samples, self._reference_size())
+        return mean_gradient_rate(self.learning_rate, num_samples, self.reference_size)
 
     def advance(self, num_samples: int, sweeps_ended: int, *, applied: bool) -> None:
         """Count one step."""
@@ -126,7 +126,9 @@ class Pace(Clocks):
             )
         self._origin, self.schedule, self.factor = origin, schedule, factor
 
-    def _reference_size(self) -> int | None:
+    @property
+    def reference_size(self) -> int | None:
+        """The reference size of the schedule of learning rates."""
         return None if self.schedule is None else self.schedule.minibatch_size
 
     def _position(self, schedule: Schedule[float]) -> tuple[int, int]:

@@ -195,7 +195,7 @@ class CriticalBatchSize:
         check_source("mb_source", mb_source)
         self.check(trainer, check_int("mb_size", mb_size))
         feed = MinibatchFeed(trainer, Preemption(is_wanted=False), lambda: None)
-        run = TrainingRun(trainer, mb_source, feed, Frequency(0), {})
+        run = TrainingRun(trainer, mb_source, feed, Frequency(0))
         with trainer.model.workers:
             trainer.await_step()
             found = self.branch(run, mb_size)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from sweephand.errors import LossScaleError
@@ -12,30 +11,31 @@ from sweephand.source.schedules.schedule import Schedule
 from sweephand.source.schedules.spec import Spec
 from sweephand.source.source import MinibatchSource
 from sweephand.train.arguments import check_kind, check_source
-from sweephand.train.progress.averages import Averages
+from sweephand.train.session.branching import Branching
 from sweephand.train.session.checkpoint_config import CheckpointConfig
 from sweephand.train.session.critical_batch_size import BatchSizeBranches, CriticalBatchSize
-from sweephand.train.session.evaluation import Evaluator
 from sweephand.train.session.evaluation_configs import CrossValidationConfig, TestConfig
-from sweephand.train.session.frequency import Action, FrequencySpec
+from sweephand.train.session.frequency import Frequency, FrequencySpec
 from sweephand.train.session.learning_rate_control import LearningRateControl
 from sweephand.train.session.minibatch_feed import MinibatchFeed
+from sweephand.train.session.minibatch_growth import MinibatchGrowth
 from sweephand.train.session.minibatch_scaling import MinibatchScaling
 from sweephand.train.session.preemption import Preempted, Preemption
-from sweephand.train.session.saver import Saver
-from sweephand.train.session.session_moments import SessionMoments
+from sweephand.train.session.rate_control import RateControl
+from sweephand.train.session.saving import MemorySaving, Saving
 from sweephand.train.session.session_settings import SessionSettings
-from sweephand.train.session.steering import Steering
-from sweephand.train.session.training_run import CRITICAL_BATCH_SIZE, TrainingRun
+from sweephand.train.session.stage_verdict import StageVerdict
+from sweephand.train.session.summaries import EpochEnds, Summaries
+from sweephand.train.session.testing import FinalTest
+from sweephand.train.session.training_run import TrainingRun
+from sweephand.train.session.validation import Validation
 from sweephand.train.spikes.healer import Healer, Spiked
 from sweephand.train.spikes.spike_policy import SpikePolicy
 from sweephand.train.spikes.spike_report import SpikeReport
 from sweephand.train.trainer.trainer import Trainer
 
-logger = logging.getLogger("sweephand")
 
-
-class TrainingSession(SessionMoments):
+class TrainingSession:
     """Train for a number of samples, and save, validate and steer on the way.
 
     An epoch is the label samples between two housekeeping points; it need not be a sweep. After
@@ -147,43 +147,50 @@ class TrainingSession(SessionMoments):
                 "training would never end: give max_samples, or give the source max_samples or "
                 "max_sweeps"
             )
-        self._saver = None
-        if checkpoint_config is not None and settings.saves:
-            self._saver = Saver(checkpoint_config, trainer.model.workers, self._tell_saved)
         self._preemption = Preemption(is_wanted=settings.saves)
-        feed = MinibatchFeed(trainer, self._preemption, self._watch_saver)
-        actions = {name: Action(often) for name, often in settings.frequencies().items()}
-        self._run = TrainingRun(trainer, mb_source, feed, settings.epoch(), actions)
-        self._due: dict[str, Callable[[], None]] = {
-            "summary": self._summarize,
-            "validation": self._validate,
-            "control": self._control,
-            "scaling": self._scale,
-            "epoch": self._begin_epoch,
-        }
-        self._evaluator = Evaluator(self._run, cv_config, test_config)
-        self._steering = Steering(
-            self._run, settings, self._request.sizes, self._read, self._say
-        )
+        feed = MinibatchFeed(trainer, self._preemption, lambda: self._saving.watch())
+        self._run = run = TrainingRun(trainer, mb_source, feed, settings.epoch())
+        self._listeners = [run.averages.update]
+        sizes = self._request.sizes
+        folder = None
+        self._saving = MemorySaving(run)
+        if checkpoint_config is not None and settings.saves:
+            self._saving = saving = Saving(run, checkpoint_config)
+            folder = saving.store.folder
+        validation = Validation(run, cv_config)
+        self._control = RateControl(run, lr_control, validation, self._saving)
+        run.activities = [
+            Summaries(run, Frequency.parse("progress_frequency", progress_frequency)),
+            validation,
+            self._control,
+            MinibatchGrowth(run, mb_scaling, sizes),
+            EpochEnds(run),
+        ]
+        self._branching = None
         if critical_batch_size is not None:
-            self._due[CRITICAL_BATCH_SIZE] = self._steering.measure_batch_sizes
-        self._ended: str | None = None  # why, if a callback asked for it
-        self._healer = None
+            self._branching = Branching(run, critical_batch_size, sizes)
+            run.activities.append(self._branching)
         if spike_policy is not None:
-            folder = None if self._saver is None else self._saver.store.folder
-            self._healer = Healer(
-                self._run, spike_policy, self._next_size, self._return_to, self._say, folder
-            )
+            healer = Healer(run, spike_policy, self._next_size, self._saving, folder)
+            self._saving.guard = healer
+            self._listeners.append(healer.watch.update)
+        self._guard = self._saving.guard
+        run.activities += [
+            FinalTest(run, test_config),
+            self._saving,
+            self._guard,
+            StageVerdict(run),
+        ]
 
     @property
     def batch_size_branches(self) -> BatchSizeBranches | None:
         """What the last measurement of the critical batch size has found."""
-        return self._steering.branches
+        return None if self._branching is None else self._branching.branches
 
     @property
     def spike_report(self) -> SpikeReport:
         """The spikes so far; empty without a `SpikePolicy`."""
-        return SpikeReport() if self._healer is None else self._healer.report
+        return self._guard.report
 
     def train(self) -> None:
         """Train to the end, from the beginning or from a checkpoint.
@@ -203,27 +210,24 @@ class TrainingSession(SessionMoments):
         SystemExit
             With ``PREEMPTED_EXIT_CODE``, after SIGTERM or SIGUSR1.
         """
-        watching = [self._run.averages.update]
-        if self._healer is not None:
-            watching.append(self._healer.watch.update)
-        self._stats = self._source.stats()
-        reporting = self._trainer.reporting_also_to(*watching)
+        reporting = self._trainer.reporting_also_to(*self._listeners)
         try:
             with reporting, self._preemption, self._trainer.model.workers:
                 try:
                     self._begin()
-                    self._train()
+                    self._act()  # what was due when it was saved
+                    while self._goes_on():
+                        pass
+                    self._finish()
                 except Preempted:
-                    self._leave()
+                    self._saving.leave()
         finally:
-            if self._saver is not None:
-                self._saver.close()
+            self._saving.close()
 
-    def _train(self) -> None:
-        self._act()  # what was due when it was saved
-        while self._goes_on():
-            pass
-        self._finish()
+    def _begin(self) -> None:
+        """Restore the checkpoint to begin with, if there is one."""
+        self._saving.restore_first(self._guard.prepare)
+        self._run.begin()
 
     def _goes_on(self) -> bool:
         """Train a minibatch and do what is due, or go back; return False at the end."""
@@ -233,42 +237,35 @@ class TrainingSession(SessionMoments):
                 return False
             self._act()
         except (Spiked, FloatingPointError, LossScaleError) as error:
-            if self._healer is not None and self._healer.go_back(error):
+            if self._guard.go_back(error):
                 self._act()
             elif isinstance(error, FloatingPointError):
-                self._steering.outlive(error)
+                self._control.outlive(error)
                 self._act()
             else:
                 raise
         return True
 
     def _has_ended(self) -> bool:
-        if self._why_ended is not None:
-            return True
-        return self._request.has_enough(self._run)
+        return self._why_ended is not None or self._request.has_enough(self._run)
 
     @property
     def _why_ended(self) -> str | None:
         """Why training ends early, or None."""
-        return self._ended or self._steering.ended
+        return next(filter(None, (one.ended for one in self._run.activities)), None)
 
     def _step(self) -> bool:
         """Train one minibatch; return False at the end of data."""
-        healer = self._healer
-        if healer is not None:
-            healer.resolve()
-            begin = self._source._delivery.position
+        self._guard.before_step()
         size = self._next_size()
         minibatch, num_samples = self._run.feed.next(self._source, size)
         if not minibatch:
             return False
         self._run.has_label_per_sequence = num_samples == self._run.feed.num_sequences
-        self._evaluator.is_tested = False
-        if healer is not None:
-            healer.note(begin, size, minibatch, num_samples)
+        self._run.is_tested = False
+        self._guard.note(size, minibatch, num_samples)
         self._trainer.train_minibatch(minibatch, num_samples)
-        if healer is not None:
-            healer.check()
+        self._guard.check()
         return True
 
     def _next_size(self) -> int:
@@ -278,22 +275,14 @@ class TrainingSession(SessionMoments):
     def _await_step(self) -> None:
         """Wait for the results of the last step, and raise if they are a spike."""
         self._trainer.await_step()
-        if self._healer is not None:
-            self._healer.check()
+        self._guard.check()
 
     def _act(self) -> None:
         """Do what is due between two minibatches."""
-        actions, count = self._run.actions, self._run.count
-        for name, action in self._due.items():
+        for activity in self._run.activities:
             self._run.feed.raise_if_preempted()
-            if actions[name].is_due(count):
-                self._do(action)
-        healer = self._healer
-        is_to_save = self._steering.is_to_accept or actions["checkpoint"].is_due(count)
-        if is_to_save and (healer is None or healer.watch.is_healthy):
-            self._do(self._save)
-        if healer is not None and healer.is_due:
-            self._do(self._keep)
+            if activity.is_due():
+                self._do(activity.act)
         self._run.feed.raise_if_preempted()
 
     def _do(self, action: Callable[[], None]) -> None:
@@ -304,51 +293,14 @@ class TrainingSession(SessionMoments):
     def _finish(self) -> None:
         """Do what is due at the end of training."""
         if self._why_ended is not None:
-            self._say(f"training ends: {self._why_ended}")
+            self._run.say(f"training ends: {self._why_ended}")
         elif self._request.leaves_data(self._run):
-            self._say(
+            self._run.say(
                 "training ends after one sweep, as max_samples=FULL_DATA_SWEEP says; the "
                 "source has more, and without max_samples all of it is trained on"
             )
-        for name in ("summary", "validation", CRITICAL_BATCH_SIZE):
-            if name in self._due and self._run.actions[name].is_due_at_end(self._run.count):
-                self._do(self._due[name])
-        checkpoint = self._run.actions["checkpoint"]
-        changed = self._evaluator.test() and not checkpoint.frequency.is_never
-        if changed or checkpoint.is_due_at_end(self._run.count):
-            self._save()
-        self._wait_for_saver()
-        self._tell_verdict()
-
-    def _summarize(self) -> None:
-        self._run.done("summary")
-        self._trainer.tell("summary", self._run.averages.summary.figures())
-        self._run.averages.summary = Averages()
-
-    def _begin_epoch(self) -> None:
-        self._run.done("epoch")
-        self._run.averages.epoch = Averages()
-
-    def _validate(self) -> None:
-        if self._evaluator.validate_and_ask():
-            self._ended = "the callback of a validation asked for it"
-
-    def _control(self) -> None:
-        """Judge the epoch that has ended."""
-        value = self._evaluator.epoch_loss()
-        self._run.done("control")
-        self._steering.judge(value)
-
-    def _scale(self) -> None:
-        self._steering.choose_size()
-        self._run.done("scaling")
-
-    def _tell_verdict(self) -> None:
-        """Tell the writers where the time went."""
-        verdict = self._run.averages.stages.verdict(self._stats, self._source.stats())
-        if verdict is not None:
-            self._trainer.tell("event", {"message": verdict})
-            logger.info("%s", verdict)
+        for activity in self._run.activities:
+            self._do(activity.finish)
 
 
 training_session = TrainingSession  # as CNTK spells it

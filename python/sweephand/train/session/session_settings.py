@@ -13,7 +13,6 @@ from sweephand.train.session.frequency import Frequency, FrequencySpec
 from sweephand.train.session.learning_rate_control import LearningRateControl
 from sweephand.train.session.minibatch_scaling import MinibatchScaling
 from sweephand.train.session.minibatch_size import SizeRequest, session_sizes
-from sweephand.train.session.training_run import CRITICAL_BATCH_SIZE
 from sweephand.train.spikes.spike_policy import SpikePolicy
 
 
@@ -66,21 +65,3 @@ class SessionSettings:
         return (
             self.checkpoint_config is not None and self.checkpoint_config.filename is not None
         )
-
-    def frequencies(self) -> dict[str, Frequency]:
-        """Return how often each action of the session is due, in their order."""
-        epoch = Frequency(1, "epoch")
-        validation = 0 if self.cv_config is None else self.cv_config.frequency
-        saving = self.checkpoint_config.frequency if self.checkpoint_config else 0
-        frequencies = {
-            "summary": Frequency.parse("progress_frequency", self.progress_frequency),
-            "validation": Frequency.parse("frequency", validation),
-            "control": Frequency(0) if self.lr_control is None else epoch,
-            "scaling": Frequency(self.mb_scaling.frequency if self.mb_scaling else 0, "epoch"),
-            "epoch": epoch,
-            "checkpoint": Frequency.parse("frequency", saving if self.saves else 0),
-        }
-        if self.critical_batch_size is not None:
-            often = self.critical_batch_size.frequency
-            frequencies[CRITICAL_BATCH_SIZE] = Frequency.parse("frequency", often)
-        return frequencies

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,13 +19,13 @@ from sweephand.train.checkpoint.read_state import (
 from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.progress.averages import Averages
 from sweephand.train.progress.record import Step
-from sweephand.train.session.frequency import NEVER_DONE, Action, Frequency, FrequencyUnit
+from sweephand.train.session.activity import Activity
+from sweephand.train.session.frequency import Frequency, FrequencyUnit
 from sweephand.train.session.minibatch_feed import MinibatchFeed
 from sweephand.train.session.stages import StageClock
 from sweephand.train.trainer.trainer import Trainer
 
-CRITICAL_BATCH_SIZE = "critical batch size"
-OPTIONAL = (CRITICAL_BATCH_SIZE,)  # actions that a session has only if it is asked for them
+logger = logging.getLogger("sweephand")
 
 
 class TrainingRun:
@@ -31,6 +33,8 @@ class TrainingRun:
 
     Attributes
     ----------
+    activities : list of Activity
+        What a session does between minibatches, in this order.
     averages : SessionAverages
         Averages since the last epoch and the last summary.
     size : int or None
@@ -39,6 +43,10 @@ class TrainingRun:
         Whether the last minibatch had as many label samples as sequences.
     validated : (int, float) or None
         The step after which was validated last, and the loss.
+    first_rate : float
+        The learning rate of the first epoch; NaN before.
+    is_tested : bool
+        Whether the model was tested since the last step.
     """
 
     def __init__(
@@ -47,16 +55,17 @@ class TrainingRun:
         source: MinibatchSource,
         feed: MinibatchFeed,
         epoch: Frequency,
-        actions: dict[str, Action],
     ) -> None:
         self.trainer = trainer
         self.source = source
         self.feed = feed
-        self.actions = actions
+        self.activities: list[Activity] = []
         self.averages = SessionAverages()
         self.size: int | None = None
         self.has_label_per_sequence = False
         self.validated: tuple[int, float] | None = None
+        self.first_rate = math.nan
+        self.is_tested = False
         self._epoch = epoch
 
     def count(self, unit: FrequencyUnit) -> int:
@@ -75,9 +84,10 @@ class TrainingRun:
                 epoch = self._epoch
                 return self.count(epoch.unit) // epoch.count if epoch.count else 0
 
-    def done(self, name: str) -> int:
-        """Mark an action as done, and return the index before."""
-        return self.actions[name].done(self.count)
+    def say(self, message: str) -> None:
+        """Write a message to the progress writers, or to the log if none of them shows it."""
+        if not self.trainer.tell("event", {"message": message}):
+            logger.warning("%s", message)
 
     @property
     def rate(self) -> float:
@@ -95,8 +105,7 @@ class TrainingRun:
         Scheduled rates with a reference size grow with the minibatch by themselves.
         """
         for learner in self.trainer.model.learners:
-            schedule = learner.pace.schedule
-            is_linear = schedule is not None and schedule.minibatch_size is not None
+            is_linear = learner.pace.reference_size is not None
             learner.pace.factor *= factor / growth if is_linear else factor
 
     @property
@@ -109,7 +118,7 @@ class TrainingRun:
         snapshot = self.trainer.capture()
         snapshot.state["source"] = self.source.get_checkpoint_state()
         snapshot.state["run"] = {
-            "actions": {name: action.state_dict() for name, action in self.actions.items()},
+            "actions": {one.name: one.state_dict() for one in self.activities if one.name},
             "figures": self.averages.state_dict(),
             "size": self.size,
             "has_label_per_sequence": self.has_label_per_sequence,
@@ -133,11 +142,33 @@ class TrainingRun:
             has_label = check_flag("has_label_per_sequence", run["has_label_per_sequence"])
             validated = _read_validated(run["validated"])
             self._restore_source_and_trainer(snapshot)
-            for name, action in self.actions.items():
-                saved = run["actions"].get(name, NEVER_DONE if name in OPTIONAL else None)
-                action.load_state_dict(saved, self.count)
+            for activity in self.activities:
+                if activity.name:
+                    activity.load_state_dict(run["actions"].get(activity.name))
             self.averages.load_state_dict(run["figures"])
         self.size, self.has_label_per_sequence, self.validated = size, has_label, validated
+
+    def capture_session(self) -> Snapshot:
+        """Return a snapshot of this moment with the states of activities, for checkpoints."""
+        snapshot = self.capture()
+        session = snapshot.state["session"] = {"seconds": self.feed.seconds}
+        for activity in self.activities:
+            session |= activity.session_state()
+        return snapshot
+
+    def restore_session(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot of `capture_session`."""
+        self.restore(snapshot)
+        with reading("a session"):
+            state = snapshot.state["session"]
+            self.feed.begin_at(read_count("seconds", state["seconds"]))
+            for activity in self.activities:
+                activity.load_session_state(state)
+
+    def begin(self) -> None:
+        """Begin at the present moment, after a restore if there was one."""
+        for activity in self.activities:
+            activity.begin()
 
     def _restore_source_and_trainer(self, snapshot: Snapshot) -> None:
         """Restore both, or neither if one of them raises."""

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sweephand import _core
 from sweephand.errors import LossScaleError
 from sweephand.events.event import event_of
 from sweephand.train.checkpoint.read_state import reading
 from sweephand.train.checkpoint.snapshot import Snapshot
+from sweephand.train.session.saving import MemorySaving
+from sweephand.train.session.step_guard import StepGuard
 from sweephand.train.session.training_run import TrainingRun
 from sweephand.train.spikes.moments import Moment, Moments, Place
 from sweephand.train.spikes.spike import Spike, SpikeError, SpikeOutcome
@@ -50,7 +51,7 @@ class Suspicion(NamedTuple):
     back_to_step: int
 
 
-class Healer:
+class Healer(StepGuard):
     """Heals a run: sees spikes, goes back, and leaves out what has caused them.
 
     Parameters
@@ -59,10 +60,8 @@ class Healer:
     policy : SpikePolicy
     next_size : callable
         Returns the size of the next minibatch.
-    restore : callable
-        Goes back to a moment.
-    say : callable
-        Is told what must be heard.
+    saving : MemorySaving
+        Holds the last accepted epoch.
     folder : Path or None
         Of the checkpoints.
 
@@ -80,10 +79,10 @@ class Healer:
         run: TrainingRun,
         policy: SpikePolicy,
         next_size: Callable[[], int],
-        restore: Callable[[Moment], None],
-        say: Callable[[str], None],
+        saving: MemorySaving,
         folder: Path | None,
     ) -> None:
+        super().__init__(run.count)
         if not hasattr(run.source, "events"):
             raise ValueError("a spike_policy needs a MinibatchSource, whose events it adds to")
         if policy.has_gradient_norms:
@@ -91,8 +90,7 @@ class Healer:
         self._run = run
         self._policy = policy
         self._next_size = next_size
-        self._restore = restore
-        self._say = say
+        self._saving = saving
         self._path = folder and folder / DEFAULT_REPORT
         if policy.report is not None:
             self._path = Path(policy.report).expanduser()
@@ -107,21 +105,42 @@ class Healer:
             raise Spiked
 
     @property
+    def is_healthy(self) -> bool:
+        """Whether the last step was."""
+        return self.watch.is_healthy
+
     def is_due(self) -> bool:
         """Whether the present moment is to be kept."""
         return self.watch.is_healthy and self.moments.is_due(self._run.trainer.consumed.steps)
+
+    def act(self) -> None:
+        """Keep the present moment in memory, to go back to it from a spike."""
+        if self.watch.is_healthy:  # the results of the last step may have come since
+            steps = self._run.count("minibatch")
+            snapshot = self._run.capture_session()
+            self.moments.keep(Moment(steps, snapshot, self._saving.accepted))
 
     @property
     def last_healthy(self) -> Snapshot | None:
         """The last moment that was kept, if the present one is not healthy."""
         return None if self.watch.is_healthy else self.moments.last.snapshot
 
-    def note(
-        self, begin: _core.compose.Position, size: int, minibatch: Data, num_samples: int
-    ) -> None:
-        """Note the minibatch of the next step, where the source stood, and what was wanted."""
+    def before_step(self) -> None:
+        """Leave out what has caused a spike, and note where the source stands.
+
+        Raises
+        ------
+        SpikeError
+            If a callback asks for it, or there are too many.
+        """
+        self._resolve()
+        self._begin = self._run.source._delivery.position
+
+    def note(self, size: int, minibatch: Data, num_samples: int) -> None:
+        """Note the minibatch of the next step, and the size that was requested."""
         step = self._run.trainer.consumed.steps + 1
         end = self._run.source._delivery.position
+        begin = self._begin
         time = getattr(minibatch, "nominal_time", begin.time)
         self.moments.note(Place(step, begin, size, time, end, num_samples))
 
@@ -136,23 +155,19 @@ class Healer:
             if self.watch.alarm is None:
                 return False
             self.watch.alarm = None
-            self._say(f"step {seen.step} spikes, and no moment before it is known")
+            self._run.say(f"step {seen.step} spikes, and no moment before it is known")
             return True
         moment, places = found
         watch = self.watch.copy()
         self._suspicion = Suspicion(seen, watch, places, is_failed_update, moment.step)
-        self._restore(moment)
-        self._say(f"step {seen.step} spikes: back to step {moment.step}")
+        self._run.restore_session(moment.snapshot)
+        self._saving.accepted = moment.accepted
+        self._run.begin()
+        self._run.say(f"step {seen.step} spikes: back to step {moment.step}")
         return True
 
-    def resolve(self) -> None:
-        """Find the cause of what was seen, once training has come to the first suspect again.
-
-        Raises
-        ------
-        SpikeError
-            If a callback asks for it, or there are too many.
-        """
+    def _resolve(self) -> None:
+        """Find the cause, once training has come to the first suspect again."""
         suspicion = self._suspicion
         if suspicion is None:
             return
@@ -243,7 +258,7 @@ class Healer:
         if self._path is not None:
             path = self._path
             on_first(self._run.trainer.model.workers, lambda: self.report.write(path))
-        self._say(str(spike))
+        self._run.say(str(spike))
         if spike.outcome == "stopped":
             most = self._policy.max_spikes
             why = "as action says" if action == "stop" else f"more than max_spikes={most}"
@@ -257,16 +272,21 @@ class Healer:
                 is_alone = spike.outcome == "ignored" and spike.cause_step == spike.step
                 self.watch.judged[spike.step] = "ignored" if is_alone else "accepted"
 
-    def state_dict(self) -> dict[str, Any]:
+    def session_state(self) -> dict[str, Any]:
         """Return the watch's state and the report, as JSON can hold them."""
         report = SpikeReport(self.report.spikes, self._events)
-        return {"watch": self.watch.state_dict(), "report": report.to_dict()}
+        return {"spikes": {"watch": self.watch.state_dict(), "report": report.to_dict()}}
+
+    def load_session_state(self, state: Mapping[str, Any]) -> None:
+        """Continue to watch from a state; an earlier run may have had no policy."""
+        if "spikes" in state:
+            self.watch.load_state_dict(state["spikes"]["watch"])
 
     @property
     def _events(self) -> tuple[Any, ...]:
         return tuple(event.to_json() for event in self._run.source.events)
 
-    def continue_from(self, snapshot: Snapshot) -> None:
+    def prepare(self, snapshot: Snapshot) -> None:
         """Continue the report of a checkpoint, and give the source the events that it lacks."""
         with reading("a session"):
             state = snapshot.state["session"].get("spikes")
