@@ -47,6 +47,7 @@ from .open_path import open
 from .source.by_score import ByScore
 from .source.from_data import MinibatchSourceFromData
 from .source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
+from .source.schedules.formula import cosine, linear, warmup, warmup_stable_decay
 from .source.schedules.minibatch_sizes import minibatch_size_schedule
 from .source.source import MinibatchSource
 from .source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
@@ -191,6 +192,7 @@ __all__ = [
     "WebDatasetDeserializer",
     "ZarrDeserializer",
     "__version__",
+    "cosine",
     "cosine_schedule",
     "decode",
     "events",
@@ -198,6 +200,7 @@ __all__ = [
     "learning_parameter_schedule",
     "learning_parameter_schedule_per_sample",
     "learning_rate_schedule",
+    "linear",
     "minibatch_size_schedule",
     "momentum_as_time_constant_schedule",
     "momentum_schedule",
@@ -216,4 +219,6 @@ __all__ = [
     "torchft",
     "training_parameter_schedule",
     "training_session",
+    "warmup",
+    "warmup_stable_decay",
 ]

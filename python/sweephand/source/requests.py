@@ -15,7 +15,7 @@ from sweephand.source.balance import cost_of
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.memory import MemoryNeed
 from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
-from sweephand.source.schedules.schedule import Schedule
+from sweephand.source.schedules.schedule import StepSchedule
 from sweephand.source.schedules.spec import Spec
 from sweephand.source.settings import Settings
 
@@ -34,7 +34,7 @@ def size_of(size: Size, sweep_samples: int) -> int | SizeSchedule:
     """Return a size or schedule, by whichever notation it is given; epochs are sweeps."""
     if isinstance(size, str | list | tuple):
         size = minibatch_size_schedule(size, sweep_samples)
-    if isinstance(size, Schedule) and size.epoch_size is None:
+    if isinstance(size, StepSchedule) and size.epoch_size is None:
         return replace(size, epoch_size=sweep_samples)
     return cast(int | SizeSchedule, size)
 

@@ -2,11 +2,11 @@
 
 from sweephand.checks import check_int
 from sweephand.source.limits import FULL_DATA_SWEEP
-from sweephand.source.schedules.schedule import Schedule
+from sweephand.source.schedules.schedule import StepSchedule
 from sweephand.source.schedules.spec import Spec, is_single, read_steps
 
 
-def minibatch_size_schedule(spec: Spec[int], epoch_size: int = 1) -> Schedule[int]:
+def minibatch_size_schedule(spec: Spec[int], epoch_size: int = 1) -> StepSchedule[int]:
     """Make a schedule of minibatch sizes, indexed by samples seen.
 
     Parameters
@@ -38,7 +38,7 @@ def minibatch_size_schedule(spec: Spec[int], epoch_size: int = 1) -> Schedule[in
     steps = read_steps(spec, _minibatch_size, int)
     if epoch_size != 1 and is_single(spec):
         raise ValueError(f"epoch_size has no meaning with the single value {spec!r}")
-    return Schedule(steps, check_int("epoch_size", epoch_size), follows="consumed")
+    return StepSchedule(steps, check_int("epoch_size", epoch_size), follows="consumed")
 
 
 def _minibatch_size(value: object) -> int:

@@ -3,22 +3,58 @@
 A schedule is pure: it holds no position, and the same position always gives the same value.
 """
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Generic, Literal, TypeAlias, TypeVar
 
+from sweephand.source.schedules.formula import Formula
+
 Number = TypeVar("Number", int, float)
 Follows: TypeAlias = Literal["applied", "consumed"]
 
 
-@dataclass(frozen=True)
-class Schedule(Generic[Number]):
+class Schedule(ABC, Generic[Number]):
     """A value for every position; the functions of this room make schedules.
 
-    ``schedule[position]`` is the value at a position: the samples seen, or the sweeps ended if
-    ``epoch_size`` is None. The last value lasts for ever.
+    ``schedule[position]`` is the value at a position: the samples seen, or for a `StepSchedule`
+    without ``epoch_size`` the sweeps ended. The last value lasts for ever.
+
+    Attributes
+    ----------
+    minibatch_size : int or None
+        The size for which a learning rate or momentum was tuned; None: whatever comes.
+    follows : {"applied", "consumed"}
+        The clock that moves the schedule: samples that changed the parameters, or all samples
+        including those of skipped steps.
+    """
+
+    minibatch_size: int | None
+    follows: Follows
+
+    @abstractmethod
+    def __getitem__(self, position: int) -> Number:
+        """Return the value at ``position``, a number of samples or sweeps of at least 0."""
+
+    @abstractmethod
+    def at(self, samples: int, sweeps: int) -> Number:
+        """Return the value when that many samples are seen and that many sweeps ended."""
+
+    @abstractmethod
+    def is_last_at(self, samples: int, sweeps: int) -> bool:
+        """Whether the last value holds by then."""
+
+    @property
+    @abstractmethod
+    def least_change(self) -> float:
+        """The change of its value that is worth a line in a log."""
+
+
+@dataclass(frozen=True)
+class StepSchedule(Schedule[Number]):
+    """Schedule of values that hold for a number of epochs each.
 
     Attributes
     ----------
@@ -26,11 +62,8 @@ class Schedule(Generic[Number]):
         Each value and, before it, the number of epochs for which it holds.
     epoch_size : int or None
         Samples of an epoch; None: an epoch is one sweep.
-    minibatch_size : int or None
-        The size for which a learning rate or momentum was tuned; None: whatever comes.
-    follows : {"applied", "consumed"}
-        The clock that moves the schedule: samples that changed the parameters, or all samples
-        including those of skipped steps.
+    minibatch_size, follows
+        As for `Schedule`.
     """
 
     steps: tuple[tuple[int, Number], ...]
@@ -40,8 +73,7 @@ class Schedule(Generic[Number]):
 
     def __getitem__(self, position: int) -> Number:
         """Return the value at ``position``, a number of samples or sweeps of at least 0."""
-        if position < 0:
-            raise IndexError(f"a position is at least 0, got {position}")
+        _check_position(position)
         return self.steps[bisect_right(self._ends, position)][1]
 
     @cached_property
@@ -58,6 +90,50 @@ class Schedule(Generic[Number]):
         """Whether the last value holds by then."""
         position = sweeps if self.epoch_size is None else samples
         return not self._ends or position >= self._ends[-1]
+
+    @property
+    def least_change(self) -> float:
+        """The change of its value that is worth a line in a log: any."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class FormulaSchedule(Schedule[float]):
+    """Schedule of the values of a formula, a function of the samples seen.
+
+    Attributes
+    ----------
+    formula : Formula
+    minibatch_size, follows
+        As for `Schedule`.
+    """
+
+    formula: Formula
+    minibatch_size: int | None = None
+    follows: Follows = "applied"
+
+    def __getitem__(self, position: int) -> float:
+        """Return the value at ``position``, a number of samples of at least 0."""
+        _check_position(position)
+        return self.formula(position)
+
+    def at(self, samples: int, sweeps: int) -> float:
+        """Return the value when that many samples are seen."""
+        return self.formula(samples)
+
+    def is_last_at(self, samples: int, sweeps: int) -> bool:
+        """Whether the last value holds by then."""
+        return samples >= self.formula.end
+
+    @property
+    def least_change(self) -> float:
+        """The change of its value that is worth a line in a log: 2% of the highest."""
+        return max(self.formula.values()) / 50
+
+
+def _check_position(position: int) -> None:
+    if position < 0:
+        raise IndexError(f"a position is at least 0, got {position}")
 
 
 def mean_gradient_rate(rate: float, num_samples: int, minibatch_size: int | None) -> float:

@@ -7,20 +7,29 @@ from typing import TypeAlias
 
 from sweephand.checks import check_int
 from sweephand.source.limits import FULL_DATA_SWEEP
-from sweephand.source.schedules.schedule import Follows, Number, Schedule
+from sweephand.source.schedules.formula import Formula
+from sweephand.source.schedules.schedule import (
+    Follows,
+    FormulaSchedule,
+    Number,
+    Schedule,
+    StepSchedule,
+)
 
 Spec: TypeAlias = Number | str | Sequence[Number | tuple[int, Number]]
 
 
 def schedule_of(
-    spec: Spec[float],
+    spec: Spec[float] | Formula,
     read: Callable[[object], float],
     minibatch_size: int | None,
     epoch_size: int | None,
     follows: Follows,
 ) -> Schedule[float]:
     """Make a schedule; REQUIRES that a public function calls this directly."""
-    steps = read_steps(spec, read, float)
+    values = (
+        _checked(spec, read) if isinstance(spec, Formula) else read_steps(spec, read, float)
+    )
     if follows not in ("applied", "consumed"):
         raise ValueError(f"follows must be 'applied' or 'consumed', got {follows!r}")
     if minibatch_size is not None and minibatch_size != 0:
@@ -33,8 +42,20 @@ def schedule_of(
                 RuntimeWarning,
                 stacklevel=3,
             )
+    if isinstance(values, Formula):
+        return FormulaSchedule(values, minibatch_size or None, follows)
     by_sweep = epoch_size in (None, FULL_DATA_SWEEP)
-    return Schedule(steps, None if by_sweep else epoch_size, minibatch_size or None, follows)
+    return StepSchedule(
+        values, None if by_sweep else epoch_size, minibatch_size or None, follows
+    )
+
+
+def _checked(formula: Formula, read: Callable[[object], float]) -> Formula:
+    """Return a formula whose values can be read as they are, or raise."""
+    for value in formula.values():
+        if read(value) != value:
+            raise ValueError("time constants cannot be given by a formula: give momenta")
+    return formula
 
 
 def is_single(spec: object) -> bool:

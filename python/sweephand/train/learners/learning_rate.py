@@ -55,6 +55,11 @@ class Pace(Clocks):
         return self.factor * self.schedule.at(*self._position(self.schedule))
 
     @property
+    def least_change(self) -> float:
+        """The change of the scheduled rate that is worth a line in a log."""
+        return 0.0 if self.is_last_rate else self.factor * self._least_change()
+
+    @property
     def is_last_rate(self) -> bool:
         """Whether the schedule has come to its last rate, or there is none."""
         if self.schedule is None:
@@ -125,6 +130,9 @@ class Pace(Clocks):
                 self.schedule,
             )
         self._origin, self.schedule, self.factor = origin, schedule, factor
+
+    def _least_change(self) -> float:
+        return 0.0 if self.schedule is None else self.schedule.least_change
 
     @property
     def reference_size(self) -> int | None:

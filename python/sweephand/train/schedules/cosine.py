@@ -4,7 +4,7 @@ import math
 from itertools import pairwise
 
 from sweephand.checks import check_int, check_number
-from sweephand.source.schedules.schedule import Follows, Schedule
+from sweephand.source.schedules.schedule import Follows, StepSchedule
 from sweephand.train.schedules.learning_rates import learning_parameter_schedule
 
 
@@ -17,12 +17,12 @@ def cosine_schedule(
     cut: float = 2.0,
     num_cuts: int = 6,
     follows: Follows = "applied",
-) -> Schedule[float]:
+) -> StepSchedule[float]:
     """Make a schedule of learning rates that are cut where a cosine has come to the same rate.
 
     The cosine falls from ``rate`` at the beginning to ``min_rate`` at ``num_samples``. Where it
     has come to ``rate / cut ** k``, that is the rate, until it has come to the next one; after
-    the last cut the rate stays. With a ``cut`` near 1 and enough of them it is the cosine.
+    the last cut the rate stays. `seesaw` needs such cuts; `cosine` is the cosine itself.
 
     Parameters
     ----------
@@ -67,7 +67,9 @@ def cosine_schedule(
         begins[round(length * math.acos(2 * height - 1) / math.pi)] = value
     lengths = [end - begin for begin, end in pairwise(begins)]
     steps = list(zip([*lengths, 1], begins.values(), strict=True))
-    return learning_parameter_schedule(steps, minibatch_size, epoch_size=1, follows=follows)
+    made = learning_parameter_schedule(steps, minibatch_size, epoch_size=1, follows=follows)
+    assert isinstance(made, StepSchedule)
+    return made
 
 
 def _check_number(name: str, value: object, above: int) -> None:

@@ -5,12 +5,13 @@ from enum import Enum
 
 from sweephand.checks import check_number
 from sweephand.errors import ArgumentTypeError
+from sweephand.source.schedules.formula import Formula
 from sweephand.source.schedules.schedule import Follows, Schedule
 from sweephand.source.schedules.spec import Spec, schedule_of
 
 
 def learning_parameter_schedule(
-    spec: Spec[float],
+    spec: Spec[float] | Formula,
     minibatch_size: int | None = None,
     epoch_size: int | None = None,
     *,
@@ -24,14 +25,15 @@ def learning_parameter_schedule(
 
     Parameters
     ----------
-    spec : float, str or list
+    spec : float, str, list or formula
         One rate for ever; a list of rates for one epoch each, in which a pair ``(n, rate)``
-        holds for n epochs; or the same as text, ``"0.1*12 + 0.01"``.
+        holds for n epochs; the same as text, ``"0.1*12 + 0.01"``; or a function of the samples
+        seen, ``0.1 * sh.warmup(1000).then(sh.cosine(100_000))``.
     minibatch_size : int, optional
         The reference size M in samples; None or 0: every minibatch is its own reference.
     epoch_size : int, optional
         Samples of an epoch; by default, or if it is `FULL_DATA_SWEEP`, an epoch is one sweep.
-        With a single rate it has no meaning, and a warning says so.
+        With a single rate or a formula it has no meaning, and a warning says so.
     follows : {"applied", "consumed"}
         Whether samples of skipped steps move the schedule.
 
@@ -50,12 +52,18 @@ def learning_parameter_schedule(
     >>> schedule = learning_parameter_schedule([(12, 0.1), (15, 0.01), 0.001], epoch_size=100)
     >>> schedule[1199], schedule[1200], schedule[2700]
     (0.1, 0.01, 0.001)
+
+    >>> import sweephand as sh
+    >>> decay = sh.warmup(1000).then(sh.cosine(9000, floor=0.1))
+    >>> schedule = learning_parameter_schedule(0.4 * decay, minibatch_size=32)
+    >>> [round(schedule[samples], 3) for samples in (0, 500, 1000, 5000, 9000)]
+    [0.0, 0.2, 0.4, 0.22, 0.04]
     """
     return schedule_of(spec, _rate, minibatch_size, epoch_size, follows)
 
 
 def learning_parameter_schedule_per_sample(
-    spec: Spec[float], epoch_size: int | None = None, *, follows: Follows = "applied"
+    spec: Spec[float] | Formula, epoch_size: int | None = None, *, follows: Follows = "applied"
 ) -> Schedule[float]:
     """Make a schedule of learning rates per sample: the reference size is 1.
 

@@ -3,12 +3,13 @@
 import math
 
 from sweephand.checks import check_number
+from sweephand.source.schedules.formula import Formula
 from sweephand.source.schedules.schedule import Follows, Schedule
 from sweephand.source.schedules.spec import Spec, schedule_of
 
 
 def momentum_schedule(
-    spec: Spec[float],
+    spec: Spec[float] | Formula,
     epoch_size: int | None = None,
     minibatch_size: int | None = None,
     *,
@@ -21,7 +22,7 @@ def momentum_schedule(
 
     Parameters
     ----------
-    spec : float, str or list
+    spec : float, str, list or formula
         As for `learning_parameter_schedule`, with momenta in ``[0, 1)``.
     epoch_size : int, optional
         Samples of an epoch; by default an epoch is one sweep.
@@ -47,7 +48,7 @@ def momentum_schedule(
 
 
 def momentum_schedule_per_sample(
-    spec: Spec[float], epoch_size: int | None = None, *, follows: Follows = "applied"
+    spec: Spec[float] | Formula, epoch_size: int | None = None, *, follows: Follows = "applied"
 ) -> Schedule[float]:
     """Make a schedule of momenta per sample: the reference size is 1.
 

@@ -6,13 +6,14 @@ from dataclasses import asdict
 from typing import Any
 
 from sweephand.checks import check_int, check_number
-from sweephand.source.schedules.schedule import Schedule
+from sweephand.source.schedules.formula import Formula
+from sweephand.source.schedules.schedule import FormulaSchedule, Schedule, StepSchedule
 from sweephand.train.checkpoint.read_state import read_optional
 
 
 def schedule_state(value: Any) -> Any:
     """Return a schedule, or a plain value, as JSON can hold it."""
-    return asdict(value) if isinstance(value, Schedule) else value
+    return asdict(value) if isinstance(value, StepSchedule | FormulaSchedule) else value
 
 
 def read_value(state: Any) -> Any:
@@ -22,16 +23,20 @@ def read_value(state: Any) -> Any:
 
 def read_schedule(state: Mapping[str, Any]) -> Schedule[float]:
     """Return the schedule of a state, and raise if it is not a possible one."""
+    if state["follows"] not in ("applied", "consumed"):
+        raise ValueError(f"it holds the schedule {dict(state)}")
+    minibatch_size = read_optional(check_int, "minibatch_size", state["minibatch_size"])
+    if "formula" in state:
+        formula = Formula.of_dict(state["formula"])
+        return FormulaSchedule(formula, minibatch_size, state["follows"])
     steps = tuple(
         (check_int("the number of epochs", epochs), _finite("a value", value))
         for epochs, value in state["steps"]
     )
-    if not steps or state["follows"] not in ("applied", "consumed"):
+    if not steps:
         raise ValueError(f"it holds the schedule {dict(state)}")
-    epoch_size, minibatch_size = (
-        read_optional(check_int, name, state[name]) for name in ("epoch_size", "minibatch_size")
-    )
-    return Schedule(steps, epoch_size, minibatch_size, state["follows"])
+    epoch_size = read_optional(check_int, "epoch_size", state["epoch_size"])
+    return StepSchedule(steps, epoch_size, minibatch_size, state["follows"])
 
 
 def _finite(name: str, value: object) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sweephand.checks import check_int
 from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
-from sweephand.source.schedules.schedule import Number, Schedule
+from sweephand.source.schedules.schedule import Number, Schedule, StepSchedule
 from sweephand.train.arguments import check_kind
 
 
@@ -94,7 +94,11 @@ def seesaw(
     >>> [round(rates[t], 3) for t in (0, 1000, 2000)]
     [0.4, 0.283, 0.2]
     """
-    check_kind("learning_rates", learning_rates, Schedule)
+    check_kind("learning_rates", learning_rates, Schedule)  # type: ignore[type-abstract]
+    if not isinstance(learning_rates, StepSchedule):
+        raise ValueError(
+            "learning_rates must fall in cuts, as those of cosine_schedule do, not by a formula"
+        )
     sizes = _sizes(minibatch_sizes)
     length = check_int("num_samples", num_samples)
     changes = {*_begins("learning_rates", learning_rates), *_begins("minibatch_sizes", sizes)}
@@ -105,7 +109,7 @@ def seesaw(
         sizes[t] if i <= peak else _grow(sizes[t], rates[peak], rates[i], max_size)
         for i, t in enumerate(times)
     ]
-    made = Schedule(_steps(times, grown), 1, follows="consumed")
+    made = StepSchedule(_steps(times, grown), 1, follows="consumed")
     reference = learning_rates.minibatch_size
     fitted = [
         # A rate with a reference size is multiplied by the size, and so divided by it here.
@@ -113,19 +117,19 @@ def seesaw(
         for t, rate, size in zip(times, rates, grown, strict=True)
     ]
     return Seesaw(
-        Schedule(_steps(times, fitted), 1, reference, follows="consumed"),
+        StepSchedule(_steps(times, fitted), 1, reference, follows="consumed"),
         made,
         _num_steps(sizes, length) - _num_steps(made, length),
     )
 
 
-def _sizes(spec: int | Schedule[int]) -> Schedule[int]:
-    if isinstance(spec, Schedule):
+def _sizes(spec: int | Schedule[int]) -> StepSchedule[int]:
+    if isinstance(spec, StepSchedule):
         return spec
     return minibatch_size_schedule(check_int("minibatch_sizes", spec))
 
 
-def _begins(name: str, schedule: Schedule[Number]) -> Iterator[int]:
+def _begins(name: str, schedule: StepSchedule[Number]) -> Iterator[int]:
     """Yield where each value begins, in samples."""
     yield 0
     if len(schedule.steps) > 1 and schedule.epoch_size is None:
@@ -177,7 +181,7 @@ def _steps(times: Sequence[int], values: Sequence[Number]) -> tuple[tuple[int, N
     return tuple(zip([*lengths, 1], [value for _, value in begins], strict=True))
 
 
-def _num_steps(sizes: Schedule[int], num_samples: int) -> int:
+def _num_steps(sizes: StepSchedule[int], num_samples: int) -> int:
     """Return how many full minibatches there are, the last one not counted in full."""
     count = time = 0
     begins = [one for one in _begins("minibatch_sizes", sizes) if one < num_samples]

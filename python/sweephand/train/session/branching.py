@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sweephand.source.schedules.schedule import Schedule
+from sweephand.source.schedules.schedule import StepSchedule
 from sweephand.train.session.activity import Activity
 from sweephand.train.session.critical_batch_size import BatchSizeBranches, CriticalBatchSize
 from sweephand.train.session.frequency import Frequency
@@ -23,7 +23,7 @@ class Branching(Activity):
     is_final = True
 
     def __init__(
-        self, run: TrainingRun, critical: CriticalBatchSize, sizes: Schedule[int]
+        self, run: TrainingRun, critical: CriticalBatchSize, sizes: StepSchedule[int]
     ) -> None:
         super().__init__(run.count, Frequency.parse("frequency", critical.frequency))
         critical.check(run.trainer, max(size for _, size in sizes.steps))

@@ -1,6 +1,6 @@
 """Minibatches that grow at the ends of epochs, by trials."""
 
-from sweephand.source.schedules.schedule import Schedule
+from sweephand.source.schedules.schedule import StepSchedule
 from sweephand.train.session.activity import NEVER, Activity
 from sweephand.train.session.frequency import Frequency
 from sweephand.train.session.minibatch_scaling import MinibatchScaling
@@ -28,7 +28,7 @@ class MinibatchGrowth(Activity):
     name = "scaling"
 
     def __init__(
-        self, run: TrainingRun, scaling: MinibatchScaling | None, sizes: Schedule[int]
+        self, run: TrainingRun, scaling: MinibatchScaling | None, sizes: StepSchedule[int]
     ) -> None:
         often = NEVER if scaling is None else Frequency(scaling.frequency, "epoch")
         super().__init__(run.count, often)

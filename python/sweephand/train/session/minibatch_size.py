@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from sweephand.errors import ArgumentTypeError
 from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT
 from sweephand.source.schedules.minibatch_sizes import minibatch_size_schedule
-from sweephand.source.schedules.schedule import Schedule
+from sweephand.source.schedules.schedule import Schedule, StepSchedule
 from sweephand.source.schedules.spec import Spec
 from sweephand.train.session.training_run import TrainingRun
 
@@ -19,7 +20,7 @@ class SizeRequest:
     ``FULL_DATA_SWEEP``; minibatches end at multiples of so many label samples as `cut` says.
     """
 
-    sizes: Schedule[int]
+    sizes: StepSchedule[int]
     max_samples: int
     cut: int | None
 
@@ -49,13 +50,15 @@ class SizeRequest:
         )
 
 
-def session_sizes(mb_size: Spec[int] | Schedule[int], epoch_size: int) -> Schedule[int]:
+def session_sizes(mb_size: Spec[int] | Schedule[int], epoch_size: int) -> StepSchedule[int]:
     """Return a schedule of minibatch sizes; lists and texts count the session's epochs.
 
     ValueError is raised if there are several sizes, and one epoch is all.
     """
-    if isinstance(mb_size, Schedule):
+    if isinstance(mb_size, StepSchedule):
         return mb_size
+    if isinstance(mb_size, Schedule):
+        raise ArgumentTypeError(f"mb_size must give sizes in samples, got {mb_size}")
     schedule = minibatch_size_schedule(mb_size)
     if len(schedule.steps) == 1:
         return schedule

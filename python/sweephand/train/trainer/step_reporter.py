@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from sweephand.train.learners.clock import Clock
 from sweephand.train.progress.observer import StepListener, TakenStep, as_observer
@@ -13,6 +13,8 @@ from sweephand.train.progress.record import Figures, Record, RecordKind, Step
 from sweephand.train.trainer.mean_criterion import MeanDetector
 from sweephand.train.trainer.noise_scale import SmoothedNoiseScale
 from sweephand.train.trainer.trained_model import Data, Outcome, TrainedModel
+
+Reader: TypeAlias = Callable[[], float]
 
 
 class StepReporter:
@@ -34,7 +36,8 @@ class StepReporter:
         self._model = model
         self._noise = noise
         self._scheduled = _scheduled(model)
-        self._reported: dict[str, float] = {}  # the value of each when it was last reported
+        self._values: dict[str, float] = {}  # of the present step
+        self._told: dict[str, float] = {}  # those that were told last
         self._pending: tuple[Outcome, Step] | None = None  # its results are on their way
         self._last: Step | None = None
         self._mean_detector: MeanDetector | None = MeanDetector()
@@ -49,22 +52,23 @@ class StepReporter:
         """Report the values that have changed for the next step."""
         if not self.observers:
             return
-        for name, read in self._scheduled.items():
-            value = read()
-            if self._reported.get(name) != value:
-                self._reported[name] = value
+        for name, (read, least_change) in self._scheduled.items():
+            value = self._values[name] = read()
+            told = self._told.get(name)
+            if told is None or (value != told and not abs(value - told) < least_change()):
+                self._told[name] = value
                 self.tell("change", clock.steps + 1, clock.samples, {name: value})
 
     @contextmanager
     def reporting_only_to(self, calls: Sequence[Callable[[Step], object]]) -> Iterator[None]:
         """Call only these with each step inside; afterwards as if nothing had been reported."""
-        kept = self.observers, self._reported, self._last, self._mean_detector
+        kept = self.observers, self._values, self._told, self._last, self._mean_detector
         self.observers = [StepListener(call) for call in calls]
-        self._reported, self._mean_detector = {}, None
+        self._values, self._told, self._mean_detector = {}, {}, None
         try:
             yield
         finally:
-            self.observers, self._reported, self._last, self._mean_detector = kept
+            self.observers, self._values, self._told, self._last, self._mean_detector = kept
 
     @contextmanager
     def reporting_also_to(self, calls: Sequence[Callable[[Step], object]]) -> Iterator[None]:
@@ -112,7 +116,7 @@ class StepReporter:
     ) -> None:
         """Report a step that was taken, with the values that held for it."""
         if self.observers:
-            values = {"applied": applied, "num_samples": num_samples, **self._reported}
+            values = {"applied": applied, "num_samples": num_samples, **self._values}
             losses = () if outcome is None else outcome.losses
             taken = TakenStep(step, minibatch, values, losses, self._model.parameters)
             for one in self.observers:
@@ -178,15 +182,21 @@ class StepReporter:
             )
 
 
-def _scheduled(model: TrainedModel) -> dict[str, Callable[[], float]]:
-    """Return functions that read the values which may change between steps, by name."""
-    readers: dict[str, Callable[[], float]] = {}
+def _scheduled(model: TrainedModel) -> dict[str, tuple[Reader, Reader]]:
+    """Return functions that read each value that may change, and the least change to report."""
+    readers: dict[str, tuple[Reader, Reader]] = {}
     for i, learner in enumerate(model.learners):
         suffix = f"[{i}]" if len(model.learners) > 1 else ""
-        readers[f"learning_rate{suffix}"] = partial(getattr, learner, "learning_rate")
+        readers[f"learning_rate{suffix}"] = (
+            partial(getattr, learner, "learning_rate"),
+            partial(getattr, learner.pace, "least_change"),
+        )
         for name, schedule in learner.schedules().items():
-            readers[f"{name}{suffix}"] = partial(learner.pace.value, schedule)
+            readers[f"{name}{suffix}"] = (
+                partial(learner.pace.value, schedule),
+                partial(getattr, schedule, "least_change"),
+            )
     for i, scale in enumerate(model.loss_scales):
         suffix = f"[{i}]" if len(model.loss_scales) > 1 else ""
-        readers[f"loss_scale{suffix}"] = partial(getattr, scale, "loss_scale")
+        readers[f"loss_scale{suffix}"] = partial(getattr, scale, "loss_scale"), float
     return readers

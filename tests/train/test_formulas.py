@@ -1,0 +1,252 @@
+"""Schedules by formula: closed forms, exact resume, and what is refused."""
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.train.small import Heard, line_trainer, source_of_lengths
+
+import sweephand as sh
+from sweephand.train.schedules.schedule_state import read_schedule, schedule_state
+
+floors = st.floats(0.0, 1.0)
+peaks = st.floats(1e-6, 10.0)
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6), floors, peaks, st.integers(0, 3 * 10**6))
+def test_warm_up_and_cosine_are_the_closed_form(
+    rising: int, falling: int, floor: float, peak: float, samples: int
+) -> None:
+    total = rising + falling
+    schedule = sh.learning_parameter_schedule(
+        peak * sh.warmup(rising).then(sh.cosine(total, floor)), 32
+    )
+    if samples < rising:
+        wanted = peak * samples / rising
+    else:
+        share = min(1.0, (samples - rising) / falling)
+        wanted = peak * (floor + (1 - floor) * (1 + math.cos(math.pi * share)) / 2)
+    assert schedule[samples] == pytest.approx(wanted, rel=1e-12, abs=1e-15 * peak)
+    assert schedule.at(samples, sweeps=7) == schedule[samples]
+    assert schedule.is_last_at(samples, 0) == (samples >= total)
+    assert schedule.minibatch_size == 32
+
+
+@given(
+    st.integers(1, 1000),
+    st.integers(0, 1000),
+    st.integers(1, 1000),
+    floors,
+    st.integers(0, 4000),
+)
+def test_warm_up_stable_decay_is_the_closed_form(
+    rising: int, stable: int, falling: int, floor: float, samples: int
+) -> None:
+    total = rising + stable + falling
+    formula = sh.warmup_stable_decay(total, rising, falling, floor)
+    left = max(0.0, (total - samples) / falling)
+    wanted = min(samples / rising, 1.0, floor + (1 - floor) * left)
+    if samples < rising:
+        wanted = samples / rising
+    assert formula(samples) == pytest.approx(wanted, rel=1e-12, abs=1e-15)
+
+
+def test_values_where_pieces_meet_are_exact() -> None:
+    formula = 0.3 * sh.warmup(10, start=0.5).then(sh.linear(20, 0.1)).then(sh.cosine(30))
+    assert [formula(n) for n in (0, 10, 30, 10**12)] == [0.15, 0.3, 0.0, 0.0]
+    assert formula(20) == 0.3 * 0.1
+    assert formula(25) == pytest.approx(0.015)
+    again = 0.3 * sh.warmup(10, start=0.5).then(sh.linear(20, 0.1)).then(sh.cosine(30))
+    assert again == formula
+    assert hash(again) == hash(formula)
+
+
+@given(st.integers(1, 1000), st.integers(1, 1000), floors, peaks)
+def test_a_state_holds_the_formula_to_the_last_bit(
+    rising: int, falling: int, floor: float, peak: float
+) -> None:
+    formula = peak * sh.warmup(rising).then(sh.cosine(rising + falling, floor))
+    for schedule in (
+        sh.learning_parameter_schedule(formula, 8, follows="consumed"),
+        sh.momentum_schedule(0.9 / peak * formula),
+    ):
+        assert read_schedule(json.loads(json.dumps(schedule_state(schedule)))) == schedule
+
+
+def session(folder: Path, max_samples: int, heard: Heard, **options: Any) -> Any:
+    """Train with a rate and a momentum by formula."""
+    model = {"w": np.zeros(1, np.float32)}
+
+    def criterion(model: Any, minibatch: Any) -> Any:
+        error = model["w"] - minibatch["x"].values[:, :1]
+        return float((error**2).sum()), [2 * error.sum(0)]
+
+    decay = sh.warmup(40).then(sh.cosine(200, floor=0.1))
+    rates = sh.learning_parameter_schedule(0.02 * decay, minibatch_size=4)
+    learner = sh.numpy.MomentumSGD(model, rates, sh.momentum_schedule(0.9 * sh.warmup(100)))
+    values = np.float32(np.random.default_rng(1).normal(1, 0.3, (60, 1)))
+    corpus = sh.ArrayDeserializer({"x": values})
+    trainer = sh.Trainer(model, criterion, learner, heard, label_stream="x")
+    checkpoints = sh.CheckpointConfig(folder, frequency=(3, "minibatch"))
+    made = sh.training_session(
+        trainer,
+        sh.MinibatchSource(corpus),
+        7,
+        max_samples=max_samples,
+        checkpoint_config=checkpoints,
+        **options,
+    )
+    return model, learner, made
+
+
+@pytest.mark.parametrize("stop", [21, 42, 133, 210])
+def test_a_run_that_goes_on_is_the_unbroken_one_bit_for_bit(tmp_path: Path, stop: int) -> None:
+    whole, learner, made = session(tmp_path / "whole", 250, Heard())
+    made.train()
+    session(tmp_path / "parts", stop, Heard())[2].train()
+    model, resumed, made = session(tmp_path / "parts", 250, Heard())
+    made._begin()
+    made._saving.close()
+    seen = made._trainer.total_number_of_samples_seen
+    expected = sh.learning_parameter_schedule(
+        0.02 * sh.warmup(40).then(sh.cosine(200, floor=0.1)), minibatch_size=4
+    )
+    assert seen == stop
+    assert resumed.learning_rate == expected[seen]
+    assert learner.learning_rate == expected[250] == 0.02 * 0.1
+    made.train()
+    assert model["w"].tobytes() == whole["w"].tobytes()
+
+
+def test_a_restored_trainer_takes_the_same_steps(tmp_path: Path) -> None:
+    def trainer() -> Any:
+        decay = sh.warmup(12).then(sh.linear(60, 0.2))
+        return line_trainer((), sh.learning_parameter_schedule(0.05 * decay, 2))
+
+    first, source = trainer(), source_of_lengths([1, 3, 2, 5] * 10)
+    for _ in range(5):
+        first.train_minibatch(source.next_minibatch(6))
+    first.save_checkpoint(tmp_path / "saved", source.get_checkpoint_state())
+    second, other = trainer(), source_of_lengths([1, 3, 2, 5] * 10)
+    other.restore_from_checkpoint(second.restore_from_checkpoint(tmp_path / "saved"))
+    for _ in range(12):
+        pair = [one.model.learners[0].learning_rate for one in (first, second)]
+        assert pair[0] == pair[1]
+        first.train_minibatch(source.next_minibatch(6))
+        second.train_minibatch(other.next_minibatch(6))
+    assert first.previous_minibatch_loss_average == second.previous_minibatch_loss_average
+
+
+def test_a_torch_learner_follows_it_through_a_restore(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+
+    def learner() -> Any:
+        weights = torch.nn.Parameter(torch.zeros(2))
+        rates = 0.1 * sh.warmup_stable_decay(100, 20, 30)
+        optimizer = torch.optim.SGD([weights], lr=1.0)
+        schedule = sh.learning_parameter_schedule(rates, follows="consumed")
+        net = torch.nn.Module()
+        net.w = weights
+        made = sh.torch.Learner(optimizer, schedule)
+
+        def criterion(model: Any, minibatch: Any) -> Any:
+            return (model.w[0] - minibatch["labels"].torch()).square().sum()
+
+        return made, sh.Trainer(net, criterion, made), net
+
+    corpus = sh.ArrayDeserializer({"labels": np.arange(30, dtype=np.float32) / 30})
+    source = sh.MinibatchSource(corpus)
+    one, trainer, net = learner()
+    for step in range(8):
+        assert one.learning_rate == (0.1 * sh.warmup_stable_decay(100, 20, 30))(10 * step)
+        trainer.train_minibatch(source.next_minibatch(10))
+        if step == 4:
+            trainer.save_checkpoint(tmp_path / "saved", source.get_checkpoint_state())
+    two, resumed, other = learner()
+    source.restore_from_checkpoint(resumed.restore_from_checkpoint(tmp_path / "saved"))
+    for _ in range(3):
+        resumed.train_minibatch(source.next_minibatch(10))
+    assert two.learning_rate == one.learning_rate
+    assert torch.equal(net.w, other.w)
+
+
+def test_control_scales_the_rate_behind_the_end_of_a_formula(tmp_path: Path) -> None:
+    calls = []
+    control = sh.LearningRateControl(reduce_if_improve_less_than=math.inf, load_best=False)
+    _, learner, made = session(
+        tmp_path, 420, Heard(), lr_control=control, epoch_size=70, cv_config=None
+    )
+    made._run.multiply_rates = lambda factor: (
+        calls.append(factor)
+        or [
+            setattr(one.pace, "factor", one.pace.factor * factor)
+            for one in made._trainer.model.learners
+        ]
+    )
+    made.train()
+    assert calls  # after the end of the formula, at 200 samples
+    assert learner.learning_rate == math.prod(calls) * (0.02 * 0.1)
+
+
+def test_writers_are_told_changes_of_a_fiftieth_of_the_highest_rate(tmp_path: Path) -> None:
+    heard = Heard()
+    _, learner, made = session(tmp_path, 250, heard)
+    made.train()
+    told = [
+        record.figures["learning_rate"]
+        for record in heard.of("change")
+        if "learning_rate" in record.figures
+    ]
+    steps = [abs(b - a) for a, b in pairwise(told)]
+    assert min(steps[:-1]) >= 0.02 / 50
+    assert told[-1] == learner.learning_rate
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sh.warmup(0), "num_samples"),
+        (lambda: sh.warmup(10, start=1.5), "start must lie in"),
+        (lambda: sh.cosine(10, -0.1), "floor must lie in"),
+        (lambda: sh.linear(10, math.nan), "floor must lie in"),
+        (lambda: sh.cosine(-5), "num_samples"),
+        (lambda: sh.warmup(10).then(sh.cosine(10)), "end behind the one before"),
+        (lambda: sh.warmup_stable_decay(10, 8, 3), "warmup_samples and decay_samples"),
+        (lambda: sh.warmup_stable_decay(10, 0, 3), "warmup_samples"),
+        (lambda: -1 * sh.cosine(10), "at least 0"),
+        (lambda: math.inf * sh.linear(10), "finite"),
+        (lambda: sh.momentum_schedule(sh.warmup(5)), "momentum must lie in"),
+        (lambda: sh.momentum_as_time_constant_schedule(sh.warmup(5)), "time constants"),
+        (lambda: sh.learning_parameter_schedule(sh.warmup(5), follows="me"), "follows"),
+        (
+            lambda: sh.seesaw(sh.learning_parameter_schedule(sh.cosine(9)), 8, 100),
+            "learning_rates must fall in cuts",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_other_kinds_are_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="following must be a formula, got 3"):
+        sh.warmup(5).then(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="minibatch size"):
+        sh.minibatch_size_schedule(sh.warmup(5))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="mb_size must give sizes"):
+        sh.training_session(
+            line_trainer((), 0.1),
+            source_of_lengths([1], max_sweeps=1),
+            sh.learning_parameter_schedule(sh.warmup(5)),  # type: ignore[arg-type]
+        )
+    with pytest.raises(IndexError, match="at least 0"):
+        sh.learning_parameter_schedule(sh.warmup(5))[-1]
+    with pytest.warns(RuntimeWarning, match="epoch_size has no meaning"):
+        sh.learning_parameter_schedule(sh.warmup(5), epoch_size=10)
