@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -311,3 +312,31 @@ def test_no_two_headers_define_an_inline_function_of_one_name_and_parameters() -
             where.setdefault((name, *types), set()).add(str(path.relative_to(CPP)))
     assert where, "definitions are found at all"
     assert {key: paths for key, paths in where.items() if len(paths) > 1} == {}
+
+
+def test_no_room_of_the_package_uses_private_names_of_another() -> None:
+    """Names like `x._y`, where `_y` is defined in other rooms alone; foreign ones may be."""
+    defined: dict[str, set[str]] = {}
+    used: list[tuple[str, str, str]] = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        place = path.relative_to(PACKAGE).parts
+        room = place[0] if len(place) > 1 else ""
+        names = defined.setdefault(room, set())
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                if isinstance(node.ctx, ast.Store):
+                    names.add(node.attr)
+                elif (
+                    node.attr.startswith("_")
+                    and not node.attr.startswith("__")
+                    and ast.unparse(node.value) not in ("self", "cls")
+                ):
+                    used.append((room, node.attr, f"{path}:{node.lineno} {ast.unparse(node)}"))
+    ours = set().union(*defined.values()) - set(dir(NamedTuple("named", [])))
+    assert "_engine" in ours, "definitions are found at all"
+    found = [text for room, name, text in used if name in ours - defined[room]]
+    assert found == []

@@ -124,7 +124,7 @@ class Run:
         spec = self._fitting(replace(spec, at=at))
         if spec is None:
             return
-        happen = getattr(self.source, "_happen")  # noqa: B009 # any event, as it is
+        happen = self.source.events.append
         if spec.kind == "weights" and not leaves_a_share(combination, [*self.specs, spec]):
             return  # it is refused, but not behind the end of the data
         happen(event_of(combination, spec))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sweephand as sh
-import sweephand.source.delivery
+import sweephand.source.cursor
 
 TIMEOUT = 60
 
@@ -66,7 +66,7 @@ class Waiting(sh.UserDeserializer):
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweephand.source.delivery, "_CLOSE_SECONDS", 0.3)
+    monkeypatch.setattr(sweephand.source.cursor, "_CLOSE_SECONDS", 0.3)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -88,7 +88,7 @@ def test_closing_does_not_wait_forever_and_names_the_call(
     assert held.tolist() == [0, 1, 2, 3]
 
     deserializer.gate.set()
-    monkeypatch.setattr(sweephand.source.delivery, "_CLOSE_SECONDS", TIMEOUT)
+    monkeypatch.setattr(sweephand.source.cursor, "_CLOSE_SECONDS", TIMEOUT)
     source.close()  # it ends now, so nothing is said
     with sh.MinibatchSource(deserializer, randomize=False) as again:
         again.restore_from_checkpoint(state)
@@ -146,7 +146,7 @@ def test_callers_that_wait_are_told_that_the_source_is_closed() -> None:
 def test_code_that_makes_a_chunk_may_close_its_source(
     engine: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweephand.source.delivery, "_CLOSE_SECONDS", 2 * TIMEOUT)
+    monkeypatch.setattr(sweephand.source.cursor, "_CLOSE_SECONDS", 2 * TIMEOUT)
 
     class Closing(Gated):
         source: sh.MinibatchSource
@@ -228,7 +228,7 @@ def test_a_thread_that_comes_back_when_the_interpreter_ends_takes_nobody_with_it
     source.next_minibatch(4)
     entered.wait()
     if not opens:
-        engine = source._delivery._engine
+        engine = source.cursor._engine
         threading.Thread(target=engine.close, args=[1.5], daemon=True).start()
     """
     ended = subprocess.run(

@@ -222,7 +222,7 @@ def test_a_join_loads_as_many_chunks_at_a_time_as_its_busiest_member(tmp_path: P
     records = sh.TFRecordDeserializer(path, sh.StreamDefs(x=sh.StreamDef()))
     arrays = sh.ArrayDeserializer({"y": np.arange(3)})
     loads = [
-        sh.MinibatchSource(members)._corpus.stored_loads
+        sh.MinibatchSource(members).timeline.corpus.stored_loads
         for members in (arrays, records, [arrays, records])
     ]
     assert loads == [0, 2, 2]

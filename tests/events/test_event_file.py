@@ -76,10 +76,10 @@ def test_all_workers_add_the_same_events_to_one_file(tmp_path: Path) -> None:
     # One after the other, each as far ahead of the others as it likes.
     for source in sources:
         for event in added:
-            getattr(source, "_happen")(event)  # noqa: B009 # any event, as it is
+            source.events.append(event)
     late = E.Skip(at=30, stop=40)
     for source in sources:
-        getattr(source, "_happen")(late)  # noqa: B009
+        source.events.append(late)
         assert list(source.events) == [*added, late]
         source.close()
     assert read(path) == [*added, late]

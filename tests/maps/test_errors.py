@@ -162,10 +162,10 @@ def test_closing_waits_for_no_map_forever_and_names_it() -> None:
     waiting = threading.Thread(target=wait_for_it)
     waiting.start()
     deadline = time.monotonic() + 60
-    while len(source._delivery._workers.turn.calls) < 2:  # one is of a minibatch ahead
+    while len(source.timeline.opened.workers.turn.calls) < 2:  # one is of a minibatch ahead
         assert time.monotonic() < deadline
     assert not source.close_within(0.1)
-    calls = source._delivery._workers.turn.calls
+    calls = source.timeline.opened.workers.turn.calls
     assert any("map 'hang', at sequence" in call for call in calls)
     let_go.set()
     assert source.close_within(30)
@@ -185,7 +185,7 @@ def test_a_source_is_closed_when_its_map_threads_have_ended() -> None:
     asking = threading.Thread(target=team.do, args=[[None], [0.0]])
     asking.start()
     with sh.MinibatchSource(corpus().map(functions.negate), num_map_workers=2) as source:
-        workers = source._delivery._workers
+        workers = source.timeline.opened.workers
         workers._team, workers._process = team, os.getpid()
         assert calling.wait(60)
         team.close()

@@ -324,7 +324,7 @@ def is_at_it(member: Any) -> bool:
 
 
 def members_of(source: sh.MinibatchSource) -> list[Any]:
-    found = source._delivery._workers._team
+    found = source.timeline.opened.workers._team
     return [] if found is None else found._members  # type: ignore[return-value]
 
 

@@ -61,7 +61,7 @@ def test_the_second_sweep_knows_what_is_slow(monkeypatch: pytest.MonkeyPatch) ->
     with sh.MinibatchSource(corpus, num_map_workers=4, max_sweeps=1) as source:
         for _ in source.minibatches(50):
             pass
-        reader: Any = source._corpus.readers[0]
+        reader: Any = source.timeline.corpus.readers[0]
         history = reader.origin.make.__self__._history
     expected = history.expected(np.arange(100, dtype=np.uint64), np.ones(100))
     wanted = np.where(np.arange(100) % 50 == 0, 0.004, 0.0002)

@@ -98,12 +98,6 @@ MISTAKES = [
     Mistake("source typo", to_source(max_sweep=1), TypeError, ("is it 'max_sweeps'?",)),
     # Of what gives minibatches.
     Mistake(
-        "next batch_size",
-        with_source(lambda source: source.next_minibatch(batch_size=8)),
-        TypeError,
-        ("'batch_size'", SIZED),
-    ),
-    Mistake(
         "next without a size",
         with_source(lambda source: source.next_minibatch()),
         TypeError,

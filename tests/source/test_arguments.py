@@ -236,9 +236,9 @@ def test_multithreaded_deserializer_is_an_old_name_of_threads(
 ) -> None:
     option = {"multithreaded_deserializer": multithreaded}
     with sh.MinibatchSource(rows(), **option) as source, sh.MinibatchSource(rows()) as other:
-        wanted = 1 if multithreaded is False else other._settings.threads
+        wanted = 1 if multithreaded is False else other.timeline.options.threads
         copy = pickle.loads(pickle.dumps(source))
-        assert source._settings.threads == copy._settings.threads == wanted
+        assert source.timeline.options.threads == copy.timeline.options.threads == wanted
         assert source.next_minibatch(4).ids == copy.next_minibatch(4).ids
     if multithreaded is not None:
         with pytest.raises(ValueError, match="give num_threads alone"):

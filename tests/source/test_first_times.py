@@ -49,7 +49,7 @@ def test_first_times_are_those_of_what_is_delivered(layout: sh.Layout, seed: int
     options: Any = {"layout": layout, "num_lanes": 4, "randomization_seed": seed}
     with sh.MinibatchSource(data, **options) as source:
         count = source.num_sequences_per_sweep
-        names = source._corpus.ids.names(np.arange(count))
+        names = source.timeline.corpus.ids.names(np.arange(count))
         end = int(rng.integers(50, 3 * source.num_samples_per_sweep))
     events = random_events(rng, names, end)
     size = SIZE if layout.depends_on_size else 1
@@ -63,8 +63,9 @@ def test_first_times_are_those_of_what_is_delivered(layout: sh.Layout, seed: int
             for name in minibatch.ids:
                 seen.setdefault(name, len(boundaries) - 1)
     with sh.MinibatchSource(data, **options) as source:
-        numbers = [source._corpus.ids.numbers(name) for name in names]
-        found = first_times(source, EventList(tuple(events)), numbers, boundaries[-1], SIZE)
+        numbers = [source.timeline.corpus.ids.numbers(name) for name in names]
+        plan = source.timeline.with_events(EventList(tuple(events)))
+        found = first_times(plan, numbers, boundaries[-1], SIZE)
         for name, time in zip(names, found, strict=True):
             if name not in seen:
                 assert time is None

@@ -192,29 +192,6 @@ def test_a_loop_larger_than_the_corpus_is_hinted_at_once() -> None:
     assert said[0].filename == __file__
 
 
-def test_a_loop_that_nothing_leaves_is_hinted_at_once() -> None:
-    class Enough(Exception):
-        pass
-
-    def count(seen: list[int]) -> None:
-        seen.append(1)
-        if len(seen) == 99:
-            raise Enough
-
-    seen: list[int] = []
-
-    def loop() -> None:
-        for _ in make_source().minibatches(16):
-            count(seen)
-
-    with (
-        pytest.warns(sh.SweephandHint, match=r"has no end.*max_sweeps=n") as said,
-        pytest.raises(Enough),
-    ):
-        loop()
-    assert len(said) == 1
-
-
 def test_nothing_is_hinted_where_it_is_meant() -> None:
     source = make_source()
     with warnings.catch_warnings():
@@ -251,7 +228,8 @@ def test_a_source_is_true_and_says_what_it_is() -> None:
     )
     assert f"at nominal time {source.current_position}, in sweep 0" in said
     assert said == repr(pickle.loads(pickle.dumps(source)))
-    assert repr(source._deserializers[0]) == "ArrayDeserializer(array, 20 sequences; x: int64)"
+    corpus = source.timeline.options.opened_from[0]
+    assert repr(corpus) == "ArrayDeserializer(array, 20 sequences; x: int64)"
     assert "Epoch(size=16, of MinibatchSource(" in repr(source.epoch(16))
 
 

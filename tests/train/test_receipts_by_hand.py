@@ -205,7 +205,7 @@ def test_streams_that_are_no_arrays_have_content_too(tmp_path: Path) -> None:
 def test_ids_are_bound_to_numbers(tmp_path: Path) -> None:
     def told(corpus: sh.Deserializer, **options: Any) -> str:
         source = sh.MinibatchSource(corpus, **options)
-        told: str = source._origin.order.told["ids"]
+        told: str = source.timeline.order_description["ids"]
         return told
 
     for name, count in (("a", 3), ("b", 2)):

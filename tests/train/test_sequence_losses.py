@@ -89,8 +89,8 @@ def test_losses_of_the_next_token_lack_a_column(name: str) -> None:
 
 def test_the_parts_of_a_minibatch_have_its_losses() -> None:
     for minibatch in minibatches(sh.Packed(12)):
-        rows = minibatch._num_rows
-        parts = [minibatch._rows(i, i + 1) for i in range(rows)]
+        rows = minibatch.num_rows
+        parts = [minibatch.rows(i, i + 1) for i in range(rows)]
         found = [sequence_losses(p, loss_of_token(p["tokens"].values)) for p in parts]
         np.testing.assert_allclose(np.concatenate(found), by_hand(minibatch), 1e-6)
 

@@ -118,7 +118,7 @@ def layout_facts(
         add("bucketed", f'Bucketed("auto", {arguments.buckets})', source)
         assert isinstance(source.layout, Bucketed)
         longest = source.layout.default_bucket_key
-        are_flat = bool(flat_parts(source._timeline.corpus))
+        are_flat = bool(flat_parts(source.timeline.corpus))
     if not are_flat or arguments.row_length:  # packed rows refuse sequences of one sample each
         row_length = arguments.row_length or _row_length(longest, size // arguments.workers)
         splits = row_length < longest

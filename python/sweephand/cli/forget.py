@@ -115,7 +115,7 @@ def _read_ids(path: Path) -> list[str]:
 def _check_ids(ids: Sequence[str], source: MinibatchSource) -> None:
     """Refuse ids of which there is no sequence, with those that are near to the first."""
     if unknown := unknown_ids(ids, source):
-        told = unknown_id(unknown[0], source._corpus)
+        told = unknown_id(unknown[0], source.timeline.corpus)
         if others := unknown[1:]:
             some = ", ".join(map(repr, others[:_MOST_TOLD]))
             told += f"; {in_count(len(others))} more are unknown: {some}"

@@ -22,7 +22,7 @@ from sweephand.corpus.streams import definitions_of
 from sweephand.corpus.wanted_streams import as_code
 from sweephand.files.paths import as_path, bytes_at
 from sweephand.open_path import look_at
-from sweephand.source.requests import even_workers
+from sweephand.source.sizes import even_workers
 from sweephand.source.source import MinibatchSource
 from sweephand.terminal import pictures
 from sweephand.terminal.charts import bars, by_powers_of_two
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> dict[str, object]:
             "num_sequences": source.num_sequences_per_sweep,
             "num_samples": source.num_samples_per_sweep,
             "num_chunks": len(source.chunk_sequences),
-            "num_lanes": source._settings.lanes,
+            "num_lanes": source.timeline.options.lanes,
             "chunk_sequences": _summary(source.chunk_sequences),
             "lengths": _summary(lengths),
             "first_id": source.sequence_ids(0, 1)[0],

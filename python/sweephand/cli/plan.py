@@ -121,7 +121,7 @@ def _window_facts(source: MinibatchSource, size: int, steps: DryRun) -> dict[str
         )
     return {
         "shuffled": source.is_randomized,
-        "by_score": source._settings.order is not None,
+        "by_score": source.timeline.options.order is not None,
         "uniform": source.is_randomized and is_uniform,
         "num_chunks": chunks,
         "num_lanes": lanes,

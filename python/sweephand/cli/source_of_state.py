@@ -55,10 +55,10 @@ def source_of_state(
     refused: StateError | None = None
     for window in _windows(state.window):
         source = MinibatchSource(corpus, **options, **window)
-        known = source._settings.events.split(state.events)
+        known = source.timeline.events.split(state.events)
         try:
-            with_events = known[0] if known else source._settings.events
-            state.check_same_order(source._order.state, with_events)
+            with_events = known[0] if known else source.timeline.events
+            state.check_same_order(source.timeline.state, with_events)
             return source
         except StateError as error:
             refused = refused or error

@@ -55,7 +55,7 @@ def sum_of_digests(minibatch: Minibatch, streams: Iterable[str]) -> int:
     by_name = {minibatch[key].info.name: minibatch[key] for key in minibatch}
     chosen = {name: by_name[name] for name in sorted(streams)}
     firsts = np.zeros(minibatch.num_sequences, np.uint64)
-    if minibatch._layout.has_rows:
+    if minibatch.layout.has_rows:
         firsts = minibatch._plan.cells().reshape(-1, 4)[:, 2].astype(np.uint64)
     names = [name.encode(errors="surrogatepass") for name in minibatch.ids]
     arrays = [_as_array(name, data) for name, data in chosen.items()]

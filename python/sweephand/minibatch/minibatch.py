@@ -15,7 +15,7 @@ from sweephand.corpus.streams import StreamInfo, name_of
 from sweephand.layouts import Layout
 from sweephand.layouts.attention import Attention
 from sweephand.minibatch.boundaries import Parts
-from sweephand.minibatch.contents import Contents, Keys
+from sweephand.minibatch.contents import Contents, Keys, Origin
 from sweephand.minibatch.label_count import LABELS, LabelKind, kind_of_stream
 from sweephand.minibatch.minibatch_data import MinibatchData
 from sweephand.minibatch.pieces import Pieces, segments_of
@@ -103,12 +103,18 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         return self._parts[1].ids
 
     @property
-    def _layout(self) -> Layout:
+    def layout(self) -> Layout:
+        """The layout of the source."""
         return self._parts[1].layout
 
     @property
     def _device(self) -> object:
         return self._parts[2]
+
+    def __contains__(self, key: object) -> bool:
+        if isinstance(key, StreamInfo):
+            return super().__contains__(key)
+        return key in self._keys
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._keys)
@@ -179,10 +185,10 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         batch, contents, device = self._parts
         return Minibatch, (*contents.only(batch, self._keys), device)
 
-    def _rows(self, begin: int, end: int) -> Minibatch:
-        """Return some rows, sequences in a layout without rows, sharing their memory.
+    def rows(self, begin: int, end: int) -> Minibatch:
+        """Return the rows ``[begin, end)`` of `num_rows`, which share their memory.
 
-        What is said of the global minibatch stays that.
+        What refers to the global minibatch, such as `global_num_samples`, stays as it is.
         """
         batch, contents, device = self._parts
         return Minibatch(batch.rows_of(begin, end), contents, device)
@@ -203,13 +209,13 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         AttributeError
             If the layout groups no rows.
         """
-        most = self._layout.micro_batch_rows
+        most = self.layout.micro_batch_rows
         if most is None:
             raise AttributeError(
                 "micro-batches come with layout=Packed(..., micro_batch_rows=n), this is "
-                f"{self._layout!r}"
+                f"{self.layout!r}"
             )
-        return [self._rows(first, first + most) for first in range(0, self._num_rows, most)]
+        return [self.rows(first, first + most) for first in range(0, self.num_rows, most)]
 
     def context_parts(
         self,
@@ -243,17 +249,18 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             If the row length is no multiple of ``2 * num_ranks``.
         """
         check_int("num_ranks", num_ranks, 1, 2**31)
-        if not self._layout.has_segments:
+        if not self.layout.has_segments:
             raise AttributeError(
-                f"context parts are of layout=Packed(...), this is {self._layout!r}"
+                f"context parts are of layout=Packed(...), this is {self.layout!r}"
             )
         from sweephand.minibatch.context_part import context_parts
 
         return context_parts(self._plan, num_ranks, cost)
 
     @property
-    def _num_rows(self) -> int:
-        return self._plan.num_rows if self._layout.has_rows else self.num_sequences
+    def num_rows(self) -> int:
+        """Rows of the share; sequences, in a layout without rows."""
+        return self._plan.num_rows if self.layout.has_rows else self.num_sequences
 
     @property
     def global_num_label_samples(self) -> int:
@@ -289,6 +296,16 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         return self.num_samples
 
     @property
+    def planned(self) -> _core.engine.Batch:
+        """The plan of the minibatch, carried out, as the core has it."""
+        return self._plan
+
+    @property
+    def origin(self) -> Origin | None:
+        """The plan that the minibatch is of; None if it came from another process."""
+        return self._parts[1].origin
+
+    @property
     def sweeps_ended_by(self) -> dict[str, int]:
         """How many sweeps of every corpus of a mixture end in the global minibatch.
 
@@ -299,7 +316,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         AttributeError
             If the minibatch came from another process.
         """
-        origin = self._parts[1].origin
+        origin = self.origin
         if origin is None:
             raise AttributeError(
                 "a minibatch of another process does not know how many sweeps of each corpus "
@@ -311,7 +328,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
     @property
     def bucket_key(self) -> int | None:
         """In a bucketed layout the boundary of the bucket, which is the padded width."""
-        is_bucketed = self._layout.has_fixed_width and not self._layout.has_rows
+        is_bucketed = self.layout.has_fixed_width and not self.layout.has_rows
         return self._plan.row_length if is_bucketed else None
 
     @property
@@ -339,7 +356,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         ndarray of int32, shape (rows, row length)
             1, 2, ... in every row; 0 in gaps.
         """
-        return segments_of(self._plan.segment_ids(), self._layout)
+        return segments_of(self._plan.segment_ids(), self.layout)
 
     @property
     def position_ids(self) -> NDArray[np.int32]:
@@ -350,7 +367,7 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
         ndarray of int32, shape (rows, row length)
             From 0 in every segment; 0 in gaps.
         """
-        return segments_of(self._plan.position_ids(), self._layout)
+        return segments_of(self._plan.position_ids(), self.layout)
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -362,12 +379,12 @@ class Minibatch(Share, Mapping[Any, MinibatchData]):
             Row after row the column of each piece, or, for one that continues a sequence, minus
             the samples delivered before; in `TruncatedBPTT` that one stands at column 0.
         """
-        return Pieces(self._plan, self._layout).starts()
+        return Pieces(self._plan, self.layout).starts()
 
     @property
     def row_costs(self) -> NDArray[np.int64]:
         """What attention costs in each row, the sum of squared lengths: int64, (rows,)."""
-        return Pieces(self._plan, self._layout).costs()
+        return Pieces(self._plan, self.layout).costs()
 
 
 class _Said(str):

@@ -209,10 +209,10 @@ class MinibatchData(Boundaries):
         return dense.copy() if copy else dense
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self._exported.__dlpack__(**options)
+        return self.exported.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        device, index = self._exported.__dlpack_device__()
+        device, index = self.exported.__dlpack_device__()
         return int(device), int(index)
 
     def torch(self, device: object = None, non_blocking: bool = False) -> torch.Tensor:
@@ -230,7 +230,7 @@ class MinibatchData(Boundaries):
         from sweephand.torch.minibatch.tensors import to_tensor
 
         return to_tensor(
-            self._exported, self._device if device is None else device, non_blocking
+            self.exported, self._device if device is None else device, non_blocking
         )
 
     def __len__(self) -> int:
@@ -258,7 +258,8 @@ class MinibatchData(Boundaries):
         return self.shape
 
     @property
-    def _exported(self) -> NDArray[Any]:
+    def exported(self) -> NDArray[Any]:
+        """The array that leaves by ``__array__`` and DLPack; TypeError if there is none."""
         if self.info.is_variable:
             kind = "sparse" if self.is_sparse else "bytes"
             raise TypeError(

@@ -68,8 +68,3 @@ class PlannedMinibatch(Share):
         if not self._plan.row_length:
             return None
         return self._plan.num_rows, self._plan.row_length
-
-    @property
-    def next_position(self) -> _core.compose.Position:
-        """Where the minibatch after it begins."""
-        return self._plan.next

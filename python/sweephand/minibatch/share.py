@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sweephand import _core
 from sweephand.corpus.ids import SequenceIds
+from sweephand.minibatch.position import Position
 
 
 class Share:
@@ -16,6 +17,21 @@ class Share:
     @property
     def _ids(self) -> SequenceIds:
         raise NotImplementedError
+
+    @property
+    def planned(self) -> _core.compose.Plan | _core.engine.Batch:
+        """The plan of the minibatch, as the core has it."""
+        return self._plan
+
+    @property
+    def position(self) -> Position:
+        """Where the global minibatch begins, as `MinibatchSource.position` is set to it."""
+        return Position.of(self._plan.begin)
+
+    @property
+    def next_position(self) -> Position:
+        """Where the minibatch after it begins."""
+        return Position.of(self._plan.next)
 
     @property
     def nominal_time(self) -> int:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from sweephand.corpus.corpus import Corpus
 from sweephand.events.event import Add, Event
+from sweephand.events.event_list import EventList
 from sweephand.source.described import Described, describe_chunks, describe_sizes
-from sweephand.source.settings import Settings
 
 
 def at_first(corpus: Corpus) -> Corpus:
@@ -16,8 +16,8 @@ def at_first(corpus: Corpus) -> Corpus:
     return corpus if mixing is None or not mixing.num_added else mixing.at_first
 
 
-def with_fingerprints(settings: Settings, corpus: Corpus) -> Settings:
-    """Return settings whose events tell the corpora that they add.
+def with_fingerprints(events: EventList, corpus: Corpus) -> EventList:
+    """Return the events, each that adds a corpus with the fingerprint of that.
 
     Raises
     ------
@@ -26,18 +26,17 @@ def with_fingerprints(settings: Settings, corpus: Corpus) -> Settings:
         there are shared.
     """
     if corpus.mixing is None:
-        return settings
+        return events
     if at_first(corpus).core.common_size == 1 != corpus.core.common_size:
         raise ValueError(
             "all sequences of the mixture have one sample, so that workers share them evenly; "
             "what is added must be such, too"
         )
     corpora = dict(zip(corpus.mixing.names, corpus.mixing.corpora, strict=True))
-    events = [_told(event, corpora) for event in settings.events]
-    return replace(settings, events=replace(settings.events, events=tuple(events)))
+    return replace(events, events=tuple(_with_fingerprint(one, corpora) for one in events))
 
 
-def _told(event: Event, corpora: dict[str, Corpus]) -> Event:
+def _with_fingerprint(event: Event, corpora: dict[str, Corpus]) -> Event:
     if not isinstance(event, Add):
         return event
     found = _fingerprint(corpora[event.corpus])

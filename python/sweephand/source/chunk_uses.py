@@ -8,12 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand import _core
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.read_through import UNKNOWN_CHUNK
-from sweephand.source.scores import ScoredOrder
-from sweephand.source.settings import Settings
-from sweephand.source.timeline import Timeline
-from sweephand.source.window import Window
+from sweephand.source.plan import Plan
 
 
 class ChunkUses:
@@ -27,25 +23,20 @@ class ChunkUses:
         Samples of a sweep.
     """
 
-    def __init__(
-        self,
-        corpus: Corpus,
-        timeline: Timeline,
-        settings: Settings,
-        window: Window,
-        scores: ScoredOrder | None,
-    ) -> None:
+    def __init__(self, plan: Plan) -> None:
+        corpus, options = plan.corpus, plan.options
         self.sweep = corpus.core.num_samples
         counts = corpus.chunk_sequences
         self.corpus = _digest(repr(list(corpus.names)).encode(), counts.tobytes())
-        order = settings.randomization_seed, settings.randomize, settings.lanes, str(window)
+        window, scores = plan.opened.window, plan.opened.scores
+        order = options.randomization_seed, options.randomize, options.lanes, str(window)
         by_score = scores.described if scores else ""
         self.timeline = _digest(repr((self.corpus, order)).encode(), by_score.encode())
         # Where all chunks are open all the time, or come in an order of the corpus, nobody can
         # say more than that a sweep lies between.
-        self._tells = corpus.order is None and timeline.block_chunks < len(counts)
-        self._uses = timeline.make_chunk_uses()
-        self._limit = timeline.limit
+        self._tells = corpus.order is None and plan.block_chunks < len(counts)
+        self._uses = _core.order.ChunkUses(plan.order, plan.end, plan.shares_by_lanes)
+        self._limit = plan.limit
 
     def next(
         self,

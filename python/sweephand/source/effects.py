@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +15,39 @@ from sweephand.corpus.mixing import ShareChange
 from sweephand.events.event import Add, Ban, MapVersion, Retire, RowLength, Skip, Weights
 from sweephand.events.event_list import EventList
 from sweephand.layouts import Layout, Packed
-from sweephand.source.limits import MAX_TIME
+from sweephand.source.limits import END_OF_TIME, MAX_TIME
+from sweephand.source.open_corpus import OpenCorpus
+from sweephand.source.options import SourceOptions
+from sweephand.source.order import common_boundary, make_order, make_planner
 
 
-class Places(Protocol):
-    """Where on the timeline of a corpus something may change."""
+@dataclass(frozen=True)
+class Places:
+    """Places where an endless timeline may change."""
+
+    options: SourceOptions
+    opened: OpenCorpus
 
     def boundary(self, corpus: Corpus, lengths: Sequence[int | None], time: int) -> int:
         """Return the first time from `time` on at which a part begins in rows of any length."""
+        return self._boundary_in(self._order_of(corpus), lengths, time)
 
     def free_key(self, corpus: Corpus, lengths: Sequence[int | None], time: int) -> int:
         """Return the key from which on other shares change nothing before that boundary."""
+        order = self._order_of(corpus)
+        assert isinstance(order, _core.order.MixedTimeline)
+        return order.free_key(self._boundary_in(order, lengths, time))
+
+    def _order_of(self, corpus: Corpus) -> _core.order.Timeline:
+        opened = self.opened
+        return make_order(corpus, self.options, opened.window, opened.scores)[0]
+
+    def _boundary_in(
+        self, order: _core.order.Timeline, lengths: Sequence[int | None], time: int
+    ) -> int:
+        layout = self.opened.layout
+        planners = [make_planner(order, layout, END_OF_TIME, length) for length in lengths]
+        return common_boundary(planners, time)
 
 
 @dataclass(frozen=True)
@@ -68,15 +89,15 @@ class Effects:
         return _core.compose.Events(skips, list(self.cuts), bans)
 
 
-def effects_of(events: EventList, corpus: Corpus, layout: Layout, places: Places) -> Effects:
-    """Return what events do.
+def effects_of(events: EventList, options: SourceOptions, opened: OpenCorpus) -> Effects:
+    """Return the effects of events on the timeline of a corpus.
 
     Raises
     ------
     ValueError
         If one does not fit the corpus or the layout, naming it.
     """
-    effects = Effects(corpus)
+    effects, layout, places = Effects(opened.corpus), opened.layout, Places(options, opened)
     for event in events.in_time:
         try:
             effects = _ADD[type(event)](effects, event, layout, places)  # type: ignore[operator] # by its type

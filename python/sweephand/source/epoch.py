@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sweephand import _core
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.source.requests import SizeSchedule, size_at
+from sweephand.minibatch.position import Position
+from sweephand.source.sizes import SizeSchedule, size_at
 
 if TYPE_CHECKING:
-    from sweephand.source.loops import Loops
+    from sweephand.source.source import MinibatchSource
 
 
 class Epoch:
@@ -20,13 +20,17 @@ class Epoch:
     """
 
     def __init__(
-        self, source: Loops, size: int | SizeSchedule, workers: int, rank: int
+        self,
+        source: MinibatchSource,
+        size: int | SizeSchedule,
+        num_partitions: int,
+        partition_index: int,
     ) -> None:
         self._source = source
         self._size = size
-        self._share = workers, rank
-        self._begin: _core.compose.Position | None = None  # of the loop under way
-        self._counted: tuple[tuple[int, list[int]], int] | None = None  # where, and the count
+        self._share = num_partitions, partition_index
+        self._begin: Position | None = None  # of the loop under way
+        self._counted: tuple[Position, int] | None = None
 
     def __iter__(self) -> Iterator[Minibatch]:
         """Iterate from where the source stands to the end of the sweep.
@@ -36,17 +40,16 @@ class Epoch:
         RuntimeError
             If the source has ended.
         """
-        source = self._source
-        source._check_not_ended()
-        self._begin = source._delivery.position
-        end = source._end_of_sweep(self._begin.time)
+        source, cursor = self._source, self._source.cursor
+        source.check_not_ended()
+        self._begin = cursor.position
+        end = cursor.plan.end_of_sweep(self._begin.time)
         try:
-            while (time := source._delivery.time) < end:
-                request = source._requests.get(
-                    size_at(self._size, time), *self._share, crosses_sweeps=False
-                )
-                minibatch = source._next_of(request)
-                if minibatch is None:
+            while (time := cursor.time) < end:
+                size = size_at(self._size, time)
+                request = cursor.request(size, *self._share, crosses_sweeps=False)
+                minibatch = source.next_of(request)
+                if not minibatch:
                     return
                 yield minibatch
         finally:
@@ -62,33 +65,29 @@ class Epoch:
         TypeError
             If lengths are known only when the data are loaded.
         """
-        begin = self._begin or self._source._delivery.position
-        place = begin.time, begin.progress
-        if self._counted is None or self._counted[0] != place:
-            self._counted = place, self._count(begin)
+        begin = self._begin or self._source.position
+        if self._counted is None or self._counted[0] != begin:
+            self._counted = begin, self._count(begin)
         return self._counted[1]
 
     def __repr__(self) -> str:
         source = self._source
         return f"Epoch(size={self._size}, of {source!r})"
 
-    def _count(self, begin: _core.compose.Position) -> int:
-        source = self._source
-        if not source._corpus.sizing.fingerprinted:
+    def _count(self, begin: Position) -> int:
+        plan = self._source.timeline
+        if not plan.corpus.sizing.fingerprinted:
             raise TypeError(
                 "how many minibatches an epoch has is not known: the lengths of its sequences "
                 "are known only when their chunks are loaded"
             )
-        end = min(source._end_of_sweep(begin.time), source._timeline.limit)
-        equal = source._count_equal(begin.time, end, self._size)
+        end = min(plan.end_of_sweep(begin.time), plan.limit)
+        equal = plan.count_equal(begin.time, end, self._size)
         if equal is not None:
             return equal
-        plans = source._timeline.plan(
-            begin, self._size, source._requests, *self._share, crosses_sweeps=False
-        )
         count = 0
-        for plan in plans:
+        for planned in plan.minibatches(begin, self._size, *self._share, crosses_sweeps=False):
             count += 1
-            if plan.next_position.time >= end:
+            if planned.next_position.time >= end:
                 break
         return count

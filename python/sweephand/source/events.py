@@ -1,8 +1,9 @@
-"""The events of a source: the list, and what adds to it."""
+"""The events of a source."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import overload
 
@@ -20,8 +21,10 @@ from sweephand.events.event import (
     Weight,
     Weights,
 )
-from sweephand.events.event_file import save
+from sweephand.events.event_file import EventFile, changing, save
 from sweephand.events.event_list import EventList
+from sweephand.events.take_up import take_up
+from sweephand.source.cursor import Cursor
 from sweephand.source.state import State
 
 
@@ -52,15 +55,54 @@ class Events(Sequence[Event]):
     (['array__0', 'array__2', 'array__3', 'array__5'], ['array__1', 'array__4'], 6)
     """
 
-    def __init__(
-        self,
-        added: Callable[[], EventList],
-        add: Callable[[Event], None],
-        position: Callable[[], int],
-    ) -> None:
-        self._all = added
-        self._add = add
-        self._position = position
+    def __init__(self, cursor: Cursor, path: Path | None = None) -> None:
+        self._cursor = cursor
+        self._path = path
+
+    def append(self, event: Event) -> None:
+        """Add an event, as the methods that make one do."""
+        cursor = self._cursor
+        if event.at < cursor.time:
+            raise ValueError(
+                f"the source stands at {cursor.time}, and {event.name!r} would change what "
+                f"comes from {event.at} on: go back first, or give it to a new source, "
+                "MinibatchSource(..., events=[...])"
+            )
+        if self._path is None:
+            cursor.follow(cursor.plan.with_events(self._all.with_one(event)))
+            return
+        with changing(self._path) as file:
+            self._append_to(file, event)
+
+    @contextmanager
+    def trying(self, event: Event) -> Iterator[None]:
+        """Let an event happen inside, and take it back afterwards."""
+        cursor, before = self._cursor, self._cursor.plan
+        cursor.follow(before.with_events(before.events.with_one(event)))
+        try:
+            yield
+        finally:
+            cursor.follow(before)
+
+    def _append_to(self, file: EventFile, event: Event) -> None:
+        """Add an event to a file, and go by all that others have added there."""
+        cursor, before = self._cursor, self._cursor.plan
+        there = file.read() if file.path.exists() else list(before.events)
+        try:
+            events = take_up(before.events, there, event, cursor.time)
+        except ValueError as error:
+            raise ValueError(f"{file.path}: {error}") from error
+        cursor.follow(before.with_events(events))
+        try:
+            if len(events) > len(there) or not file.path.exists():
+                file.write(self._all)
+        except BaseException:
+            cursor.follow(before)  # an event that is not written down has not happened
+            raise
+
+    @property
+    def _all(self) -> EventList:
+        return self._cursor.plan.events
 
     def ban(self, ids: Sequence[str], at: int | None = None) -> None:
         """Leave sequences out, which keep their places.
@@ -81,14 +123,14 @@ class Events(Sequence[Event]):
         ValueError
             If there is no sequence with an id.
         """
-        self._add(Ban(ids=_texts(ids), at=self._time(at)))
+        self.append(Ban(ids=_texts(ids), at=self._time(at)))
 
     def skip(self, start: int, stop: int) -> None:
         """Deliver nothing that begins in ``[start, stop)``: nominal time jumps.
 
         What a layout makes as one, a row or a minibatch of a bucket, is skipped as one.
         """
-        self._add(Skip(at=start, stop=stop))
+        self.append(Skip(at=start, stop=stop))
 
     def weights(
         self,
@@ -103,7 +145,7 @@ class Events(Sequence[Event]):
             As `Mixture` takes them; what a list says of times before `at` does not count. In
             layouts of rows and buckets they hold from the next part on.
         """
-        self._add(Weights(weights=weights, at=self._time(at)))
+        self.append(Weights(weights=weights, at=self._time(at)))
 
     def add(
         self,
@@ -121,22 +163,22 @@ class Events(Sequence[Event]):
             As `Mixture` takes them. A file of events does not hold it: see
             `sweephand.events.load`.
         """
-        self._add(Add(corpus=name, data=corpus, weights=weights, at=self._time(at)))
+        self.append(Add(corpus=name, data=corpus, weights=weights, at=self._time(at)))
 
     def retire(self, name: str, at: int | None = None) -> None:
         """Take a corpus out of a mixture; the shares of the others are scaled."""
-        self._add(Retire(corpus=name, at=self._time(at)))
+        self.append(Retire(corpus=name, at=self._time(at)))
 
     def row_length(self, row_length: int, at: int | None = None) -> None:
         """Pack rows of another length from the next part of the timeline on."""
-        self._add(RowLength(row_length=row_length, at=self._time(at)))
+        self.append(RowLength(row_length=row_length, at=self._time(at)))
 
     def map_version(self, name: str, version: int, at: int | None = None) -> None:
         """Take another version of a map: one of ``corpus.map(..., versions={2: function})``.
 
         What it draws is of its version, too.
         """
-        self._add(MapVersion(map=name, version=version, at=self._time(at)))
+        self.append(MapVersion(map=name, version=version, at=self._time(at)))
 
     def overtaking(self, state: Mapping[str, object]) -> Event | None:
         """Return the first event that changes what came before a state, and was added since.
@@ -160,16 +202,16 @@ class Events(Sequence[Event]):
             If it is no state.
         """
         found = State.from_dict(state)
-        return self._all().overtaking(found.events, found.position)
+        return self._all.overtaking(found.events, found.position)
 
     @property
     def digest(self) -> str:
         """32 hexadecimal digits, the same for lists that are one run; "" if it is empty."""
-        return self._all().digest
+        return self._all.digest
 
     def save(self, path: str | Path) -> None:
         """Write the events to a JSON file, which ``events=`` of another source takes."""
-        save(self._all(), path)
+        save(self._all, path)
 
     @overload
     def __getitem__(self, place: int) -> Event: ...
@@ -177,17 +219,17 @@ class Events(Sequence[Event]):
     def __getitem__(self, place: slice) -> Sequence[Event]: ...
     def __getitem__(self, place: int | slice) -> Event | Sequence[Event]:
         """Return an event, or some."""
-        return self._all()[place]
+        return self._all[place]
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._all)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{event.name} at {event.at}" for event in self._all()[:8])
+        told = ", ".join(f"{event.name} at {event.at}" for event in self._all[:8])
         return f"Events({told}{', ...' if len(self) > 8 else ''})"
 
     def _time(self, at: int | None) -> int:
-        return self._position() if at is None else at
+        return self._cursor.time if at is None else at
 
 
 def _texts(ids: Sequence[str] | NDArray[np.generic]) -> tuple[str, ...]:

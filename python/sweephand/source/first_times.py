@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
 
 import numpy as np
 
-from sweephand.events.event_list import EventList
-from sweephand.source.source import MinibatchSource
-from sweephand.source.timeline import Timeline
+from sweephand.source.plan import Plan
 
 
 def first_times(
-    source: MinibatchSource,
-    events: EventList,
-    numbers: Sequence[Sequence[int]],
-    end: int,
-    size: int,
+    plan: Plan, numbers: Sequence[Sequence[int]], end: int, size: int
 ) -> list[int | None]:
-    """Return when sequences come first on a source's timeline, as events leave it.
+    """Return when sequences come first by a plan.
 
     Parameters
     ----------
-    source : MinibatchSource
-    events : EventList
-        In place of its own.
+    plan : Plan
     numbers : sequence of sequence of int
         Sequences by their numbers in the corpus; what was made of one counts as one.
     end : int
@@ -39,25 +30,22 @@ def first_times(
     list of int or None
         A nominal time for each; None if it does not come before `end`.
     """
-    timeline = source._timeline_of(replace(source._settings, events=events))
     # In the large parts of a mixture a small corpus has many sweeps, each a search.
-    by_search = timeline.corpus.mixing is None and not timeline.effects.change_plans
-    if source.layout.depends_on_size and not by_search:
-        found = _planned(source, timeline, {one for some in numbers for one in some}, end, size)
+    by_search = plan.corpus.mixing is None and not plan.effects.change_plans
+    if plan.layout.depends_on_size and not by_search:
+        found = _planned(plan, {one for some in numbers for one in some}, end, size)
     else:
-        search = _Search(source, timeline, end, size)
+        search = _Search(plan, end, size)
         found = {one: search.first(one) for some in numbers for one in some}
     times = [min((found[one] for one in some), default=end) for some in numbers]
     return [time if time < end else None for time in times]
 
 
-def _planned(
-    source: MinibatchSource, timeline: Timeline, wanted: set[int], end: int, size: int
-) -> dict[int, int]:
+def _planned(plan: Plan, wanted: set[int], end: int, size: int) -> dict[int, int]:
     """Return when sequences come, by planning all from the start."""
     found = dict.fromkeys(wanted, end)
     among = np.array(sorted(wanted), np.uint64)
-    for planned in timeline.plan(0, size, source._requests):
+    for planned in plan.minibatches(0, size):
         if planned.nominal_time >= end:
             break
         for one in np.intersect1d(among, planned.sequences).tolist():
@@ -68,13 +56,10 @@ def _planned(
 class _Search:
     """Finds the place of a sequence in one sweep after the other."""
 
-    def __init__(
-        self, source: MinibatchSource, timeline: Timeline, end: int, size: int
-    ) -> None:
-        self._source, self._timeline = source, timeline
-        self._planner = timeline.make_planner()
+    def __init__(self, plan: Plan, end: int, size: int) -> None:
+        self._plan, self._planner = plan, plan.make_planner()
         self._end, self._size = end, size
-        effects = timeline.effects
+        effects = plan.effects
         bans = [at for at, _ in effects.bans]
         self._change = min([*bans, *(begin for begin, _ in effects.skips)], default=end)
         self._banned: dict[int, int] = {}
@@ -82,7 +67,7 @@ class _Search:
             self._banned.update(dict.fromkeys(numbers.tolist(), at))
         # What begins before a sequence and is left out, or not, as one with it.
         lengths = [length for _, length in effects.rows]
-        self._reach = max([getattr(source.layout, "row_length", 0), *lengths])
+        self._reach = max([getattr(plan.layout, "row_length", 0), *lengths])
 
     def first(self, number: int) -> int:
         """Return when a sequence comes first, or the end."""
@@ -91,7 +76,7 @@ class _Search:
         for sweep in count():
             time = self._time(number, sweep)
             # In a part several sweeps of a corpus of a mixture may come in any order.
-            if time is None or time >= self._timeline.later_part(min(found, banned)):
+            if time is None or time >= self._plan.later_part(min(found, banned)):
                 break
             if time < found and (time < self._change or self._comes(number, time)):
                 found = time
@@ -107,10 +92,10 @@ class _Search:
     def _comes(self, number: int, time: int) -> bool:
         """Whether a sequence is delivered that would come at a time, or a piece of it."""
         end = time + 1
-        if getattr(self._source.layout, "split_long", "") == "split":
-            end = time + int(self._source._corpus.core.sizes(number, 1)[0])
+        if getattr(self._plan.layout, "split_long", "") == "split":
+            end = time + int(self._plan.corpus.core.sizes(number, 1)[0])
         begin = max(0, time - self._reach)
-        for planned in self._timeline.plan(begin, 1, self._source._requests):
+        for planned in self._plan.minibatches(begin, 1):
             if planned.nominal_time >= end:
                 return False
             if number in planned.sequences:

@@ -9,9 +9,16 @@ from sweephand.errors import SweephandHint
 
 
 class Hints:
-    """Gives each hint of a source once."""
+    """Gives each hint of a source once.
+
+    Attributes
+    ----------
+    has_run_out : bool
+        A loop over minibatches has come to the end of data.
+    """
 
     def __init__(self) -> None:
+        self.has_run_out = False
         self._given: set[str] = set()
 
     def give(self, hint: str) -> None:

@@ -1,45 +1,6 @@
-"""Options and names of CNTK that we do not have, and what to use instead."""
+"""Names of CNTK that are not here, and what to use instead."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import TypedDict
-
-from sweephand.checks import check_flag
-
-
-class OldOptions(TypedDict, total=False):
-    """Options of CNTK's minibatch source beside those that go by the same name."""
-
-    multithreaded_deserializer: bool | None
-    trace_level: int
-
-
-def threads_of_old_name(num_threads: int | None, old: Mapping[str, object]) -> int | None:
-    """Return `num_threads`, by whichever of its names it was given.
-
-    Raises
-    ------
-    TypeError
-        If an option has no counterpart, saying what to do instead, or is none at all.
-    ValueError
-        If threads are given under both names.
-    """
-    for name in old:
-        if name == "trace_level":
-            raise TypeError(
-                "trace_level has no counterpart: leave it out, and set the level of "
-                "logging.getLogger('sweephand')"
-            )
-        if name != "multithreaded_deserializer":
-            raise TypeError(f"MinibatchSource() got an unexpected keyword argument {name!r}")
-    multithreaded = old.get("multithreaded_deserializer")
-    if multithreaded is None:
-        return num_threads
-    if num_threads is not None:
-        raise ValueError("give num_threads alone; multithreaded_deserializer is its old name")
-    return None if check_flag("multithreaded_deserializer", multithreaded) else 1
-
 
 _LEARNERS = (
     "learners of arrays are in sweephand.numpy; sweephand.torch.Learner is around any torch "

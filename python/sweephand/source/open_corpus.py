@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,56 +12,126 @@ from sweephand.corpus.frames import frames
 from sweephand.corpus.join import join
 from sweephand.corpus.keep import keep
 from sweephand.corpus.ledger import Ledger
-from sweephand.deserializers.deserializer import Deserializer
 from sweephand.events.event import Add, MapVersion
+from sweephand.events.event_list import EventList
 from sweephand.layouts import Frames, Layout
 from sweephand.maps.opening import Opening
 from sweephand.maps.workers import MapWorkers
-from sweephand.source.settings import Settings
+from sweephand.source.added import at_first, with_fingerprints
+from sweephand.source.options import SourceOptions
+from sweephand.source.scores import ScoredOrder, scores_of
+from sweephand.source.window import Window
 
 
-def open_corpus(
-    deserializers: Sequence[Deserializer],
-    settings: Settings,
-    ledger: Ledger,
-    workers: MapWorkers,
-) -> Corpus:
-    """Open deserializers and join them.
+@dataclass(frozen=True)
+class LongSequences:
+    """What a layout did to sequences that it does not hold, per sweep."""
+
+    dropped_sequences: int = 0
+    dropped_samples: int = 0
+    split_sequences: int = 0
+    split_samples: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class OpenCorpus:
+    """A corpus that is opened for the options of a source, and laid out by none of its events.
+
+    Attributes
+    ----------
+    corpus : Corpus
+        The sequences that are served, in the chunks by which they are shuffled.
+    at_first : Corpus
+        The same without the corpora that events add.
+    long : LongSequences
+        Sequences that the layout drops or splits.
+    layout : Layout
+        With everything decided that follows from lengths.
+    window : Window
+    scores : ScoredOrder or None
+    ledger : Ledger
+        Of damaged items.
+    workers : MapWorkers
+        What the maps of the corpus run on.
+    """
+
+    corpus: Corpus
+    at_first: Corpus
+    long: LongSequences
+    layout: Layout
+    window: Window
+    scores: ScoredOrder | None
+    ledger: Ledger
+    workers: MapWorkers
+
+
+def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, EventList]:
+    """Open the corpus of a source; return it, and its events with what they add.
 
     Raises
     ------
     ValueError
-        If they cannot be joined.
+        If the options or events do not fit the corpus.
     """
-    in_time = settings.events.in_time
-    added = {event.corpus: event.data for event in in_time if isinstance(event, Add)}
+    ledger = Ledger(options.max_errors)
+    workers = MapWorkers(options.map_workers, options.map_executor, options.map_timeout)
+    try:
+        joined = _joined(options, events, ledger, workers)
+        layout = options.chosen_layout
+        whole = _settle_singles(_in_layout(joined, layout, ledger), layout)
+        served, long = treat_long(layout, whole)
+        check_lengths(layout, served)
+        events = with_fingerprints(events, whole)
+        window, corpus = options.window.for_corpus(served, as_whole=options.order is not None)
+        first = at_first(corpus)
+        opened = OpenCorpus(
+            corpus=corpus,
+            at_first=first,
+            long=long,
+            layout=layout.settle(first.core),
+            window=window,
+            scores=scores_of(options, whole, corpus),
+            ledger=ledger,
+            workers=workers,
+        )
+    except BaseException:
+        workers.close()
+        raise
+    return opened, events
+
+
+def _joined(
+    options: SourceOptions, events: EventList, ledger: Ledger, workers: MapWorkers
+) -> Corpus:
+    added = {event.corpus: event.data for event in events.in_time if isinstance(event, Add)}
     opening = Opening(
         ledger=ledger,
-        seed=settings.randomization_seed,
+        seed=options.randomization_seed,
         workers=workers,
         added=added,
         map_versions=tuple(
             (event.at, event.map, event.version)
-            for event in in_time
+            for event in events.in_time
             if isinstance(event, MapVersion)
         ),
-        missing=settings.missing,
+        missing=options.missing,
     )
-    opened = [deserializer.open_for(opening) for deserializer in deserializers]
-    if settings.window.explicit:
+    opened = [deserializer.open_for(opening) for deserializer in options.opened_from]
+    if options.window.explicit:
         opened = [corpus.in_window() for corpus in opened]
-    corpus = replace(join(opened, settings.missing), keys=None)  # only joining needs them
+    corpus = replace(join(opened, options.missing), keys=None)  # only joining needs them
     for at, name, _ in opening.map_versions:
         if not any(f"map {name} " in told for told in corpus.names):
             raise ValueError(f"the event 'map_version' at {at}: there is no map {name!r}")
     if added and corpus.mixing is None:
         raise ValueError("a corpus is added to a sh.Mixture, and this is one corpus")
-    layout = settings.chosen_layout
+    return corpus
+
+
+def _in_layout(corpus: Corpus, layout: Layout, ledger: Ledger) -> Corpus:
     layout.check_streams([info.name for info in corpus.streams])
     check_lengths(layout, corpus)
-    if isinstance(layout, Frames):
-        corpus = frames(corpus, ledger)
-    return _settle_singles(corpus, layout)
+    return frames(corpus, ledger) if isinstance(layout, Frames) else corpus
 
 
 def _settle_singles(corpus: Corpus, layout: Layout) -> Corpus:
@@ -128,16 +197,6 @@ def flat_parts(corpus: Corpus) -> dict[str, Corpus]:
         for name, part in (parts or {"": corpus}).items()
         if part.core.num_samples == part.core.num_sequences
     }
-
-
-@dataclass(frozen=True)
-class LongSequences:
-    """What a layout did to sequences that it does not hold, per sweep."""
-
-    dropped_sequences: int = 0
-    dropped_samples: int = 0
-    split_sequences: int = 0
-    split_samples: int = 0
 
 
 def treat_long(layout: Layout, corpus: Corpus) -> tuple[Corpus, LongSequences]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from sweephand import _core
 from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.id_words import digests_of_names
 from sweephand.corpus.mixing import Mixing
-from sweephand.source.limits import FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME
+from sweephand.layouts import Layout, Packed
+from sweephand.source.limits import END_OF_TIME, FULL_DATA_SWEEP, INFINITELY_REPEAT, MAX_TIME
+from sweephand.source.options import SourceOptions
 from sweephand.source.scores import ScoredOrder
-from sweephand.source.settings import Settings
 from sweephand.source.window import Window
 
 _OF_A_CORPUS = 10  # the purpose of a key: docs/order.md, "Mixtures"
@@ -16,38 +20,70 @@ _ENDLESS = 2**62  # nominal time of a mixture
 
 
 def make_order(
-    corpus: Corpus, settings: Settings, window: Window, scores: ScoredOrder | None = None
+    corpus: Corpus, options: SourceOptions, window: Window, scores: ScoredOrder | None = None
 ) -> tuple[_core.order.Timeline, int]:
     """Return the order of a corpus, and its end in samples or INFINITELY_REPEAT.
 
     Raises
     ------
     ValueError
-        If the limits of the settings make no sense for the corpus.
+        If the limits of the options make no sense for the corpus.
     """
     if corpus.mixing is not None:
-        return _mixed(corpus, corpus.mixing, settings, window)
-    told = _settings_of(settings, window, settings.randomization_seed)
+        return _mixed(corpus, corpus.mixing, options, window)
+    settings = _settings_of(options, window, options.randomization_seed)
     if scores is not None:
-        told.scores = scores.core
-    order = _core.order.Timeline(corpus.core, told)
-    return order, settings.limits.in_samples(corpus.core.num_samples)
+        settings.scores = scores.core
+    order = _core.order.Timeline(corpus.core, settings)
+    return order, options.limits.in_samples(corpus.core.num_samples)
 
 
-def _settings_of(settings: Settings, window: Window, seed: int) -> _core.order.OrderSettings:
+def make_planner(
+    order: _core.order.Timeline, layout: Layout, end: int, row_length: int | None = None
+) -> _core.compose.Planner:
+    """Return the planner of minibatches of an order, at its start.
+
+    Parameters
+    ----------
+    end : int
+        In samples, at most `END_OF_TIME`.
+    row_length : int, optional
+        Of packed rows, if another than the layout's.
+    """
+    if row_length is not None:
+        assert isinstance(layout, Packed)
+        layout = replace(layout, row_length=row_length)
+    return _core.compose.Planner(order, layout.planner_choices, end)
+
+
+def common_boundary(planners: Sequence[_core.compose.Planner], time: int) -> int:
+    """Return the first time from `time` on at which a part of every planner begins."""
+    found, before = planners[0].boundary(time), None
+    # The beginning of a part in one length may be inside a part in another.
+    while len(planners) > 1 and found != before and found < END_OF_TIME:
+        before = found
+        for planner in planners:
+            if found < END_OF_TIME:  # past the end of the data there is none
+                found = planner.boundary(found)
+    return found
+
+
+def _settings_of(
+    options: SourceOptions, window: Window, seed: int
+) -> _core.order.OrderSettings:
     return _core.order.OrderSettings(
         seed=seed,
-        num_lanes=settings.lanes,
+        num_lanes=options.lanes,
         window_chunks=window.chunks,
         window_samples=window.samples,
-        randomize=settings.randomize,
+        randomize=options.randomize,
     )
 
 
 def _mixed(
-    corpus: Corpus, mixing: Mixing, settings: Settings, window: Window
+    corpus: Corpus, mixing: Mixing, options: SourceOptions, window: Window
 ) -> tuple[_core.order.MixedTimeline, int]:
-    samples, sweeps = settings.limits.samples, settings.limits.sweeps
+    samples, sweeps = options.limits.samples, options.limits.sweeps
     if samples == FULL_DATA_SWEEP:
         raise ValueError("a mixture has no sweep: give max_samples in samples")
     if sweeps != INFINITELY_REPEAT and mixing.at_end != "stop":
@@ -57,14 +93,14 @@ def _mixed(
         )
     sizes = [one.core.num_samples for one in mixing.corpora]
     if mixing.at_end == "repeat":
-        return _order_of(corpus, mixing, settings, window, None), samples
+        return _order_of(corpus, mixing, options, window, None), samples
     count = 1 if sweeps in (INFINITELY_REPEAT, FULL_DATA_SWEEP) else sweeps
     ends = [size * count for size in sizes]
     if max(ends) > MAX_TIME:
         raise ValueError(f"{count} sweeps of {max(sizes)} samples pass 2^63")
     if mixing.at_end == "stop":
-        ends = _ends_of_first(_order_of(corpus, mixing, settings, window, None), mixing, ends)
-    order = _order_of(corpus, mixing, settings, window, ends)
+        ends = _ends_of_first(_order_of(corpus, mixing, options, window, None), mixing, ends)
+    order = _order_of(corpus, mixing, options, window, ends)
     return order, min(samples, sum(order.own_times(_ENDLESS)))
 
 
@@ -80,21 +116,21 @@ def _ends_of_first(
 def _order_of(
     corpus: Corpus,
     mixing: Mixing,
-    settings: Settings,
+    options: SourceOptions,
     window: Window,
     ends: list[int] | None,
 ) -> _core.order.MixedTimeline:
-    seed = settings.randomization_seed
+    seed = options.randomization_seed
     digests = digests_of_names(list(mixing.names)).tolist()
     return _core.order.MixedTimeline(
         corpus=corpus.core,
-        settings=_settings_of(settings, window, seed),
+        settings=_settings_of(options, window, seed),
         timelines=[
             _core.order.Timeline(
                 one.core,
                 _settings_of(
-                    settings,
-                    settings.window.for_corpus(one)[0],
+                    options,
+                    options.window.for_corpus(one)[0],
                     _core.base.derive_key([1, seed, _OF_A_CORPUS, digest]),
                 ),
             )

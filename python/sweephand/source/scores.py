@@ -18,7 +18,7 @@ from sweephand.corpus.ids import SequenceIds
 from sweephand.printable import shown
 from sweephand.source.by_score import ByScore
 from sweephand.source.described import Described
-from sweephand.source.settings import Settings
+from sweephand.source.options import SourceOptions
 
 _MOST_SEQUENCES = 2**32 - 1
 
@@ -41,7 +41,7 @@ class ScoredOrder:
     described: Described
 
 
-def scores_of(settings: Settings, corpus: Corpus, served: Corpus) -> ScoredOrder | None:
+def scores_of(options: SourceOptions, corpus: Corpus, served: Corpus) -> ScoredOrder | None:
     """Return the order by score of what is served of a corpus; None if there is none.
 
     Raises
@@ -49,13 +49,13 @@ def scores_of(settings: Settings, corpus: Corpus, served: Corpus) -> ScoredOrder
     ValueError
         If there is not one number for each sequence of the corpus, or it is a mixture.
     """
-    order = settings.order
+    order = options.order
     if order is None:
         return None
     if corpus.mixing is not None:
         raise ValueError("an order by score is for one corpus; a mixture has none")
     values = _values(order, corpus)
-    limit = settings.chosen_layout.length_limit
+    limit = options.chosen_layout.length_limit
     if limit is not None and served.num_sequences != corpus.num_sequences:
         values = values[corpus.core.sizes(0, corpus.num_sequences) <= limit.longest]
     if len(values) > _MOST_SEQUENCES:

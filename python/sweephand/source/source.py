@@ -2,50 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from os import PathLike
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack
+from typing import Any, NoReturn, Self
 
 from sweephand import _core
 from sweephand.checks import check_int
-from sweephand.corpus.ledger import Ledger
-from sweephand.corpus.node_cache import NodeCache
-from sweephand.corpus.read_through import CacheUse, read_through
 from sweephand.corpus.streams import StreamInfo
-from sweephand.deserializers.serve import Servable, deserializers_of
 from sweephand.errors import DataError, StateError
 from sweephand.events.event import Event
 from sweephand.events.event_file import events_given
 from sweephand.events.event_list import EventList
-from sweephand.layouts import Layout
-from sweephand.maps.workers import MapWorkers
-from sweephand.minibatch.contents import Contents
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.source.added import at_first, with_fingerprints
+from sweephand.minibatch.position import Position
+from sweephand.source.answers import Answers
 from sweephand.source.at_exit import close_at_exit
-from sweephand.source.balance import Balance
-from sweephand.source.by_score import ByScore
-from sweephand.source.chunk_uses import ChunkUses
-from sweephand.source.delivery import Delivery, counts_of
-from sweephand.source.eventful import EventfulSource
-from sweephand.source.foreign_names import NEXT, SOURCE, names_ours
+from sweephand.source.cursor import Cursor
+from sweephand.source.epoch import Epoch
+from sweephand.source.events import Events
+from sweephand.source.foreign_names import SIZED, SOURCE, names_ours
 from sweephand.source.hints import Hints
-from sweephand.source.limits import INFINITELY_REPEAT, MAX_TIME, limit_of_old_name
-from sweephand.source.memory import MemoryNeed
-from sweephand.source.old_names import OldOptions, threads_of_old_name
-from sweephand.source.open_corpus import check_lengths, open_corpus, treat_long
-from sweephand.source.origin import Order
-from sweephand.source.requests import Requests
-from sweephand.source.scores import scores_of
-from sweephand.source.settings import Settings
+from sweephand.source.limits import MAX_TIME
+from sweephand.source.loops import FOR_TORCH, WRITE_LOOP, checked_size, loop
+from sweephand.source.options import SourceOptions, takes_fields_of
+from sweephand.source.plan import Plan
+from sweephand.source.sizes import Size
 from sweephand.source.state import State
-from sweephand.source.window import DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
 
 
-class MinibatchSource(EventfulSource):
+class MinibatchSource(Answers):
     """Deliver minibatches in an order that is a pure function of corpus, seed and nominal time.
 
     Parameters
@@ -137,118 +124,30 @@ class MinibatchSource(EventfulSource):
 
     _crosses_sweeps = True
 
-    @names_ours(SOURCE, "MinibatchSource", OldOptions.__annotations__)
-    def __init__(
-        self,
-        deserializers: Servable,
-        *,
-        max_samples: int = INFINITELY_REPEAT,
-        max_sweeps: int = INFINITELY_REPEAT,
-        randomize: bool = True,
-        order: ByScore | None = None,
-        randomization_window_in_chunks: int = DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
-        randomization_window_in_samples: int = 0,
-        randomization_seed: int = 0,
-        num_lanes: int | None = None,
-        layout: Layout | None = None,
-        frame_mode: bool = False,
-        truncation_length: int = 0,
-        balance: Balance = None,
-        missing: Literal["error", "drop"] = "error",
-        max_errors: int = 0,
-        num_threads: int | None = None,
-        prefetch: int = 2,
-        memory_limit: int | None = None,
-        num_map_workers: int | None = None,
-        map_executor: Literal["threads", "processes"] = "threads",
-        map_timeout: float | None = None,
-        node_cache: NodeCache | None = None,
-        events: Sequence[Event]
-        | Sequence[Mapping[str, Any]]
-        | PathLike[str]
-        | str
-        | None = None,
-        epoch_size: int | None = None,
-        **old: Unpack[OldOptions],
-    ) -> None:
-        given, events_file = events_given(events)
-        settings = Settings(
-            max_samples=limit_of_old_name(epoch_size, max_samples),
-            max_sweeps=max_sweeps,
-            randomize=randomize,
-            order=order,
-            randomization_window_in_chunks=randomization_window_in_chunks,
-            randomization_window_in_samples=randomization_window_in_samples,
-            randomization_seed=randomization_seed,
-            num_lanes=num_lanes,
-            layout=layout,
-            frame_mode=frame_mode,
-            truncation_length=truncation_length,
-            balance=balance,
-            missing=missing,
-            max_errors=max_errors,
-            num_threads=threads_of_old_name(num_threads, old),
-            prefetch=prefetch,
-            memory_limit=memory_limit,
-            num_map_workers=num_map_workers,
-            map_executor=map_executor,
-            map_timeout=map_timeout,
-            node_cache=node_cache,
-            crosses_sweeps=self._crosses_sweeps,
-            events=EventList(given),
-            events_file=events_file,
-        )
-        self._open(deserializers, settings)
+    @names_ours(SOURCE, "MinibatchSource")
+    @takes_fields_of(SourceOptions)
+    def __init__(self, options: SourceOptions) -> None:
+        events, path = events_given(options.events)
+        self._open(options, events, path)
 
-    def _open(self, deserializers: Servable, settings: Settings) -> None:
-        # What a copy is made of; not the user's own, which may be read only once.
-        self._deserializers, self._settings = deserializers_of(deserializers), settings
-        self._ledger = ledger = Ledger(settings.max_errors)
-        workers = MapWorkers(settings.map_workers, settings.map_executor, settings.map_timeout)
-        try:
-            corpus = open_corpus(self._deserializers, settings, ledger, workers)
-        except BaseException:
-            workers.close()
-            raise
-        self._keys = {info.name: (i, info) for i, info in enumerate(corpus.streams)}
-        whole = corpus
-        corpus, self._long = treat_long(settings.chosen_layout, whole)
-        check_lengths(settings.chosen_layout, corpus)
-        as_whole = settings.order is not None
-        self._settings = settings = with_fingerprints(settings, whole)
-        self._window, corpus = settings.window.for_corpus(corpus, as_whole=as_whole)
-        self._without_events = corpus
-        self._scores = scores_of(settings, whole, corpus)
-        first = at_first(corpus)
-        self._layout = settings.chosen_layout.settle(first.core)
-        self._order = Order(first, self._layout, settings, self._window, self._scores)
-        self._set(self._timeline_of(settings))
-        self._memory = MemoryNeed(
-            corpus=self._corpus,
-            layout=self._layout,
-            window_chunks=self._timeline.open_chunks,
-            num_threads=settings.threads,
-            prefetch=settings.prefetch,
-        )
+    def _open(self, options: SourceOptions, events: Sequence[Event], path: Path | None) -> None:
+        listed = EventList(tuple(events))
+        plan = Plan.open(options, listed, crosses_sweeps=self._crosses_sweeps)
+        self._events_path = path
+        self._cursor = Cursor(plan)
         self._hints = Hints()
-        self._requests = Requests(
-            settings, self._layout, self._memory, is_endless=self._timeline.is_endless
-        )
-        turns = [turn for reader in self._corpus.readers for turn in reader.turns]
-        served, self._cache_use = self._corpus, CacheUse()
-        if settings.node_cache is not None:
-            if served.mixing is not None:
-                raise ValueError("node_cache is for one corpus; a mixture has none yet")
-            future = partial(
-                ChunkUses, served, self._timeline, settings, self._window, self._scores
-            )
-            made_of = self._deserializers, *settings.of_chunks
-            served, self._cache_use = read_through(served, settings.node_cache, future, made_of)
-        self._through_cache = served if settings.node_cache is not None else None
-        self._delivery = Delivery(self._making(), turns, workers, self._cache_use)
         close_at_exit(self)
 
-    @names_ours(NEXT)
+    @property
+    def cursor(self) -> Cursor:
+        """The place of the run on the plan."""
+        return self._cursor
+
+    @property
+    def hints(self) -> Hints:
+        """The hints that were given."""
+        return self._hints
+
     def next_minibatch(
         self,
         minibatch_size_in_samples: int,
@@ -286,11 +185,110 @@ class MinibatchSource(EventfulSource):
         DataError
             If the data are wrong; the position stays, so that another call tries again.
         """
-        request = self._requests.get(
+        cursor = self._cursor
+        request = cursor.request(
             minibatch_size_in_samples, num_data_partitions, partition_index
         )
-        contents = self._contents if input_map is None else self._map_inputs(input_map)
-        return Minibatch(self._delivery.next(request), contents, device)
+        contents = cursor.plan.contents
+        if input_map is not None:
+            keys = {
+                key: contents.keys[self.stream_info(stream).name]
+                for key, stream in input_map.items()
+            }
+            contents = cursor.plan.contents_of(keys)
+        return Minibatch(cursor.next(request), contents, device)
+
+    def next_of(self, request: _core.compose.Request) -> Minibatch:
+        """Return the next minibatch of a request that is checked; falsy at the end of data."""
+        return Minibatch(self._cursor.next(request), self.timeline.contents)
+
+    @names_ours(SIZED)
+    def minibatches(
+        self, size: Size, *, num_data_partitions: int = 1, partition_index: int = 0
+    ) -> Iterator[Minibatch]:
+        """Iterate over minibatches until the end of data.
+
+        A source without ``max_sweeps`` or ``max_samples`` has none: leave such a loop by
+        ``break``, or take `epoch`.
+
+        Parameters
+        ----------
+        size : int, str, list or schedule
+            Samples in a minibatch over all workers. A list or a text such as ``"128*2 + 1024"``
+            is read as `minibatch_size_schedule` does, its epochs are sweeps. A schedule is
+            asked for ``size[time]``, the nominal time.
+        num_data_partitions, partition_index : int
+            As in `next_minibatch`.
+
+        Raises
+        ------
+        ValueError
+            If an argument is wrong.
+        """
+        sizes = checked_size(self, size, num_data_partitions, partition_index)
+        return loop(self, sizes, num_data_partitions, partition_index)
+
+    @names_ours(SIZED)
+    def epoch(
+        self, size: Size, *, num_data_partitions: int = 1, partition_index: int = 0
+    ) -> Epoch:
+        """Return one sweep from here, or the rest of one, to loop over.
+
+        No minibatch reaches over the end of the sweep. The next loop is the next sweep; after a
+        ``break`` the next one goes on behind it. Limits of the source end it sooner.
+
+        Parameters
+        ----------
+        size : int, str, list or schedule
+            As in `minibatches`.
+        num_data_partitions, partition_index : int
+            As in `next_minibatch`.
+
+        Returns
+        -------
+        Epoch
+            Its ``len()`` is the number of minibatches, found from lengths alone.
+
+        Raises
+        ------
+        ValueError
+            If an argument is wrong.
+        RuntimeError
+            When a loop begins and the source has ended.
+
+        Examples
+        --------
+        >>> import numpy as np, sweephand as sh
+        >>> source = sh.MinibatchSource(sh.ArrayDeserializer({"x": np.arange(5)}))
+        >>> for number in range(2):
+        ...     epoch = source.epoch(2)
+        ...     print(len(epoch), sum(minibatch.num_samples for minibatch in epoch))
+        3 5
+        3 5
+        """
+        self.timeline.check_has_sweeps("an epoch")
+        sizes = checked_size(self, size, num_data_partitions, partition_index)
+        return Epoch(self, sizes, num_data_partitions, partition_index)
+
+    def check_not_ended(self) -> None:
+        """Raise RuntimeError where a loop over a sweep could only be empty."""
+        time = self._cursor.time
+        if time >= self.timeline.limit:
+            raise RuntimeError(
+                f"the source has ended, at nominal time {time}, so there is nothing to iterate "
+                "over. An iteration is one sweep however many there are: make the source "
+                "without max_sweeps, or set source.current_position to go back"
+            )
+
+    @property
+    def position(self) -> Position:
+        """Where the run stands: opaque, comparable, and a list as JSON. It can be set."""
+        return self._cursor.position
+
+    @position.setter
+    def position(self, position: Position | Sequence[Any]) -> None:
+        time, progress = position
+        self._cursor.go_to(Position(time, tuple(progress)))
 
     @property
     def current_position(self) -> int:
@@ -298,16 +296,16 @@ class MinibatchSource(EventfulSource):
 
         It can be set; a place inside a sequence moves at once to the start of the next one.
         """
-        return self._delivery.time
+        return self._cursor.time
 
     @current_position.setter
     def current_position(self, time: int) -> None:
         check_int("current_position", time, 0, MAX_TIME)
-        self._delivery.go_to(_core.compose.Position(time, []))
+        self._cursor.go_to(Position(time))
 
     def get_checkpoint_state(self) -> dict[str, Any]:
         """Return where the source stands: JSON of under 1 kB, for any number of workers."""
-        return self._state_at(self._delivery.position)
+        return self.timeline.state_at(self.position)
 
     def restore_from_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Go to where a state was taken, in this or in another process.
@@ -319,27 +317,24 @@ class MinibatchSource(EventfulSource):
             the source is unchanged.
         """
         found = State.from_dict(state)
-        found.check_same_order(self._order.state, self._settings.events)
+        found.check_same_order(self.timeline.state, self.timeline.events)
         try:
-            self._delivery.go_to(_core.compose.Position(found.position, found.progress))
+            self._cursor.go_to(Position(found.position, tuple(found.progress)))
         except ValueError as error:
             raise StateError(f"the state is of no place in this order: {error}") from None
 
     state_dict = get_checkpoint_state
     load_state_dict = restore_from_checkpoint
 
-    def _state_at(self, position: _core.compose.Position) -> dict[str, Any]:
-        return replace(
-            self._order.state,
-            position=position.time,
-            progress=position.progress,
-            events=self._settings.events.told,
-        ).to_dict()
+    @property
+    def events(self) -> Events:
+        """The events on the timeline; its methods add to them."""
+        return Events(self._cursor, self._events_path)
 
     @property
     def errors(self) -> list[DataError]:
         """Damaged items that were skipped, within the budget of ``max_errors``."""
-        return list(self._ledger.errors)
+        return list(self.timeline.opened.ledger.errors)
 
     def stats(self) -> dict[str, float]:
         """Return counts since the source was made.
@@ -363,42 +358,38 @@ class MinibatchSource(EventfulSource):
             ``cache_chunks_offered`` of decoded ones. Of a mixture ``share_of_<corpus>``, of all
             samples before the position.
         """
+        long = self.timeline.opened.long
         return {
-            **counts_of(self._delivery.stats()),
-            "dropped_sequences": self._corpus.num_dropped + self._long.dropped_sequences,
-            "dropped_samples": self._long.dropped_samples,
-            "split_sequences": self._long.split_sequences,
-            "split_samples": self._long.split_samples,
-            **self._cache_use.stats(),
-            **self._timeline.shares(self._delivery.own_position.time),
+            **self._cursor.stats(),
+            "dropped_sequences": self.timeline.corpus.num_dropped + long.dropped_sequences,
+            "dropped_samples": long.dropped_samples,
+            "split_sequences": long.split_sequences,
+            "split_samples": long.split_samples,
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as what makes the same source again, at the same place."""
-        return self._made_at(self._delivery.position)
+        return self.made_at(self.position)
 
-    def _made_at(self, place: _core.compose.Position) -> tuple[Any, ...]:
-        made_of = type(self), self._deserializers, self._settings
-        return _remake, (*made_of, place.time, place.progress)
-
-    def _reopen(self, settings: Settings) -> None:
-        place, before = self._delivery.position, self._delivery
-        made = _remake(type(self), self._deserializers, settings, place.time, place.progress)
-        self.__dict__ |= made.__dict__
-        self._delivery.follow(before)
+    def made_at(self, position: Position) -> tuple[Any, ...]:
+        """Return what makes the same source again, at another place, as `__reduce__` does."""
+        plan = self.timeline
+        options = replace(plan.options, events=None)
+        made_of = options, list(plan.events), self._events_path, position
+        return _remake, (type(self), *made_of)
 
     def close(self) -> None:
         """End the threads and give back memory; arrays that were handed out stay valid.
 
-        Whoever waits for a minibatch is told that the source is closed. Code that makes a chunk
-        is waited for, but no more than 10 seconds: then a RuntimeWarning names it, the source
-        counts as closed, and its threads end when that code does.
+        A thread that waits for a minibatch gets an error. Code that makes a chunk is waited
+        for, but no more than 10 seconds: then a RuntimeWarning names it, the source counts as
+        closed, and its threads end when that code does.
         """
-        self._delivery.close()
+        self._cursor.close()
 
     def close_within(self, seconds: float) -> bool:
         """Close, wait so long for the threads, and return whether they have ended."""
-        return self._delivery.close_within(seconds)
+        return self._cursor.close_within(seconds)
 
     def __enter__(self) -> Self:
         """Return the source."""
@@ -413,21 +404,33 @@ class MinibatchSource(EventfulSource):
         """Close the source."""
         self.close()
 
-    def _map_inputs(self, input_map: Mapping[Any, str | StreamInfo]) -> Contents:
-        keys = {
-            key: self._keys[self.stream_info(stream).name] for key, stream in input_map.items()
-        }
-        return self._contents_of(keys)
+    def __iter__(self) -> NoReturn:
+        raise TypeError(f"a source is not iterated over by itself: {WRITE_LOOP}; {FOR_TORCH}")
+
+    def __next__(self) -> NoReturn:
+        raise TypeError(
+            "next(source): write source.next_minibatch(size), or next(iter(source.epoch(size)))"
+        )
+
+    def __len__(self) -> int:
+        raise TypeError(
+            "a source has no len(): it has source.num_sequences_per_sweep sequences of "
+            "source.num_samples_per_sweep samples, and len(source.epoch(size)) minibatches; "
+            f"{FOR_TORCH}"
+        )
+
+    def __bool__(self) -> bool:
+        return True
 
 
 def _remake(
     kind: type[MinibatchSource],
-    deserializers: Servable,
-    settings: Settings,
-    time: int,
-    progress: list[int],
+    options: SourceOptions,
+    events: Sequence[Event],
+    path: Path | None,
+    position: Position,
 ) -> MinibatchSource:
     source = kind.__new__(kind)
-    source._open(deserializers, settings)
-    source._delivery.go_to(_core.compose.Position(time, progress))
+    source._open(options, events, path)
+    source.position = position
     return source

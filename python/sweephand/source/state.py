@@ -21,8 +21,8 @@ from sweephand.source.described import (
     room_beside,
     words_of,
 )
+from sweephand.source.options import SourceOptions
 from sweephand.source.scores import ScoredOrder
-from sweephand.source.settings import Settings
 from sweephand.source.window import Window
 
 ORDER_VERSION = 1
@@ -76,14 +76,14 @@ class State:
         cls,
         corpus: Corpus,
         layout: Layout,
-        settings: Settings,
+        options: SourceOptions,
         window: Window,
         scores: ScoredOrder | None,
     ) -> Self:
         """Return the state of a source that has delivered nothing."""
         one_block = window.chunks == 0 and window.samples == 0
         sizes_known = corpus.sizing.fingerprinted
-        depends_on_chunks = (settings.randomize and not one_block) or not sizes_known
+        depends_on_chunks = (options.randomize and not one_block) or not sizes_known
         room = room_beside(layout.num_progress)
         return cls(
             position=0,
@@ -93,12 +93,12 @@ class State:
             streams=Described.of([info.describe() for info in corpus.streams], room=room),
             sizes=describe_sizes(corpus.core) if sizes_known else "",
             chunks=_describe_chunks(corpus) if depends_on_chunks else "",
-            randomize=settings.randomize,
-            seed=settings.randomization_seed,
+            randomize=options.randomize,
+            seed=options.randomization_seed,
             window=_describe_window(window),
-            num_lanes=settings.lanes,
+            num_lanes=options.lanes,
             layout=_describe_layout(
-                layout.in_storage_order if settings.keeps_order else layout, room
+                layout.in_storage_order if options.keeps_order else layout, room
             ),
             order=scores.described if scores else "",
         )

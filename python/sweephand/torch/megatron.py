@@ -151,10 +151,10 @@ class DataIterator(Iterator[Batch]):
         source.stream_info(stream)  # is it there?
         self._source, self._stream, self._documents = source, stream, documents
         self._size = place.dp_world_size * self._rows * self._length
-        source._requests.check(self._size, place.dp_world_size, place.dp_rank)
+        source.timeline.request(self._size, place.dp_world_size, place.dp_rank)
         # A middle stage reads nothing: it goes over plans, and its source stands still.
         self._plans: Iterator[PlannedMinibatch] | None = None
-        self._passed = source._delivery.position
+        self._passed = source.position
 
     def __next__(self) -> Batch:
         """Return the next micro-batch: of `BATCH_KEYS`, None where this stage has no use.
@@ -212,7 +212,7 @@ class DataIterator(Iterator[Batch]):
         """Return where training stands: that of the source, the same on all ranks."""
         if self._plans is None:
             return self._source.state_dict()
-        return self._source._state_at(self._passed)
+        return self._source.timeline.state_at(self._passed)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go to where a state was taken, with as many ranks or others."""

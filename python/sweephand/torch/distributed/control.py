@@ -134,7 +134,7 @@ class Control(Workers):
             What the source of any rank has raised, on all of them, naming the rank. The source
             of each then stands where it stood.
         """
-        stood = source._delivery.position
+        stood = source.position
         minibatch, error = None, None
         try:
             minibatch = source.next_minibatch(size, input_map, device, self.count, self.index)
@@ -143,7 +143,7 @@ class Control(Workers):
         try:
             self.agree(error=error, minibatch=minibatch)
         except Exception:
-            source._delivery.go_to(stood)
+            source.position = stood
             raise
         assert minibatch is not None
         return minibatch
@@ -157,11 +157,11 @@ class Control(Workers):
         """
         stops = self.is_stopped
         while not stops:
-            stood = source._delivery.position
+            stood = source.position
             minibatch = self.next_minibatch(source, size)
             stops = self.is_stopped
             if stops:
-                source._delivery.go_to(stood)
+                source.position = stood
             elif minibatch:
                 yield minibatch
             else:

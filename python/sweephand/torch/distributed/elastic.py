@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sweephand import _core
 from sweephand.checks import check_function
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.source.requests import Size, size_at, size_of
+from sweephand.minibatch.position import Position
+from sweephand.source.sizes import Size, size_at, size_of
 from sweephand.source.source import MinibatchSource
 
 
@@ -65,7 +65,7 @@ class ElasticSteps:
         self._size = size_of(size, source.num_samples_per_sweep)
         self._alive = alive
         self._device = device
-        self._committed = source._delivery.position
+        self._committed = source.position
         self._is_open = False  # the source stands behind a step that is not committed
         self._was_moved = False  # by a state, since the step began
 
@@ -93,10 +93,10 @@ class ElasticSteps:
         if not self._is_open:
             raise RuntimeError("no step is open: next(), or the loop, begins one")
         if not is_committed:
-            self._source._delivery.go_to(self._committed)
+            self._source.position = self._committed
         elif self._was_moved:
-            self._source._delivery.go_to(self._behind(self._committed))
-        self._committed = self._source._delivery.position
+            self._source.position = self._behind(self._committed)
+        self._committed = self._source.position
         self._is_open = self._was_moved = False
 
     @property
@@ -106,7 +106,7 @@ class ElasticSteps:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the source behind the last step that was committed."""
-        return self._source._state_at(self._committed)
+        return self._source.timeline.state_at(self._committed)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go to where a state was taken; a step that is open is then that step.
@@ -114,7 +114,7 @@ class ElasticSteps:
         A worker that joins late gets the state of the others in the middle of its first step.
         """
         self._source.load_state_dict(state)
-        self._committed = self._source._delivery.position
+        self._committed = self._source.position
         self._was_moved = self._is_open
 
     def __iter__(self) -> Iterator[Minibatch]:
@@ -122,9 +122,9 @@ class ElasticSteps:
         while share := self.next():
             yield share
 
-    def _behind(self, position: _core.compose.Position) -> _core.compose.Position:
+    def _behind(self, position: Position) -> Position:
         """Return where the step ends that begins at a position."""
-        plans = self._source._timeline.plan(position, self._size, self._source._requests)
+        plans = self._source.timeline.minibatches(position, self._size)
         for plan in plans:
             return plan.next_position
         return position

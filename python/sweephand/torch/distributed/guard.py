@@ -54,10 +54,10 @@ def fingerprint(source: MinibatchSource) -> dict[str, Any]:
         mine = version("sweephand")
     except PackageNotFoundError:  # it runs from its sources
         mine = "unknown"
-    settings = source._settings
+    settings = source.timeline.options
     return {
         **source.get_checkpoint_state(),
-        "limit in samples": source._timeline.limit,
+        "limit in samples": source.timeline.limit,
         "balance": Attention() if settings.balance == "attention" else settings.balance,
         "micro_batch_rows": source.layout.micro_batch_rows,
         "max_errors": settings.max_errors,

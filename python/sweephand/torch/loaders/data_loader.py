@@ -9,8 +9,8 @@ from typing import Any
 
 import torch.utils.data
 
-from sweephand import _core
 from sweephand.checks import check_int
+from sweephand.minibatch.position import Position
 from sweephand.printable import shown
 from sweephand.source.foreign_names import DATASET, names_ours
 from sweephand.torch.loaders.dataset import Delivered, IterableDataset
@@ -93,13 +93,13 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             )
         super().__init__(dataset, batch_size=None, collate_fn=_as_it_is, **options)
         # Where the items begin that were read ahead, and where the next one does.
-        self._places: deque[_core.compose.Position] = deque(maxlen=1 + read_ahead)
+        self._places: deque[Position] = deque(maxlen=1 + read_ahead)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         source, place = self.dataset.source, self.dataset._place
         position = self._trained()
-        if not _same(position, source._delivery.position):
-            source._delivery.go_to(position)
+        if not _same(position, source.position):
+            source.position = position
         self.dataset._check_not_ended()
         self._places.clear()
         self._places.append(position)
@@ -113,17 +113,17 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
                         "the source was moved, or iterated over otherwise, while processes of "
                         "this loader deliver its minibatches; begin a new iteration"
                     )
-                item, position = item.item, _core.compose.Position(*item.position)
+                item, position = item.item, Position(*item.position)
                 place.tell(position)
             else:
-                position = source._delivery.position
+                position = source.position
             self._places.append(position)
             yield item
         self._places.clear()  # whoever saw the end has trained everything
 
     def state_dict(self) -> dict[str, Any]:
         """Return where training stands: behind all items but those that were read ahead."""
-        return self.dataset.source._state_at(self._trained())
+        return self.dataset.source.timeline.state_at(self._trained())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go to where a state was taken, of a loader or of a source."""
@@ -138,8 +138,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         finally:
             self.dataset._counted = False
 
-    def _trained(self) -> _core.compose.Position:
-        position = self.dataset.source._delivery.position
+    def _trained(self) -> Position:
+        position = self.dataset.source.position
         if self._places and _same(self._places[-1], position):
             return self._places[0]
         return position  # the source was moved meanwhile
@@ -149,5 +149,5 @@ def _as_it_is(item: Any) -> Any:
     return item
 
 
-def _same(one: _core.compose.Position, other: _core.compose.Position) -> bool:
+def _same(one: Position, other: Position) -> bool:
     return (one.time, one.progress) == (other.time, other.progress)

@@ -34,11 +34,11 @@ class _Carried:
         self._source = source
 
     def __reduce__(self) -> tuple[Any, ...]:
-        delivery = self._source._delivery
+        delivery = self._source.cursor
         try:
-            return self._source._made_at(delivery.position)
+            return self._source.made_at(delivery.position)
         except RuntimeError:  # nobody knows; the place does
-            return self._source._made_at(delivery.own_position)
+            return self._source.made_at(delivery.own_position)
 
 
 class Delivered(NamedTuple):
@@ -114,14 +114,14 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
                 f"source must be a sh.MinibatchSource, got {shown(source)}; write "
                 "sh.torch.IterableDataset(sh.MinibatchSource(deserializer), size)"
             )
-        source._requests.check(size, 1, 0)
+        source.timeline.request(size, 1, 0)
         self._given_share = None
         if num_data_partitions is not None and partition_index is not None:
             self._given_share = num_data_partitions, partition_index
         elif num_data_partitions is not None or partition_index is not None:
             raise ValueError("give num_data_partitions and partition_index, or neither")
         if samples_per_iteration == "sweep":
-            source._check_has_sweeps("an iteration with samples_per_iteration='sweep'")
+            source.timeline.check_has_sweeps("an iteration with samples_per_iteration='sweep'")
         elif samples_per_iteration is not None:
             check_int("samples_per_iteration", samples_per_iteration, 1, 2**63)
         self.source = source
@@ -135,11 +135,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._counted = False  # by the loader that started this process
         self._share_of_rank: tuple[int, int] | None = None
         self._place = (
-            source._delivery.elsewhere
-            if isinstance(source._delivery.elsewhere, Place)
-            else Place()
+            source.cursor.elsewhere if isinstance(source.cursor.elsewhere, Place) else Place()
         )
-        source._delivery.elsewhere = self._place
+        source.cursor.elsewhere = self._place
 
     def __iter__(self) -> Iterator[Any]:
         _leave_whole()
@@ -156,20 +154,20 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         end = restored["end"] if restored else None
         end = self._end_of(self.source.current_position) if end is None else end
         self._end = end
-        request = self.source._requests.check(
-            self.size, workers, rank, stride - 1, self._samples != "sweep"
+        request = self.source.timeline.request(
+            self.size, workers, rank, stride - 1, crosses_sweeps=self._samples != "sweep"
         )
         self._at_own = number == 0 or (restored is not None and restored["at_own"])
         if not self._at_own:
             self._at_own = self._pass_over(number, end)
         while self._at_own and self.source.current_position < end:
-            minibatch = self.source._next_of(request)
-            if minibatch is None:
+            minibatch = self.source.next_of(request)
+            if not minibatch:
                 break
             item = self._to_item(minibatch)
             if self._counted:
-                position = minibatch._plan.next
-                yield Delivered(item, (position.time, position.progress))
+                position = minibatch.next_position
+                yield Delivered(item, (position.time, list(position.progress)))
             else:
                 yield item
         if process is None:
@@ -199,7 +197,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     def _check_not_ended(self) -> None:
         """Complain if an iteration could only be empty, unless it was to take what is left."""
         if self._samples is not None:
-            self.source._check_not_ended()
+            self.source.check_not_ended()
 
     def state_dict(self) -> dict[str, Any]:
         """Return where this process stands: what its next minibatch begins with.
@@ -208,7 +206,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         or `sh.torch.DataLoader`.
         """
         process = torch.utils.data.get_worker_info()
-        if process is not None and self.source._delivery.elsewhere is not None:
+        if process is not None and self.source.cursor.elsewhere is not None:
             self._begin_in(process)  # asked before its first iteration
             self._has_begun = True
         restored = self._restored or {"end": self._end, "at_own": self._at_own}
@@ -220,12 +218,12 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         """Go to where a state was taken, by the same one of as many processes."""
         process = torch.utils.data.get_worker_info()
         if process is not None:
-            self.source._delivery.elsewhere = None
+            self.source.cursor.elsewhere = None
         self.source.load_state_dict(state["source"])
         if process is not None:
             end = state["end"]
             end = self._end_of(self.source.current_position) if end is None else end
-            self._place.join(process.id, self.source._delivery.position, lambda _: end)
+            self._place.join(process.id, self.source.position, lambda _: end)
         self._restored = dict(state)
 
     def set_epoch(self, epoch: int) -> None:
@@ -249,7 +247,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.source._delivery.elsewhere = self._place
+        self.source.cursor.elsewhere = self._place
 
     def _share(self) -> tuple[int, int]:
         if self._given_share is not None:
@@ -265,19 +263,18 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         if self._counted:
             position = self._place.begin()
         else:
-            own = self.source._delivery.own_position
+            own = self.source.cursor.own_position
             position, follows = self._place.join(process.id, own, self._end_of)
-        self.source._delivery.elsewhere = None
+        self.source.cursor.elsewhere = None
         if follows and self._samples != "sweep":
             raise RuntimeError(UNKNOWN)
-        self.source._delivery.go_to(position)
+        self.source.position = position
 
     def _pass_over(self, count: int, end: int) -> bool:
         """Go on by `count` minibatches, which other processes deliver, if there are so many."""
-        plans = self.source._timeline.plan(
-            self.source._delivery.position,
+        plans = self.source.timeline.minibatches(
+            self.source.position,
             self.size,
-            self.source._requests,
             crosses_sweeps=self._samples != "sweep",
         )
         for planned in islice(plans, count):
@@ -286,7 +283,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             if position.time >= end:
                 break
         if count == 0:
-            self.source._delivery.go_to(position)
+            self.source.position = position
         return count == 0
 
     def _end_of(self, time: int) -> int:
@@ -300,28 +297,28 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     @property
     def _knows_place(self) -> bool:
-        elsewhere = self.source._delivery.elsewhere
+        elsewhere = self.source.cursor.elsewhere
         return not isinstance(elsewhere, Place) or elsewhere.is_known
 
     def _count(self) -> int | None:
         """Return the minibatches of an iteration, or None if that is not known."""
         source = self.source
-        if source._corpus.core.common_size != 1 or not isinstance(
+        if source.timeline.corpus.core.common_size != 1 or not isinstance(
             source.layout, WholeSequences
         ):
             return None
         sweep = source.num_samples_per_sweep
         size = sweep if self.size == FULL_DATA_SWEEP else self.size
         if self._samples is None:
-            return None if source.is_infinite else -(-source._timeline.limit // size)
+            return None if source.is_infinite else -(-source.timeline.limit // size)
         samples = sweep if self._samples == "sweep" else self._samples
         if self._samples != "sweep" and samples % size:
             return None
         if not self._knows_place:  # all iterations are alike, or which comes next decides
-            whole = source.is_infinite or source._timeline.limit % samples == 0
+            whole = source.is_infinite or source.timeline.limit % samples == 0
             return -(-samples // size) if whole else None
         begin = source.current_position // samples * samples
-        return -(-max(0, min(begin + samples, source._timeline.limit) - begin) // size)
+        return -(-max(0, min(begin + samples, source.timeline.limit) - begin) // size)
 
 
 def _leave_whole() -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch.utils.data import get_worker_info
 
-from sweephand import _core
+from sweephand.minibatch.position import Position
 from sweephand.torch.loaders.shared_lock import SharedLock
 from sweephand.torch.loaders.starts import Start, count_forks, forked, spawned
 
@@ -73,7 +73,7 @@ class Place:
     """
 
     def __init__(self) -> None:
-        self._told: _core.compose.Position | None = None
+        self._told: Position | None = None
         self._num_begun = 0  # by this process, that nobody counts
         self._spawned: tuple[int, Start] | None = None
         count_forks()
@@ -107,7 +107,7 @@ class Place:
     def _is_known(self) -> bool:
         return self._told is not None or int(self._shared[_LAST_BEGUN]) != 1 + self._placings
 
-    def position(self) -> _core.compose.Position | None:
+    def position(self) -> Position | None:
         """Return where the next minibatch begins, or None if the source itself knows.
 
         Raises
@@ -120,13 +120,13 @@ class Place:
             raise RuntimeError(UNKNOWN)
         return self._told
 
-    def come_back(self) -> _core.compose.Position | None:
+    def come_back(self) -> Position | None:
         """Return the same, and leave it to the source from now on."""
         position = self.position()
         self._told = None
         return position
 
-    def move(self, position: _core.compose.Position) -> None:
+    def move(self, position: Position) -> None:
         """Begin at another place, also where processes deliver that were started before."""
         count = len(position.progress)
         if count > _MOST_PROGRESS:
@@ -155,15 +155,15 @@ class Place:
                 "which do not know them: make a new loader, or one without persistent_workers"
             )
 
-    def tell(self, position: _core.compose.Position) -> None:
+    def tell(self, position: Position) -> None:
         """Say that what is before `position` was consumed."""
         self._told = position
 
-    def is_told(self, position: _core.compose.Position) -> bool:
+    def is_told(self, position: Position) -> bool:
         """Whether it was this object that was told last."""
         return self._told is position
 
-    def begin(self) -> _core.compose.Position:
+    def begin(self) -> Position:
         """Return where a process begins to deliver whose loader tells what was consumed."""
         self._told = None
         self._check_unchanged()
@@ -171,8 +171,8 @@ class Place:
             return self._placed(int(self._shared[_PLACINGS]))
 
     def join(
-        self, worker: int, own: _core.compose.Position, end_of: Callable[[int], int]
-    ) -> tuple[_core.compose.Position, bool]:
+        self, worker: int, own: Position, end_of: Callable[[int], int]
+    ) -> tuple[Position, bool]:
         """Return where a process begins to deliver what nobody counts, as the others with it.
 
         Parameters
@@ -206,7 +206,7 @@ class Place:
         self,
         processes: tuple[int, int, int, int],
         begun: list[_Loop],
-        own: _core.compose.Position,
+        own: Position,
         end_of: Callable[[int], int],
     ) -> _Loop:
         """Write down an iteration that this process is the first to begin."""
@@ -222,11 +222,9 @@ class Place:
         self._shared[_LAST_BEGUN].clamp_(min=1 + placing)
         return loop
 
-    def _begin_of(
-        self, placing: int, begin: int, own: _core.compose.Position
-    ) -> _core.compose.Position:
+    def _begin_of(self, placing: int, begin: int, own: Position) -> Position:
         if begin >= 0:
-            return _core.compose.Position(begin, [])
+            return Position(begin)
         return own if begin == _OWN else self._placed(placing)
 
     def _begun(self) -> list[_Loop]:
@@ -251,7 +249,7 @@ class Place:
         self.__dict__.update(state, _spawned=(os.getpid(), state["_spawned"]))
         count_forks()
 
-    def _placed(self, placing: int) -> _core.compose.Position:
+    def _placed(self, placing: int) -> Position:
         if placing + _NUM_PLACES <= int(self._shared[_PLACINGS]):
             raise RuntimeError(
                 "the source was placed twice while a process of the loader began an iteration; "
@@ -259,7 +257,7 @@ class Place:
             )
         place = self._place(placing)
         progress = place[_PROGRESS : _PROGRESS + int(place[_COUNT])].tolist()
-        return _core.compose.Position(int(place[_TIME]), progress)
+        return Position(int(place[_TIME]), tuple(progress))
 
     def _place(self, placing: int) -> torch.Tensor:
         begin = _PLACES + placing % _NUM_PLACES * _PLACE

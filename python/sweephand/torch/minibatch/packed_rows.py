@@ -58,8 +58,8 @@ def positions_of(share: Share, num_rows: int, row_length: int) -> torch.Tensor:
     """Return `PackedRows.positions` of a share that may be planned only."""
     columns = np.arange(row_length)
     begins = np.zeros((num_rows, row_length), np.int64)  # of what a cell belongs to
-    rows, firsts, *_ = share._plan.cells().reshape(-1, 4).T.astype(np.int64)
-    ends = firsts + share._plan.sizes()
+    rows, firsts, *_ = share.planned.cells().reshape(-1, 4).T.astype(np.int64)
+    ends = firsts + share.planned.sizes()
     begins[rows, firsts] = firsts
     is_inside = ends < row_length
     begins[rows[is_inside], ends[is_inside]] = ends[is_inside]  # of the next one, or padding

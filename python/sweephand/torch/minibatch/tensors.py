@@ -76,11 +76,11 @@ def tensors_of(
         name = name_of(key)
         padded = data.is_sparse or data.is_padded
         if data.info.is_single:
-            arrays[name] = data.asarray() if data.is_sparse else data._exported
+            arrays[name] = data.asarray() if data.is_sparse else data.exported
         elif padded:
             arrays[name], arrays[f"{name}_mask"] = data.asarray(), data.mask
         else:
-            arrays[name], arrays[f"{name}_offsets"] = data._exported, data.offsets
+            arrays[name], arrays[f"{name}_offsets"] = data.exported, data.offsets
     if hasattr(minibatch, "segment_ids"):
         arrays.setdefault("segment_ids", minibatch.segment_ids)
         arrays.setdefault("position_ids", minibatch.position_ids)

@@ -84,7 +84,7 @@ def plan_forgetting(
     numbers = _numbers(ids, source)
     size = _size(minibatch_size, source)
     moments, unread = _read(Path(checkpoints).expanduser(), source)
-    events = source._settings.events
+    events = source.timeline.events
     fitting = [one for one in moments if not events.difference(one.events, one.position)]
     first = _Seen(source, size, list(numbers.values()), moments)
     newest = fitting[-1] if fitting else None
@@ -127,9 +127,8 @@ class _Seen:
     def times(self, events: EventList, end: int) -> list[int | None]:
         """Return the first times before an end, None for those that do not come."""
         if events.told not in self._found:
-            self._found[events.told] = first_times(
-                self._source, events, self._numbers, self._end, self._size
-            )
+            plan = self._source.timeline.with_events(events)
+            self._found[events.told] = first_times(plan, self._numbers, self._end, self._size)
         found = self._found[events.told]
         return [time if time is not None and time < end else None for time in found]
 
@@ -163,14 +162,14 @@ def _numbers(ids: Sequence[str], source: MinibatchSource) -> dict[str, list[int]
 
 def _numbers_of(name: str, source: MinibatchSource) -> list[int]:
     try:
-        return source._corpus.ids.numbers(name)
+        return source.timeline.corpus.ids.numbers(name)
     except KeyError:
         return []
 
 
 def _size(given: int | None, source: MinibatchSource) -> int:
     if given is not None:
-        source._requests.check(given, 1, 0)
+        source.timeline.request(given, 1, 0)
         return given
     if source.layout.depends_on_size:
         raise ValueError(
@@ -201,10 +200,10 @@ def _read(folder: Path, source: MinibatchSource) -> tuple[list[SavedMoment], dic
 
 def _check(moment: SavedMoment, source: MinibatchSource) -> None:
     """Refuse a checkpoint of another corpus or order, or with events that are not here."""
-    state, events = State.from_dict(moment.source), source._settings.events
+    state, events = State.from_dict(moment.source), source.timeline.events
     known = events.split(state.events)
     try:
-        state.check_same_order(source._order.state, events if known is None else known[0])
+        state.check_same_order(source.timeline.state, events if known is None else known[0])
     except StateError as error:
         raise StateError(f"{moment.folder}: {error}") from None
 
@@ -212,7 +211,7 @@ def _check(moment: SavedMoment, source: MinibatchSource) -> None:
 def _ban(source: MinibatchSource, numbers: dict[str, list[int]], at: int) -> Ban | None:
     """Return what bans those that are not banned by then, or None."""
     banned: dict[int, int] = {}
-    for time, some in source._timeline.effects.bans:
+    for time, some in source.timeline.effects.bans:
         for number in some.tolist():
             banned.setdefault(number, time)
     ids = [

@@ -101,7 +101,7 @@ class LossLedger(StepLog[LedgerFile]):
         found = sequence_losses(minibatch, losses)
         file = self._ready(step - 1)
         self._step = step
-        plan = minibatch._plan
+        plan = minibatch.planned
         if len(found):
             visits = StepVisits(step, plan.nominal_time, plan.sequences(), plan.sizes(), found)
             file.add(visits, minibatch._ids)

@@ -92,7 +92,7 @@ def _are_of_samples(data: MinibatchData, shape: Shape) -> bool:
 
 
 def _streams(minibatch: Minibatch) -> Iterator[MinibatchData]:
-    if LABELS in minibatch._keys:  # to look it up in vain would word an error
+    if LABELS in minibatch:
         yield minibatch[LABELS]
     yield from (minibatch[key] for key in minibatch if key != LABELS)
 
@@ -112,8 +112,8 @@ def _sums_of_cells(
     minibatch: Minibatch, data: MinibatchData, values: NDArray[np.float32], width: int
 ) -> NDArray[np.float64]:
     """Return the sum of each sequence in so many columns of each row, and that of all cells."""
-    plan = minibatch._plan
-    if minibatch._layout.has_rows:
+    plan = minibatch.planned
+    if minibatch.layout.has_rows:
         cells, sizes = plan.cells(), plan.sizes()
     else:
         sizes = data.lengths.astype(np.uint32)

@@ -7,8 +7,9 @@ from typing import NamedTuple, Protocol
 
 from sweephand import _core
 from sweephand.minibatch.minibatch import Minibatch
-from sweephand.source.origin import whole_request
+from sweephand.minibatch.position import Position
 from sweephand.source.source import MinibatchSource
+from sweephand.source.whole_plans import WholePlans
 from sweephand.train.receipts.parts import content_part
 from sweephand.train.receipts.receipt import NO_CONTENT, Receipt
 
@@ -23,7 +24,7 @@ class Derived(NamedTuple):
 class Again(Protocol):
     """What derives steps again."""
 
-    def at(self, position: _core.compose.Position, receipt: Receipt) -> Derived:
+    def at(self, position: Position, receipt: Receipt) -> Derived:
         """Return the minibatch that begins at a place; ValueError for what is no request."""
 
 
@@ -31,9 +32,9 @@ class Planned:
     """Plans steps again; nothing is read."""
 
     def __init__(self, source: MinibatchSource) -> None:
-        self._plans = source._origin.whole_plans()
+        self._plans = WholePlans(source.timeline)
 
-    def at(self, position: _core.compose.Position, receipt: Receipt) -> Derived:
+    def at(self, position: Position, receipt: Receipt) -> Derived:
         """Return the minibatch that begins at a place."""
         samples, crosses_sweeps = receipt.asked
         self._plans.go_to(position)
@@ -47,16 +48,14 @@ class Read:
         self._source = copy.copy(source)  # at a place of its own
         self._streams = streams
 
-    def at(self, position: _core.compose.Position, receipt: Receipt) -> Derived:
+    def at(self, position: Position, receipt: Receipt) -> Derived:
         """Return the minibatch that begins at a place."""
         source, (samples, crosses_sweeps) = self._source, receipt.asked
-        here = source._delivery.position
-        if (here.time, here.progress) != (position.time, position.progress):
-            source._delivery.go_to(position)
-        balance = source._settings.balance
-        batch = source._delivery.next(
-            whole_request(samples, balance, crosses_sweeps=crosses_sweeps)
-        )
+        if source.position != position:
+            source.position = position
+        request = source.timeline.whole_request(samples, crosses_sweeps=crosses_sweeps)
+        batch = source.cursor.next(request)
         if batch.end_of_data:
             return Derived(batch)
-        return Derived(batch, content_part(Minibatch(batch, source._contents), self._streams))
+        minibatch = Minibatch(batch, source.timeline.contents)
+        return Derived(batch, content_part(minibatch, self._streams))

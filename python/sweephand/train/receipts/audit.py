@@ -6,7 +6,8 @@ from itertools import chain, pairwise
 from pathlib import Path
 
 from sweephand import _core
-from sweephand.source.origin import Origin
+from sweephand.minibatch.position import Position
+from sweephand.source.plan import Plan
 from sweephand.source.source import MinibatchSource
 from sweephand.train.receipts.again import Again, Planned, Read
 from sweephand.train.receipts.header import order_of
@@ -19,7 +20,7 @@ _IDS_SHOWN = 5
 # A request is not believed that asks for more, and for so many times what came of it.
 _MANY_SAMPLES = 1 << 24
 _MOST_PER_SAMPLE = 64
-Position = _core.compose.Position
+Position = Position
 
 
 def audit(
@@ -75,10 +76,10 @@ class _Auditor:
         again: Again,
     ) -> None:
         self._file, self._others = file, others
-        self._origin: Origin = source._origin
+        self._plan: Plan = source.timeline
         self._again = again
         # A step may depend on those before it, and not on its place alone.
-        self._walks = source._layout.depends_on_size
+        self._walks = source.layout.depends_on_size
         self.only: int | None = None
         self.allow_jumps = self.allow_unsealed = False
         self.replayed: ReceiptsOfWorker | None = None
@@ -90,7 +91,7 @@ class _Auditor:
 
     def look(self) -> ReceiptMismatch | None:
         """Return what is wrong first."""
-        if differing := self._file.header.difference(order_of(self._origin)):
+        if differing := self._file.header.difference(order_of(self._plan)):
             return wrong(
                 None, "header", "the receipts are of another corpus or order", differing
             )
@@ -101,7 +102,7 @@ class _Auditor:
 
     def _look_at_steps(self) -> ReceiptMismatch | None:
         start = self._file.header.start
-        position, step = Position(start["time"], start["progress"]), start["step"]
+        position, step = Position(start["time"], tuple(start["progress"])), start["step"]
         has_ended = False
         for link, following in pairwise(chain(self._file.links(), [None])):
             assert link is not None
@@ -141,7 +142,7 @@ class _Auditor:
         if not self._can_serve(receipt, end):
             asked = receipt.asked[0]
             return wrong(receipt.step, "request", "one that was served", asked), position
-        there = Position(receipt.begin, [])
+        there = Position(receipt.begin)
         try:
             walks = self.only is None or self._walks
             plan, content = self._again.at(position if walks else there, receipt)
@@ -157,17 +158,17 @@ class _Auditor:
         mismatch = self._compare(receipt, plan, content) if is_wanted else None
         if is_wanted and mismatch is None:
             self._count(receipt, plan)
-        return mismatch, plan.next
+        return mismatch, Position.of(plan.next)
 
     def _can_serve(self, receipt: Receipt, end: int | None) -> bool:
         """Whether a request is not beyond what came of it: nobody shall plan for ever."""
         samples, crosses_sweeps = receipt.asked
-        timeline = self._origin.timeline
+        plan = self._plan
         is_of_one_sweep = samples == TO_SWEEP_END or not crosses_sweeps
-        if is_of_one_sweep and not timeline.is_endless:
+        if is_of_one_sweep and not plan.repeats_mixture:
             return True
         least = 0 if end is None else end - receipt.begin
-        at_most = min(samples, timeline.limit - receipt.begin)  # the data may end before
+        at_most = min(samples, plan.limit - receipt.begin)  # the data may end before
         return at_most <= max(_MANY_SAMPLES, _MOST_PER_SAMPLE * least)
 
     def _count(self, receipt: Receipt, plan: _core.compose.Plan | _core.engine.Batch) -> None:
@@ -183,7 +184,7 @@ class _Auditor:
     ) -> ReceiptMismatch | None:
         pairs: dict[str, tuple[object, object]] = {
             "begin": (plan.nominal_time, receipt.begin),
-            "events": (events_part(self._origin, plan.nominal_time), receipt.events),
+            "events": (events_part(self._plan, plan.nominal_time), receipt.events),
             "ids": (ids_part(plan), receipt.ids),
         }
         if self._file.header.streams is None:
@@ -199,7 +200,7 @@ class _Auditor:
         differing = [name for name, (wanted, found) in pairs.items() if wanted != found]
         if not differing:
             return None
-        names = self._origin.ids.names(plan.sequences()[:_IDS_SHOWN])
+        names = self._plan.corpus.ids.names(plan.sequences()[:_IDS_SHOWN])
         return wrong(receipt.step, differing[0], *pairs[differing[0]], tuple(differing), names)
 
     def _content_of(self, receipt: Receipt) -> bytes:

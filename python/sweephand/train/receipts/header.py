@@ -10,7 +10,7 @@ import numpy as np
 
 from sweephand.errors import DataError
 from sweephand.run.strict_json import to_json
-from sweephand.source.origin import Origin
+from sweephand.source.plan import Plan
 from sweephand.train.receipts.parts import TOLD
 from sweephand.train.receipts.receipt import BYTES
 
@@ -32,9 +32,9 @@ class Header:
     streams : list of str, or None
         Whose content is taken; None if it is not.
     order : dict
-        What decides which sequence comes when, but for events: `Order.told`.
+        What decides which sequence comes when, but for events: `Plan.order_description`.
     options : dict
-        Of the source: `Order.options`.
+        Of the source: `SourceOptions.to_json`.
     """
 
     worker: int
@@ -112,9 +112,9 @@ class Header:
         )
 
 
-def order_of(origin: Origin) -> dict[str, Any]:
-    """Return the order of an origin as a header has it: of what JSON holds."""
-    order: dict[str, Any] = json.loads(to_json(origin.order.told, default=_plain))
+def order_of(plan: Plan) -> dict[str, Any]:
+    """Return the order of a plan as a header has it: of JSON types."""
+    order: dict[str, Any] = json.loads(to_json(plan.order_description, default=_plain))
     return order
 
 

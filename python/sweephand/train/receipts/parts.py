@@ -13,7 +13,7 @@ from sweephand.events.event_list import digest_of
 from sweephand.minibatch.content_digest import sum_of_digests
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.run.strict_json import to_json
-from sweephand.source.origin import Origin
+from sweephand.source.plan import Plan
 from sweephand.train.receipts.receipt import NO_CONTROL, NO_EVENTS
 from sweephand.train.trainer.trained_model import SavedFile
 
@@ -52,9 +52,9 @@ def added(one: bytes, other: bytes) -> bytes:
     return (total % 2**64).to_bytes(8, "little")
 
 
-def events_part(origin: Origin, time: int) -> bytes:
+def events_part(plan: Plan, time: int) -> bytes:
     """Return the hash of the events whose time is not behind a nominal time."""
-    events = origin.settings.events
+    events = plan.events
     if not events:
         return NO_EVENTS
     count = bisect_right(events.in_time, time, key=attrgetter("at"))

@@ -10,8 +10,9 @@ from sweephand.checks import check_flag, check_int
 from sweephand.errors import StateError
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.printable import shown
-from sweephand.source.origin import Origin, WholePlans
+from sweephand.source.plan import Plan
 from sweephand.source.source import MinibatchSource
+from sweephand.source.whole_plans import WholePlans
 from sweephand.train.arguments import check_kind
 from sweephand.train.checkpoint.read_state import read_count, reading
 from sweephand.train.ledger.step_log import StepLog, file_of_worker
@@ -98,11 +99,11 @@ class Receipts(StepLog[ReceiptFile]):
         partition_index: int = 0,
     ) -> None:
         check_kind("source", source, MinibatchSource, optional=True)
-        self._origin = None if source is None else source._origin
+        self._source = source
         self._content = check_flag("content", content)
         self._parameters_every = check_int("parameters_every", parameters_every, 0)
-        self._plans: tuple[Origin, WholePlans] | None = None
-        self._checked: tuple[ReceiptFile, Origin] | None = None  # that belong together
+        self._plans: tuple[Plan, WholePlans] | None = None
+        self._checked: tuple[ReceiptFile, Plan] | None = None  # that belong together
         super().__init__(
             path,
             overwrite=overwrite,
@@ -188,80 +189,77 @@ class Receipts(StepLog[ReceiptFile]):
             raise ValueError("the end of the data has no receipt")
         if self._writes:
             file = self._ready(step - 1)
-            origin = self._origin_of(minibatch)
-            header = self._header(file, origin, minibatch, step)
+            plan = self._plan_of(minibatch)
+            header = self._header(file, plan, minibatch, step)
             file.add(
-                self._receipt(minibatch, origin, header, step, control, parameters),
-                minibatch._plan.next.time,
+                self._receipt(minibatch, plan, header, step, control, parameters),
+                minibatch.next_position.time,
             )
         self._step = step
 
     def _receipt(
         self,
         minibatch: Minibatch,
-        origin: Origin,
+        plan: Plan,
         header: Header,
         step: int,
         control: bytes,
         parameters: bytes,
     ) -> Receipt:
-        plan = minibatch._plan
-        asked = plan.request
-        whole = plan if asked.num_workers == 1 else self._whole(minibatch, origin)
+        planned = minibatch.planned
+        asked = planned.request
+        whole = planned if asked.num_workers == 1 else self._whole(minibatch, plan)
         return Receipt(
             step,
-            plan.nominal_time,
+            planned.nominal_time,
             request_of(asked.num_samples, crosses_sweeps=asked.crosses_sweeps),
             ids_part(whole),
             NO_CONTENT if header.streams is None else content_part(minibatch, header.streams),
-            events_part(origin, plan.nominal_time),
+            events_part(plan, planned.nominal_time),
             control,
             parameters,
         )
 
-    def _whole(self, minibatch: Minibatch, origin: Origin) -> Any:
+    def _whole(self, minibatch: Minibatch, plan: Plan) -> Any:
         """Plan for all workers what this one has a share of."""
-        if self._plans is None or self._plans[0] is not origin:
-            self._plans = origin, origin.whole_plans()
-        plans, plan = self._plans[1], minibatch._plan
-        plans.go_to(plan.begin)
-        asked = plan.request
+        if self._plans is None or self._plans[0] is not plan:
+            self._plans = plan, WholePlans(plan)
+        plans, asked = self._plans[1], minibatch.planned.request
+        plans.go_to(minibatch.position)
         return plans.next(asked.num_samples, crosses_sweeps=asked.crosses_sweeps)
 
-    def _origin_of(self, minibatch: Minibatch) -> Origin:
-        found = self._origin or minibatch._parts[1].origin
-        if not isinstance(found, Origin):
+    def _plan_of(self, minibatch: Minibatch) -> Plan:
+        found = minibatch.origin or (self._source and self._source.timeline)
+        if not isinstance(found, Plan):
             raise ValueError(
                 "this minibatch came from another process and does not know its order: give "
                 "Receipts(path, source=source)"
             )
         return found
 
-    def _header(
-        self, file: ReceiptFile, origin: Origin, minibatch: Minibatch, step: int
-    ) -> Header:
+    def _header(self, file: ReceiptFile, plan: Plan, minibatch: Minibatch, step: int) -> Header:
         """Return the header of a file, which is written if there is none."""
         header, checked = file.header, self._checked
-        if checked is not None and checked[0] is file and checked[1] is origin:
+        if checked is not None and checked[0] is file and checked[1] is plan:
             assert header is not None
             return header
         if header is None:
-            start = minibatch._plan.begin
+            start = minibatch.position
             streams = sorted(minibatch[key].info.name for key in minibatch)
             header = Header(
                 self._index,
-                {"step": step, "time": start.time, "progress": start.progress},
+                {"step": step, "time": start.time, "progress": list(start.progress)},
                 streams if self._content else None,
-                order_of(origin),
-                origin.order.options,
+                order_of(plan),
+                plan.options.to_json(),
             )
             file.begin(header)
-        elif differing := header.difference(order_of(origin)):
+        elif differing := header.difference(order_of(plan)):
             raise StateError(f"{file.path} is of another corpus or order: {differing}")
         elif self._content != (header.streams is not None):
             there = "not " if self._content else ""
             raise StateError(f"{file.path} was begun {there}with content=True")
-        self._checked = file, origin
+        self._checked = file, plan
         return header
 
     def begin(self, step: int) -> None:

@@ -134,12 +134,12 @@ class Healer(StepGuard):
             If a callback asks for it, or there are too many.
         """
         self._resolve()
-        self._begin = self._run.source._delivery.position
+        self._begin = self._run.source.position
 
     def note(self, size: int, minibatch: Data, num_samples: int) -> None:
         """Note the minibatch of the next step, and the size that was requested."""
         step = self._run.trainer.consumed.steps + 1
-        end = self._run.source._delivery.position
+        end = self._run.source.position
         begin = self._begin
         time = getattr(minibatch, "nominal_time", begin.time)
         self.moments.note(Place(step, begin, size, time, end, num_samples))
@@ -230,10 +230,10 @@ class Healer(StepGuard):
     def _ids(self, place: Place) -> tuple[str, ...]:
         """Return the sequences of a minibatch, over all workers."""
         source = self._run.source
-        stood = source._delivery.position
-        source._delivery.go_to(place.begin)
+        stood = source.position
+        source.position = place.begin
         planned = next(source.plan(place.size))
-        source._delivery.go_to(stood)
+        source.position = stood
         return tuple(dict.fromkeys(planned.ids))  # in rows a sequence may have several pieces
 
     def _action(self, spike: Spike) -> SpikeAction:
@@ -297,7 +297,7 @@ class Healer(StepGuard):
             for event in map(event_of, report.events):
                 there[event.digest] -= 1
                 if there[event.digest] < 0:
-                    source._happen(event)
+                    source.events.append(event)
             self._add(report)
 
 

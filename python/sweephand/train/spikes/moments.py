@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sweephand import _core
+from sweephand.minibatch.position import Position
 from sweephand.train.checkpoint.snapshot import Snapshot
 
 
@@ -44,10 +44,10 @@ class Place(NamedTuple):
     """
 
     step: int
-    begin: _core.compose.Position
+    begin: Position
     size: int
     nominal_time: int
-    end: _core.compose.Position
+    end: Position
     num_samples: int
 
 

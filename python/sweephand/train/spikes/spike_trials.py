@@ -84,8 +84,8 @@ class SpikeTrials:
 
         def look(kept: Sequence[str]) -> Look:
             left_out = tuple(sorted(set(ids).difference(kept)))
-            self._run.source._delivery.go_to(cause.begin)
-            with self._run.source._trying(Ban(ids=left_out, at=cause.nominal_time)):
+            self._run.source.position = cause.begin
+            with self._run.source.events.trying(Ban(ids=left_out, at=cause.nominal_time)):
                 return self._look(behind)
 
         whole = Look(math.inf)
@@ -102,14 +102,14 @@ class SpikeTrials:
             if not is_trained:
                 return False
             source, asked, healthy = self._run.source, 0, 0
-            source._delivery.go_to(last.end if left_out is last else last.begin)
+            source.position = last.end if left_out is last else last.begin
             while asked < NEXT and healthy < HEALTHY:
                 planned = next(source.plan(self._next_size()), None)
                 if planned is None:
                     break
                 asked += 1
                 healthy += self._look().z_score <= CALM * self._policy.threshold
-                source._delivery.go_to(planned.next_position)
+                source.position = planned.next_position
         return healthy >= min(asked, HEALTHY)
 
     def _look(self, behind: Sequence[Place] = ()) -> Look:
@@ -139,7 +139,7 @@ class SpikeTrials:
 
     def _train(self, places: Sequence[Place]) -> None:
         for place in places:
-            self._run.source._delivery.go_to(place.begin)
+            self._run.source.position = place.begin
             self._step()
 
     def _step(self) -> None:

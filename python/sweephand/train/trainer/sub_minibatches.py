@@ -39,11 +39,11 @@ def split(
         raise TypeError(
             f"only minibatches of a source can be cut, this is a {type(minibatch).__name__}"
         )
-    if minibatch._layout.rows_go_on:
-        raise TypeError(f"minibatches of the layout {minibatch._layout} cannot be cut")
-    count = minibatch._num_rows
+    if minibatch.layout.rows_go_on:
+        raise TypeError(f"minibatches of the layout {minibatch.layout} cannot be cut")
+    count = minibatch.num_rows
     filled = max(1, min(count, num_parts))
     borders = [i * count // filled for i in range(filled + 1)]
     if is_padded:
         borders += [count] * (num_parts - filled)
-    return [minibatch._rows(begin, end) for begin, end in pairwise(borders)]
+    return [minibatch.rows(begin, end) for begin, end in pairwise(borders)]

@@ -3,63 +3,103 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, fields
+from functools import wraps
+from inspect import Parameter, signature
+from os import PathLike
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
-from sweephand.checks import check_int, check_number
+from sweephand.checks import check_flag, check_int, check_number
 from sweephand.corpus.node_cache import NodeCache
-from sweephand.events.event_list import EventList
+from sweephand.deserializers.deserializer import Deserializer
+from sweephand.deserializers.serve import Servable, deserializers_of
+from sweephand.events.event import Event
 from sweephand.layouts import Frames, Layout, Ragged
 from sweephand.printable import shown
 from sweephand.source.balance import Balance, cost_of
 from sweephand.source.by_score import ByScore
-from sweephand.source.limits import Limits
-from sweephand.source.window import Window
+from sweephand.source.limits import INFINITELY_REPEAT, Limits, limit_of_old_name
+from sweephand.source.window import (
+    DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS,
+    DefaultWindow,
+    Window,
+)
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
 
 DEFAULT_NUM_LANES = 48
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The options of a `MinibatchSource`, by their names; a copy in another process has them.
+class SourceOptions:
+    """The arguments of a `MinibatchSource`, which documents them, checked together.
 
     Attributes
     ----------
-    crosses_sweeps : bool
-        A minibatch may hold the end of one sweep and the beginning of the next.
-    events : EventList
-        What happens on the timeline.
-    events_file : path or None
-        Where they are kept.
+    epoch_size, multithreaded_deserializer, trace_level
+        Names that CNTK has for `max_samples` and ``num_threads=1``, and one without a
+        counterpart here.
     """
 
-    max_samples: int
-    max_sweeps: int
-    randomize: bool
-    order: ByScore | None
-    randomization_window_in_chunks: int
-    randomization_window_in_samples: int
-    randomization_seed: int
-    num_lanes: int | None
-    layout: Layout | None
-    frame_mode: bool
-    truncation_length: int
-    balance: Balance
-    missing: Literal["error", "drop"]
-    max_errors: int
-    num_threads: int | None
-    prefetch: int
-    memory_limit: int | None
-    num_map_workers: int | None
-    map_executor: Literal["threads", "processes"]
-    map_timeout: float | None
-    node_cache: NodeCache | None
-    crosses_sweeps: bool
-    events: EventList = field(default_factory=EventList)
-    events_file: Path | None = None
+    deserializers: Servable
+    _: KW_ONLY
+    max_samples: int = INFINITELY_REPEAT
+    max_sweeps: int = INFINITELY_REPEAT
+    randomize: bool = True
+    order: ByScore | None = None
+    randomization_window_in_chunks: int = DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+    randomization_window_in_samples: int = 0
+    randomization_seed: int = 0
+    num_lanes: int | None = None
+    layout: Layout | None = None
+    frame_mode: bool = False
+    truncation_length: int = 0
+    balance: Balance = None
+    missing: Literal["error", "drop"] = "error"
+    max_errors: int = 0
+    num_threads: int | None = None
+    prefetch: int = 2
+    memory_limit: int | None = None
+    num_map_workers: int | None = None
+    map_executor: Literal["threads", "processes"] = "threads"
+    map_timeout: float | None = None
+    node_cache: NodeCache | None = None
+    events: Sequence[Event] | Sequence[Mapping[str, Any]] | PathLike[str] | str | None = None
+    epoch_size: InitVar[int | None] = None
+    multithreaded_deserializer: InitVar[bool | None] = None
+    trace_level: InitVar[int | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(
+        self,
+        epoch_size: int | None,
+        multithreaded_deserializer: bool | None,
+        trace_level: int | None,
+    ) -> None:
+        if trace_level is not None:
+            raise TypeError(
+                "trace_level has no counterpart: leave it out, and set the level of "
+                "logging.getLogger('sweephand')"
+            )
+        self._set(max_samples=limit_of_old_name(epoch_size, self.max_samples))
+        if multithreaded_deserializer is not None:
+            if self.num_threads is not None:
+                raise ValueError(
+                    "give num_threads alone; multithreaded_deserializer is its old name"
+                )
+            if not check_flag("multithreaded_deserializer", multithreaded_deserializer):
+                self._set(num_threads=1)
+        self._check()
+        # Not the user's own, which may be read only once.
+        self._set(deserializers=deserializers_of(self.deserializers))
+
+    def _set(self, **fields: object) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def _check(self) -> None:
         _ = self.limits, self.window, self.chosen_layout
         check_int("randomization_seed", self.randomization_seed, 0, 2**64)
         check_int("max_errors", self.max_errors, 0, 2**63)
@@ -136,6 +176,11 @@ class Settings:
         )
 
     @property
+    def opened_from(self) -> list[Deserializer]:
+        """The deserializers, whichever way they were given."""
+        return cast(list[Deserializer], self.deserializers)
+
+    @property
     def of_chunks(self) -> tuple[object, ...]:
         """What decides, beside the deserializers, what is in a chunk."""
         return isinstance(self.chosen_layout, Frames), self.window.explicit, self.missing
@@ -187,6 +232,38 @@ class Settings:
             return TruncatedBPTT(length)
         return Frames() if self.frame_mode else Ragged()
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the options that decide the minibatches of a corpus, as JSON types.
+
+        They are what `MinibatchSource` takes, layout and balance by their fields.
+        """
+        options = {name: getattr(self, name) for name in _OF_MINIBATCHES}
+        if isinstance(self.randomization_window_in_chunks, DefaultWindow):
+            del options["randomization_window_in_chunks"]
+        layout, balance = _by_fields(self.chosen_layout), _by_fields(self.balance)
+        return {**options, "layout": layout, "balance": balance}
+
+
+_OF_MINIBATCHES = (
+    "max_samples",
+    "max_sweeps",
+    "randomize",
+    "randomization_seed",
+    "randomization_window_in_chunks",
+    "randomization_window_in_samples",
+    "num_lanes",
+    "missing",
+    "max_errors",
+)
+
+
+def _by_fields(value: object) -> object:
+    """Return a dataclass as its name and fields."""
+    if value is None or isinstance(value, str):
+        return value
+    found = {field.name: getattr(value, field.name) for field in fields(value)}  # type: ignore[arg-type]
+    return {"kind": type(value).__name__, **found}
+
 
 _LAYOUTS = {
     "ragged": "sh.Ragged()",
@@ -206,3 +283,21 @@ def _layout_to_write(given: object) -> str:
     return (
         f"layout must be a Layout such as sh.Padded(), got {shown(given)}; write layout={write}"
     )
+
+
+def takes_fields_of(
+    make: Callable[P, T],
+) -> Callable[[Callable[[S, T], None]], Callable[Concatenate[S, P], None]]:
+    """Make a method of a dataclass take the fields of that instead."""
+
+    def decorate(method: Callable[[S, T], None]) -> Callable[Concatenate[S, P], None]:
+        @wraps(method)
+        def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            method(self, make(*args, **kwargs))
+
+        parameters = signature(make).parameters.values()
+        of_self = Parameter("self", Parameter.POSITIONAL_ONLY)
+        call.__signature__ = signature(method).replace(parameters=[of_self, *parameters])  # type: ignore[attr-defined]
+        return call
+
+    return decorate

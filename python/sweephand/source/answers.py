@@ -1,4 +1,4 @@
-"""Questions that a source answers from its plan and index, without reading data."""
+"""The questions that a source answers by its plan and index, without reading data."""
 
 from __future__ import annotations
 
@@ -7,34 +7,32 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from sweephand.corpus.corpus import Corpus
 from sweephand.corpus.streams import StreamInfo, Streams, name_of
 from sweephand.layouts import Layout
 from sweephand.minibatch.planned_minibatch import PlannedMinibatch
-from sweephand.source.delivery import Delivery
+from sweephand.source.cursor import Cursor
 from sweephand.source.limits import INFINITELY_REPEAT
-from sweephand.source.memory import MemoryNeed
-from sweephand.source.requests import Requests, Size, size_of
-from sweephand.source.settings import Settings
-from sweephand.source.timeline import Timeline
+from sweephand.source.plan import Plan
+from sweephand.source.sizes import Size, size_of
 
 
-class Questions:
-    """Answers what comes when, what there is, and what it needs."""
+class Answers:
+    """What comes when, what there is, and what it needs."""
 
-    _corpus: Corpus
-    _delivery: Delivery
-    _keys: dict[str, tuple[int, StreamInfo]]
-    _layout: Layout
-    _memory: MemoryNeed
-    _requests: Requests
-    _settings: Settings
-    _timeline: Timeline
+    @property
+    def timeline(self) -> Plan:
+        """The plan of the source: immutable, and another one after an event is added."""
+        return self.cursor.plan
+
+    @property
+    def cursor(self) -> Cursor:
+        """The place of the run on the plan."""
+        raise NotImplementedError
 
     @property
     def streams(self) -> Streams:
         """The streams by name, also as attributes: ``source.streams.features``."""
-        return Streams(self._corpus.streams)
+        return Streams(self.timeline.corpus.streams)
 
     def stream_info(self, name: str | StreamInfo) -> StreamInfo:
         """Return the stream of a name, or of the name that an info has.
@@ -45,9 +43,10 @@ class Questions:
             If there is none, naming those that are there.
         """
         name = name_of(name)
-        if name not in self._keys:
-            raise ValueError(f"no stream {name!r}, there are: {', '.join(self._keys)}")
-        return self._keys[name][1]
+        keys = self.timeline.contents.keys
+        if name not in keys:
+            raise ValueError(f"no stream {name!r}, there are: {', '.join(keys)}")
+        return keys[name][1]
 
     def __getitem__(self, name: str | StreamInfo) -> StreamInfo:
         """Return the stream of a name; KeyError if there is none."""
@@ -67,55 +66,47 @@ class Questions:
             How many samples of each corpus begin before that time, all its sweeps counted; it
             is empty if the source has one corpus.
         """
-        return self._timeline.corpus_positions(self._delivery.time if time is None else time)
-
-    def _check_has_sweeps(self, what: str) -> None:
-        mixing = self._corpus.mixing
-        if mixing is not None and mixing.at_end != "stop":
-            raise ValueError(
-                f"{what} is one sweep of one corpus, and a mixture has several; write "
-                "source.minibatches(size), and give max_samples to the source"
-            )
+        return self.timeline.corpus_positions(self.cursor.time if time is None else time)
 
     @property
     def is_infinite(self) -> bool:
         """Whether the timeline has no end."""
-        return self._timeline.limit == INFINITELY_REPEAT
+        return self.timeline.limit == INFINITELY_REPEAT
 
     @property
     def num_samples_per_sweep(self) -> int:
         """Samples of one sweep, in the size-defining stream; of a mixture those of all."""
-        return self._corpus.core.num_samples
+        return self.timeline.sweep_samples
 
     @property
     def num_sequences_per_sweep(self) -> int:
         """Sequences of one sweep; of a mixture those of all."""
-        return self._corpus.core.num_sequences
+        return self.timeline.corpus.core.num_sequences
 
     @property
     def chunk_sequences(self) -> NDArray[np.uint64]:
         """Sequences of every chunk: uint64, shape (chunks,)."""
-        return self._corpus.chunk_sequences
+        return self.timeline.corpus.chunk_sequences
 
     @property
     def is_randomized(self) -> bool:
         """Whether sweeps are shuffled, and not put in order by score."""
-        return not self._settings.keeps_order
+        return not self.timeline.options.keeps_order
 
     @property
     def num_lanes(self) -> int:
         """Lanes that a sweep is read in, side by side."""
-        return self._timeline.num_lanes
+        return self.timeline.num_lanes
 
     @property
     def block_chunks(self) -> int:
         """Chunks that are shuffled together; every lane has one such block open."""
-        return self._timeline.block_chunks
+        return self.timeline.block_chunks
 
     @property
     def layout(self) -> Layout:
         """The layout, with everything decided that follows from lengths."""
-        return self._layout
+        return self.timeline.layout
 
     def sequence_ids(self, start: int, stop: int) -> list[str]:
         """Return the ids of the sequences that start in ``[start, stop)``; nothing is read.
@@ -123,7 +114,7 @@ class Questions:
         Those that are not delivered because of a limit are left out. In `Bucketed` and
         `TruncatedBPTT` it holds for the minibatch size that was asked for last.
         """
-        return self._timeline.sequence_ids(start, stop, self._requests.last_size())
+        return self.timeline.sequence_ids(start, stop, self.cursor.last_size())
 
     def find(self, sequence_id: str, sweep: int = 0) -> int:
         """Return the nominal time of a sequence in a sweep; nothing is read.
@@ -138,7 +129,7 @@ class Questions:
         ValueError
             If the time depends on the minibatch size and none was asked for yet.
         """
-        return self._timeline.find(sequence_id, sweep, self._requests.last_size())
+        return self.timeline.find(sequence_id, sweep, self.cursor.last_size())
 
     def plan(
         self,
@@ -159,10 +150,9 @@ class Questions:
         num_data_partitions, partition_index : int
             As in `next_minibatch`.
         """
-        return self._timeline.plan(
-            self._delivery.position if start is None else start,
+        return self.timeline.minibatches(
+            self.cursor.position if start is None else start,
             size_of(size, self.num_samples_per_sweep),
-            self._requests,
             num_data_partitions,
             partition_index,
         )
@@ -178,22 +168,23 @@ class Questions:
         loads ahead, of a store 16. The minibatches are those ahead of the caller, the one that
         is asked for, and the one before it; without threads none is ahead.
         """
-        return self._memory.bound(minibatch_size_in_samples)
+        return self.timeline.memory_bound(minibatch_size_in_samples)
 
     def __repr__(self) -> str:
-        streams = ", ".join(info.brief for info in self._corpus.streams)
+        plan = self.timeline
+        streams = ", ".join(info.brief for info in plan.corpus.streams)
         return (
             f"{type(self).__name__}({self.num_sequences_per_sweep} sequences, "
-            f"{self.num_samples_per_sweep} samples a sweep; {streams}; {self._layout!r}; "
-            f"{self._told_place()})"
+            f"{self.num_samples_per_sweep} samples a sweep; {streams}; {plan.layout!r}; "
+            f"{self._place()})"
         )
 
-    def _told_place(self) -> str:
+    def _place(self) -> str:
         try:
-            time = self._delivery.time
+            time = self.cursor.time
         except RuntimeError:
             return "delivered by the processes of a loader"
-        told = f"at nominal time {time}"
-        if self._corpus.mixing is not None:
-            return told
-        return f"{told}, in sweep {time // self.num_samples_per_sweep}"
+        place = f"at nominal time {time}"
+        if self.timeline.corpus.mixing is not None:
+            return place
+        return f"{place}, in sweep {time // self.num_samples_per_sweep}"

@@ -1,0 +1,310 @@
+"""The place of a run on its plan, and the delivery of minibatches from there."""
+
+from __future__ import annotations
+
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol, Self
+
+import numpy as np
+
+from sweephand import _core
+from sweephand.corpus.assembler import make_assembler
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.read_through import CacheUse, read_through
+from sweephand.corpus.streams import StreamInfo
+from sweephand.corpus.turns import Turn
+from sweephand.layouts import pad_element
+from sweephand.minibatch.position import Position
+from sweephand.source.chunk_uses import ChunkUses
+from sweephand.source.plan import Plan
+
+_CLOSE_SECONDS = 10.0
+
+
+class Elsewhere(Protocol):
+    """Other processes that deliver the minibatches of a source."""
+
+    def position(self) -> Position | None:
+        """Return where the next minibatch begins, or None if the source itself knows.
+
+        Raises
+        ------
+        RuntimeError
+            If nobody can know.
+        """
+
+    def come_back(self) -> Position | None:
+        """Return the same, and leave it to the source from now on."""
+
+    def move(self, position: Position) -> None:
+        """Begin at another place."""
+
+    def change(self) -> None:
+        """Deliver something else from there on."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Delivery:
+    """A plan, and what carries it out. Engines do not hold their cursor, which ends them.
+
+    Attributes
+    ----------
+    cached : Corpus or None
+        The corpus of the plan as it is read through the cache of the node.
+    cache_use : CacheUse
+    turns : list of Turn
+        Of the user's objects that engines call.
+    """
+
+    plan: Plan
+    cached: Corpus | None
+    cache_use: CacheUse
+    turns: Sequence[Turn]
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        """Return the delivery of a plan, with its use of the node's cache."""
+        cache, options = plan.options.node_cache, plan.options
+        turns = [turn for reader in plan.corpus.readers for turn in reader.turns]
+        if cache is None:
+            return cls(plan, None, CacheUse(), turns)
+        if plan.corpus.mixing is not None:
+            raise ValueError("node_cache is for one corpus; a mixture has none yet")
+        made_of = options.opened_from, *options.of_chunks
+        uses = partial(ChunkUses, plan)
+        return cls(plan, *read_through(plan.corpus, cache, uses, made_of), turns)
+
+    def make_engine(self) -> _core.engine.Engine:
+        """Return an engine that stands at the start of the plan."""
+        plan = self.plan
+        corpus = plan.corpus if self.cached is None else self.cached
+        layout, options = plan.layout, plan.options
+
+        def padding_of(info: StreamInfo) -> bytes:
+            dtype = np.dtype(np.uint8) if info.is_bytes else info.dtype
+            pad_value = 0 if info.is_bytes else layout.pad_value_of(info.name)
+            return pad_element(info.name, dtype, pad_value).tobytes()
+
+        assembler = make_assembler(
+            corpus,
+            layout.assemble_options,
+            padding_of,
+            load_ahead=options.threads > 0,
+            report=plan.opened.ledger.report_by(corpus.ids),
+        )
+        return _core.engine.Engine(
+            plan.make_planner(),
+            assembler,
+            # Who waits for maps needs no core: the next minibatches are begun meanwhile.
+            options.prefetch if corpus.is_mapped and options.threads else options.threads,
+            options.prefetch,
+            _core.engine.LookAhead(
+                plan.order, plan.end, plan.shares_by_lanes, corpus.readers[0].asks_a_store
+            ),
+        )
+
+
+class Cursor:
+    """The place of a run on a plan, and the delivery of minibatches from there.
+
+    Safe for several threads, and in a process that is forked from that of the cursor.
+
+    Parameters
+    ----------
+    plan : Plan
+        Its corpus is closed with the cursor.
+
+    Attributes
+    ----------
+    elsewhere : Elsewhere or None
+        Set by a loader whose processes deliver.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.elsewhere: Elsewhere | None = None
+        self._closed = False
+        self._earlier: list[_core.engine.EngineStats] = []
+        self._last: tuple[tuple[int, int, int, bool], _core.compose.Request] | None = None
+        self._delivery = _Delivery.of(plan)
+        self._engine = self._delivery.make_engine()
+        # Before the engine goes, whose threads may wait for them.
+        weakref.finalize(self, plan.opened.workers.close)
+
+    @property
+    def plan(self) -> Plan:
+        """What is delivered, and when."""
+        return self._delivery.plan
+
+    def request(
+        self,
+        size: int,
+        num_partitions: int = 1,
+        partition_index: int = 0,
+        *,
+        crosses_sweeps: bool = True,
+    ) -> _core.compose.Request:
+        """Return a request for a minibatch, checked unless it is the last one again."""
+        key = (size, num_partitions, partition_index, crosses_sweeps)
+        last = self._last  # read once: another thread may ask too
+        # 4.0 and True are equal to integers, and no sizes or indices.
+        are_ints = type(size) is type(num_partitions) is type(partition_index) is int
+        if last is None or not are_ints or last[0] != key:
+            request = self.plan.request(
+                size, num_partitions, partition_index, crosses_sweeps=crosses_sweeps
+            )
+            last = self._last = (key, request)
+        return last[1]
+
+    def last_size(self) -> int:
+        """Return the size that was requested last; 1 where it does not matter."""
+        if not self.plan.layout.depends_on_size:
+            return 1
+        if self._last is None:
+            raise ValueError(
+                f"with {type(self.plan.layout).__name__} it depends on the minibatch size when "
+                "a sequence comes; ask for a minibatch first"
+            )
+        return self._last[0][0]
+
+    def next(self, request: _core.compose.Request) -> _core.engine.Batch:
+        """Return the next minibatch."""
+        engine, delivery = self._engine, self._delivery
+        if delivery.turns or self._closed or engine.forked or self.elsewhere is not None:
+            engine = self._own()
+            place = None if self.elsewhere is None else self.elsewhere.come_back()
+            if place is not None:
+                engine.resume(place.to_core())
+        if delivery.cache_use.is_told:
+            delivery.cache_use.stand(engine.time, request.num_workers, request.rank)
+        return engine.next(request)
+
+    @property
+    def position(self) -> Position:
+        """Where the next minibatch begins."""
+        place = None if self.elsewhere is None else self.elsewhere.position()
+        return self.own_position if place is None else place
+
+    @property
+    def own_position(self) -> Position:
+        """Where this process would go on, whatever others have delivered."""
+        return Position.of(self._engine.position)
+
+    @property
+    def time(self) -> int:
+        """Nominal time at which the next minibatch begins."""
+        return self._engine.time if self.elsewhere is None else self.position.time
+
+    def go_to(self, position: Position) -> None:
+        """Go to where a minibatch begins.
+
+        Raises
+        ------
+        ValueError
+            If the plan has no such place.
+        """
+        self._own().resume(position.to_core())
+        if self.elsewhere is not None:
+            self.elsewhere.move(self.own_position)
+
+    def follow(self, plan: Plan) -> None:
+        """Go on from the same place by another plan.
+
+        Raises
+        ------
+        ValueError
+            If it has no such place, or cannot be served: nothing is changed.
+        """
+        position, old, before = self.position, self._own(), self._delivery
+        is_opened = plan.opened is not before.plan.opened
+        try:
+            delivery = _Delivery.of(plan) if is_opened else replace(before, plan=plan)
+            engine = delivery.make_engine()
+            engine.resume(position.to_core())
+        except BaseException:
+            if is_opened:
+                plan.opened.workers.close()
+            raise
+        self._delivery, self._engine = delivery, engine
+        if self.elsewhere is not None:
+            self.elsewhere.change()
+        self._earlier.append(old.stats())
+        old.close(_CLOSE_SECONDS)
+        if is_opened:
+            weakref.finalize(self, plan.opened.workers.close)
+            before.plan.opened.workers.close()
+            before.cache_use.close()
+
+    def stats(self) -> dict[str, float]:
+        """Return counts of what this process has delivered, and of the time that it took."""
+        counts = counts_of([*self._earlier, self._own().stats()])
+        shares = self.plan.shares(self._engine.time)
+        return {**counts, **self._delivery.cache_use.stats(), **shares}
+
+    def close(self) -> None:
+        """Close, and wait for the threads: 10 seconds for code of the user, then warn."""
+        end = time.monotonic() + _CLOSE_SECONDS
+        while not self.close_within(0.1):  # here Ctrl-C is heard
+            if time.monotonic() < end:
+                continue
+            calls = sorted({call for turn in self._delivery.turns for call in turn.calls})
+            warnings.warn(
+                f"the source is closed, but after {_CLOSE_SECONDS:g} s a thread is still in "
+                f"{', '.join(calls) or 'the reading of data'}; it ends when that returns",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            return
+
+    def close_within(self, seconds: float) -> bool:
+        """Close, wait so long for the threads, and return whether they have ended."""
+        self._closed = True
+        self.plan.opened.workers.close()
+        end = time.monotonic() + seconds
+        ended = self._engine.forked or (
+            self._engine.close(seconds)
+            and self.plan.opened.workers.has_ended(max(0.0, end - time.monotonic()))
+        )
+        if ended:
+            self._delivery.cache_use.close()
+        return ended
+
+    def _own(self) -> _core.engine.Engine:
+        """Return the engine; in a forked child a new one, as its threads are not there."""
+        if self._closed:
+            raise RuntimeError("the source is closed; make a new one")
+        for turn in self._delivery.turns:
+            turn.check_not_mine()
+        if self._engine.forked:
+            position = self._engine.position
+            self._engine = self._delivery.make_engine()
+            self._engine.resume(position)
+        return self._engine
+
+
+def counts_of(engines: Sequence[_core.engine.EngineStats]) -> dict[str, float]:
+    """Return what engines, one after the other, have delivered, and what it took."""
+
+    def total(count: Callable[[_core.engine.EngineStats], int]) -> int:
+        return sum(map(count, engines))
+
+    cells, samples = total(lambda one: one.cells), total(lambda one: one.samples)
+    read = total(lambda one: one.load.waited_ns + one.write.waited_ns)
+    return {
+        "minibatches": total(lambda one: one.minibatches),
+        "samples": samples,
+        "waited_seconds": total(lambda one: one.waited_ns) * 1e-9,
+        "read_seconds": read * 1e-9,
+        "decode_seconds": total(lambda one: one.load.total_ns - one.load.waited_ns) * 1e-9,
+        "assemble_seconds": total(lambda one: one.write.total_ns - one.write.waited_ns) * 1e-9,
+        "bytes_assembled": total(lambda one: one.bytes_assembled),
+        "chunks_loaded": total(lambda one: one.chunks_loaded),
+        "chunk_hits": total(lambda one: one.chunk_hits),
+        "bytes_loaded": total(lambda one: one.bytes_loaded),
+        "bytes_held": engines[-1].bytes_held,
+        "fill_ratio": samples / cells if cells else 1.0,
+    }

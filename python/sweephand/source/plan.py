@@ -1,0 +1,392 @@
+"""The plan of a source: which minibatch comes when, without reading data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+from sweephand import _core
+from sweephand.checks import check_int
+from sweephand.corpus.corpus import Corpus
+from sweephand.corpus.mixing import Mixing
+from sweephand.corpus.streams import StreamInfo
+from sweephand.events.event import Add, MapVersion
+from sweephand.events.event_list import EventList
+from sweephand.layouts import Layout
+from sweephand.layouts.plain import WholeSequences
+from sweephand.minibatch.contents import Contents, Keys
+from sweephand.minibatch.label_count import kind_of_corpus, kind_without_stream
+from sweephand.minibatch.planned_minibatch import PlannedMinibatch
+from sweephand.minibatch.position import Position
+from sweephand.source.balance import cost_of
+from sweephand.source.effects import Effects, effects_of
+from sweephand.source.limits import END_OF_TIME, FULL_DATA_SWEEP, MAX_TIME
+from sweephand.source.memory import memory_bound
+from sweephand.source.open_corpus import OpenCorpus, open_corpus
+from sweephand.source.options import SourceOptions
+from sweephand.source.order import common_boundary, make_order, make_planner
+from sweephand.source.sizes import SizeSchedule, even_workers, size_at
+from sweephand.source.state import State
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The sweeps of a corpus, laid on nominal time, changed by events and cut into minibatches.
+
+    It is immutable and reads no data: any number of threads may ask it.
+
+    Attributes
+    ----------
+    options : SourceOptions
+    opened : OpenCorpus
+        The corpus before events change it, with its layout and window.
+    events : EventList
+    crosses_sweeps : bool
+        A minibatch may hold the end of one sweep and the beginning of the next.
+    """
+
+    options: SourceOptions
+    opened: OpenCorpus
+    events: EventList
+    crosses_sweeps: bool = True
+
+    @classmethod
+    def open(
+        cls, options: SourceOptions, events: EventList, *, crosses_sweeps: bool = True
+    ) -> Plan:
+        """Open the corpus of the options.
+
+        Raises
+        ------
+        ValueError
+            If options or events do not fit the corpus.
+        """
+        opened, events = open_corpus(options, events)
+        try:
+            return cls(options, opened, events, crosses_sweeps)
+        except BaseException:
+            opened.workers.close()
+            raise
+
+    def __post_init__(self) -> None:
+        _ = self.limit  # an event that does not fit is an error here
+
+    def with_events(self, events: EventList) -> Plan:
+        """Return the plan of the same corpus with other events.
+
+        Its corpus is opened anew if corpora or versions of maps are others.
+
+        Raises
+        ------
+        ValueError
+            If an event does not fit the corpus or the layout.
+        """
+        if _opening(events) != _opening(self.events):
+            return Plan.open(self.options, events, crosses_sweeps=self.crosses_sweeps)
+        return replace(self, events=events)
+
+    @cached_property
+    def effects(self) -> Effects:
+        """The effects of the events."""
+        return effects_of(self.events, self.options, self.opened)
+
+    @property
+    def corpus(self) -> Corpus:
+        """The sequences that are served, of a mixture with weights as events change them."""
+        return self.effects.corpus
+
+    @property
+    def layout(self) -> Layout:
+        """The layout, with everything decided that follows from lengths."""
+        return self.opened.layout
+
+    @cached_property
+    def _order_and_limit(self) -> tuple[_core.order.Timeline, int]:
+        return make_order(self.corpus, self.options, self.opened.window, self.opened.scores)
+
+    @property
+    def order(self) -> _core.order.Timeline:
+        """The order of the sequences."""
+        return self._order_and_limit[0]
+
+    @property
+    def limit(self) -> int:
+        """The end of the timeline, in samples; `INFINITELY_REPEAT` if there is none."""
+        return self._order_and_limit[1]
+
+    @property
+    def end(self) -> int:
+        """The end of the timeline as the core counts it."""
+        return min(self.limit, END_OF_TIME)
+
+    @cached_property
+    def _mixed(self) -> tuple[Mixing, _core.order.MixedTimeline] | None:
+        if not isinstance(self.order, _core.order.MixedTimeline):
+            return None
+        assert self.corpus.mixing is not None
+        return self.corpus.mixing, self.order
+
+    @property
+    def num_lanes(self) -> int:
+        """Lanes that a sweep is read in, side by side."""
+        return self.options.lanes if self.options.randomize else 1
+
+    @property
+    def block_chunks(self) -> int:
+        """Chunks that every lane has open, of every corpus."""
+        return self.order.block_chunks if self.options.randomize else self.corpus.open_chunks
+
+    @property
+    def open_chunks(self) -> int:
+        """Chunks that are open at a time, over all lanes."""
+        if self._mixed is None:
+            return self.num_lanes * self.block_chunks
+        if not self.options.randomize:
+            return self.corpus.open_chunks
+        mixing, order = self._mixed
+        of_each = zip(mixing.corpora, order.own_block_chunks, strict=True)
+        return sum(
+            min(len(corpus.chunk_sequences), self.num_lanes * blocks)
+            for corpus, blocks in of_each
+            if not corpus.resident
+        )
+
+    @property
+    def shares_by_lanes(self) -> bool:
+        """Whether each worker takes the sequences of its lanes."""
+        return self.layout.shares_by_lanes and not self.options.keeps_order
+
+    def memory_bound(self, size: int) -> int:
+        """Return about how many bytes a source holds at most for minibatches of a size."""
+        return memory_bound(
+            self.opened.corpus, self.layout, self.options, self.open_chunks, size
+        )
+
+    @cached_property
+    def contents(self) -> Contents:
+        """Of minibatches with every stream under its name."""
+        return self.contents_of(self._keys)
+
+    @cached_property
+    def _keys(self) -> dict[str, tuple[int, StreamInfo]]:
+        return {info.name: (i, info) for i, info in enumerate(self.corpus.streams)}
+
+    def contents_of(self, keys: Keys) -> Contents:
+        """Return what minibatches with the streams under other names have in common."""
+        unlabelled = kind_without_stream(self.corpus.streams, self.corpus.core)
+        return Contents(keys, self.layout, self.corpus.ids, self, unlabelled)
+
+    # Sweeps, and the corpora of a mixture
+
+    def check_has_sweeps(self, wanted: str) -> None:
+        """Raise ValueError if there is no single corpus whose sweep could be `wanted`."""
+        if self._mixed is not None and self._mixed[0].at_end != "stop":
+            raise ValueError(
+                f"{wanted} is one sweep of one corpus, and a mixture has several; write "
+                "source.minibatches(size), and give max_samples to the source"
+            )
+
+    @property
+    def repeats_mixture(self) -> bool:
+        """Whether the corpora of a mixture repeat, so that it has no sweep."""
+        return self._mixed is not None and self._mixed[0].at_end == "repeat"
+
+    @property
+    def sweep_samples(self) -> int:
+        """Samples of one sweep; of a mixture those of all corpora."""
+        return self.corpus.core.num_samples
+
+    def end_of_sweep(self, time: int) -> int:
+        """Return the nominal time at which the sweep ends that `time` lies in."""
+        return (time // self.sweep_samples + 1) * self.sweep_samples
+
+    def corpus_positions(self, time: int) -> dict[str, int]:
+        """Return how many samples of every corpus of a mixture begin before a nominal time."""
+        if self._mixed is None:
+            return {}
+        mixing, order = self._mixed
+        check_int("time", time, 0, MAX_TIME)
+        times = order.own_times(min(time, self.limit))
+        return dict(zip(mixing.names, times, strict=True))
+
+    def shares(self, time: int) -> dict[str, float]:
+        """Return the share of each corpus of a mixture of all samples before a nominal time."""
+        return {
+            f"share_of_{name}": samples / time if time else 0.0
+            for name, samples in self.corpus_positions(time).items()
+        }
+
+    def sweeps_ended_by(self, start: int, stop: int) -> dict[str, int]:
+        """Return how many sweeps of every corpus of a mixture end in ``[start, stop)``."""
+        if self._mixed is None:
+            return {}
+        before, after = self.corpus_positions(start), self.corpus_positions(stop)
+        sizes = [corpus.core.num_samples for corpus in self._mixed[0].corpora]
+        return {
+            name: after[name] // size - before[name] // size
+            for name, size in zip(before, sizes, strict=True)
+        }
+
+    # Minibatches
+
+    def request(
+        self,
+        size: int,
+        num_partitions: int = 1,
+        partition_index: int = 0,
+        num_skipped: int = 0,
+        *,
+        crosses_sweeps: bool = True,
+    ) -> _core.compose.Request:
+        """Return a request for a minibatch; ValueError if it cannot be served."""
+        check_int("num_data_partitions", num_partitions, 1, 2**31)
+        check_int("partition_index", partition_index, 0, num_partitions)
+        lanes = self.options.lanes
+        if self.shares_by_lanes and num_partitions > lanes:
+            even = ", ".join(map(str, even_workers(lanes)))
+            raise ValueError(
+                f"num_data_partitions must be in [1, {lanes}], the number of lanes, "
+                f"got {num_partitions}; {even} have equally many lanes each; a larger "
+                "num_lanes, which is another order, serves more"
+            )
+        given: object = size
+        is_sweep = isinstance(given, Integral) and given == FULL_DATA_SWEEP
+        if not is_sweep:
+            check_int("minibatch_size_in_samples", size, 1, 2**63)
+        elif self.repeats_mixture:
+            raise ValueError(
+                "FULL_DATA_SWEEP is for one corpus: a mixture that repeats has no sweep; give "
+                "a number of samples"
+            )
+        memory_limit = self.options.memory_limit
+        if memory_limit is not None and (needed := self.memory_bound(size)) > memory_limit:
+            raise ValueError(
+                f"minibatches of {size} samples need about {needed} bytes, memory_limit is "
+                f"{memory_limit}; lower the size, window or prefetch"
+            )
+        return _core.compose.Request(
+            2**64 - 1 if is_sweep else size,
+            num_partitions,
+            partition_index,
+            num_skipped,
+            crosses_sweeps=crosses_sweeps and self.crosses_sweeps,
+            balance=cost_of(self.options.balance),
+        )
+
+    def whole_request(self, size: int, *, crosses_sweeps: bool) -> _core.compose.Request:
+        """Return an unchecked request for all of a minibatch."""
+        balance = cost_of(self.options.balance)
+        return _core.compose.Request(
+            size, 1, 0, 0, crosses_sweeps=crosses_sweeps, balance=balance
+        )
+
+    def make_planner(self) -> _core.compose.Planner:
+        """Return a planner of minibatches, at the start of the timeline."""
+        rows = self.effects.rows
+        begins_otherwise = bool(rows) and rows[0][0] == 0
+        planner = self._planner(rows[0][1] if begins_otherwise else None)
+        if not self.effects.change_plans:
+            return planner
+        changed = _core.compose.EventPlanner(self.order, planner, self.effects.core)
+        for begin, row_length in rows[begins_otherwise:]:
+            changed.hand_over(begin, self._planner(row_length))
+        return changed
+
+    def _planner(self, row_length: int | None) -> _core.compose.Planner:
+        return make_planner(self.order, self.layout, self.end, row_length)
+
+    def minibatches(
+        self,
+        start: int | Position,
+        size: int | SizeSchedule,
+        num_partitions: int = 1,
+        partition_index: int = 0,
+        *,
+        crosses_sweeps: bool = True,
+    ) -> Iterator[PlannedMinibatch]:
+        """Iterate over the minibatches from a place on, or a worker's shares of them."""
+        planner = self.make_planner()
+        labels = kind_of_corpus(self.corpus.streams, self.corpus.core)
+        if isinstance(start, Position):
+            planner.resume(start.to_core())
+        else:
+            check_int("start", start, 0, MAX_TIME)
+            planner.seek(start)
+        while True:
+            plan = planner.next(
+                self.request(
+                    size_at(size, planner.time),
+                    num_partitions,
+                    partition_index,
+                    crosses_sweeps=crosses_sweeps,
+                )
+            )
+            if plan.end_of_data:
+                return
+            yield PlannedMinibatch(plan, self.corpus.ids, labels)
+
+    def count_equal(self, begin: int, end: int, size: int | SizeSchedule) -> int | None:
+        """Return the number of minibatches of a time, or None if it has to be planned."""
+        length = self.corpus.core.common_size  # 0: lengths differ
+        is_simple = length and isinstance(self.layout, WholeSequences)
+        if not is_simple or not isinstance(size, int):
+            return None
+        sequences = -(-max(0, end - begin) // length)
+        return -(-sequences // max(1, size // length))
+
+    def sequence_ids(self, start: int, stop: int, size: int) -> list[str]:
+        """Return the ids of the sequences that start in ``[start, stop)``."""
+        check_int("start", start, 0, MAX_TIME)
+        check_int("stop", stop, 0, MAX_TIME)
+        return self.corpus.ids.names(self.make_planner().sequences_in(start, stop, size))
+
+    def find(self, sequence_id: str, sweep: int, size: int) -> int:
+        """Return the nominal time of a sequence in a sweep; KeyError if there is none."""
+        check_int("sweep", sweep, 0, MAX_TIME // self.sweep_samples)
+        number = self.corpus.ids.number(sequence_id)
+        return self.make_planner().find(number, sweep, size)
+
+    def later_part(self, time: int) -> int:
+        """Return the first time from `time` on before which nothing is of a later part."""
+        return common_boundary(self._planners, time)
+
+    @cached_property
+    def _planners(self) -> list[_core.compose.Planner]:
+        lengths = [None, *(length for _, length in self.effects.rows)]
+        return [self._planner(length) for length in lengths]
+
+    # States
+
+    @cached_property
+    def state(self) -> State:
+        """That of the start; it takes a look at all lengths, so it waits until it is wanted."""
+        opened = self.opened
+        return State.at_start(
+            opened.at_first, opened.layout, self.options, opened.window, opened.scores
+        )
+
+    def state_at(self, position: Position) -> dict[str, Any]:
+        """Return the state of a source at a place: JSON of under 1 kB."""
+        return replace(
+            self.state,
+            position=position.time,
+            progress=list(position.progress),
+            events=self.events.told,
+        ).to_dict()
+
+    @cached_property
+    def order_description(self) -> dict[str, Any]:
+        """All that decides the order, but for events, with the fingerprint of all ids."""
+        corpus = self.opened.at_first
+        described = self.state.to_dict()
+        for name in ("position", "progress", "version"):
+            del described[name]
+        return {**described, "ids": corpus.ids.fingerprint(corpus.num_sequences)}
+
+
+def _opening(events: EventList) -> list[bytes]:
+    """Return the digests of the events that decide how a corpus is opened."""
+    return [event.digest for event in events if isinstance(event, Add | MapVersion)]
