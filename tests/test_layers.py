@@ -340,3 +340,20 @@ def test_no_room_of_the_package_uses_private_names_of_another() -> None:
     assert "_engine" in ours, "definitions are found at all"
     found = [text for room, name, text in used if name in ours - defined[room]]
     assert found == []
+
+
+def test_no_two_classes_of_the_package_have_one_name() -> None:
+    """One name, one meaning; private classes belong to their file."""
+    where: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert where, "definitions are found at all"
+    found = {name: paths for name, paths in where.items() if len(paths) > 1}
+    assert found == {
+        "DataLoader": [
+            "torch/loaders/data_loader.py",
+            "torch/torchtitan.py",
+        ],  # torchtitan's name
+    }

@@ -93,7 +93,7 @@ def test_numbers_become_floats_of_mean_and_deviation() -> None:
 
 
 def test_a_function_and_a_step_of_ones_own_are_steps() -> None:
-    class Noise(sh.images.Step):
+    class Noise(sh.images.Transform):
         is_random = True
 
         def __call__(self, picture: Any, draw: np.random.Generator) -> Any:

@@ -16,7 +16,7 @@ import sweephand as sh
 from sweephand.files.node_cache import folder, reads
 from sweephand.files.node_cache.entries import HEAD_BYTES, Entries
 from sweephand.files.node_cache.folder import CacheFolder
-from sweephand.files.node_cache.journal import Journal, Record
+from sweephand.files.node_cache.journal import Journal, JournalRecord
 from sweephand.files.node_cache.marker import MARK
 
 KILLS = int(os.environ.get("SWEEPHAND_CACHE_KILLS", "20"))
@@ -198,9 +198,9 @@ class _Nothing:
 
 def test_a_long_journal_is_written_anew_by_who_is_alone(tmp_path: Path) -> None:
     first = CacheFolder(tmp_path / "node", 1 << 20, _Nothing())
-    record = Record(True, b"k" * 16, 1, 2, 3, 100, 7)
+    record = JournalRecord(True, b"k" * 16, 1, 2, 3, 100, 7)
     journal = Journal(tmp_path / "node" / "journal")
-    journal.append([record, Record(False, record.key)] * 10_000)
+    journal.append([record, JournalRecord(False, record.key)] * 10_000)
     other = CacheFolder(tmp_path / "node", 1 << 20, _Nothing())  # not alone
     assert (tmp_path / "node" / "journal").stat().st_size > 20_000 * 64
     first.close()

@@ -15,7 +15,7 @@ from sweephand.corpus.columns import ColumnData
 from sweephand.errors import DataError
 from sweephand.files.index_content import IndexContent, read_index, write_index
 from sweephand.files.node_cache.entries import Entries
-from sweephand.files.node_cache.journal import Journal, Record
+from sweephand.files.node_cache.journal import Journal, JournalRecord
 from sweephand.maps.chunk_file import KEPT, MadeChunk, pack_chunk, read_chunk
 from sweephand.maps.measured_store import MEASURED
 from sweephand.run.appended_file import AppendedFile
@@ -106,7 +106,7 @@ def write_journal(path: Path, items: Sequence[int]) -> Iterator[int]:
     with closing(Journal(path)) as journal:
         list(journal.news())
         for item in items:
-            journal.append([Record(True, KEY, item, item, item, item, item)])
+            journal.append([JournalRecord(True, KEY, item, item, item, item, item)])
             yield item
 
 

@@ -33,7 +33,7 @@ Of sequence ``numbers[places[i]]`` entry ``i`` of the ragged batch is the origin
 
 
 @dataclass(frozen=True)
-class Origin:
+class MappedOrigin:
     """What sequences are made of.
 
     Attributes
@@ -76,11 +76,11 @@ class MappedReader(Reader):
 
     Attributes
     ----------
-    origin : Origin or None
+    origin : MappedOrigin or None
         What they are made of; there is one.
     """
 
-    origin: Origin | None = None
+    origin: MappedOrigin | None = None
 
     @property
     def _stored(self) -> Reader:

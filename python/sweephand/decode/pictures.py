@@ -45,7 +45,7 @@ def image(
     size : int or (int, int), optional
         Height and width that all are resized to before anything else; one number: both. Without
         it, the ``transforms`` bring them to one size, or they must be of one.
-    transforms : sequence of Step or callable
+    transforms : sequence of Transform or callable
         Of `sweephand.images`, or functions of a (height, width, channels) array.
     mode : {"RGB", "L", "RGBA", "I;16"}
         What they are brought to: 3, 1 or 4 channels of uint8, or 1 of uint16. Palettes and CMYK

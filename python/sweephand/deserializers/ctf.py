@@ -32,7 +32,7 @@ from sweephand.deserializers.formats import Format, SelfDescribed, Wanted
 from sweephand.deserializers.units.unit_scan import told_fields
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
-from sweephand.files.contents import MAX_EXPANSION, PACKINGS, Contents, head_of_content
+from sweephand.files.contents import MAX_EXPANSION, PACKINGS, FileContents, head_of_content
 from sweephand.files.find import find_files
 from sweephand.files.index_file import Index, load_index
 from sweephand.files.index_places import Keep, check_keep
@@ -105,7 +105,7 @@ class CTFDeserializer(SelfDescribed):
         max_expansion: int = MAX_EXPANSION,
     ) -> None:
         check_int("max_expansion", max_expansion, 1, 2**31)
-        self._contents = Contents(max_expansion)
+        self._contents = FileContents(max_expansion)
         check_int("chunk_size_in_bytes", chunk_size_in_bytes, 1, 2**63)
         self._keep = check_keep(index)
         self._files = find_files(filename, as_given=True).files

@@ -24,7 +24,7 @@ from sweephand.deserializers.units.kept_scans import (
 )
 from sweephand.errors import DataError
 from sweephand.files.content_file import ContentFile
-from sweephand.files.contents import PACKINGS, Contents
+from sweephand.files.contents import PACKINGS, FileContents
 from sweephand.files.index_arrays import IndexArrays, PackedArray, stored_in
 from sweephand.files.index_file import Advance, Index, Scan
 from sweephand.files.inflate import Compression
@@ -40,7 +40,7 @@ def scan_file(
     advance: Advance,
     form: _core.formats.CtfFormat,
     max_errors: int,
-    contents: Contents,
+    contents: FileContents,
 ) -> Scan:
     """Scan a file once; it gets an index if what is wrong in it is within the budget.
 
@@ -128,7 +128,7 @@ def check_index(index: Index, num_streams: int) -> None:
     _check_facts(index.facts, num_streams)
 
 
-def of_contents(index: Index, contents: Contents) -> Index:
+def of_contents(index: Index, contents: FileContents) -> Index:
     """Return the index of files with what compressed ones hold in their place."""
     if not any("content" in facts for facts in index.facts):
         return index

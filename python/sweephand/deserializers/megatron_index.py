@@ -33,7 +33,7 @@ _FLOATS = {6: "float64", 7: "float32"}
 
 
 @dataclass(frozen=True)
-class Units:
+class MegatronUnits:
     """What is served as sequences: those of the index, or its documents.
 
     Attributes
@@ -89,11 +89,11 @@ class MegatronIndex:
             and np.array_equal(self.offsets[1:], ends[:-1])
         )
 
-    def units(self, unit: str, ledger: Ledger) -> Units:
+    def units(self, unit: str, ledger: Ledger) -> MegatronUnits:
         """Return the sequences, or the documents; those without tokens go into the ledger."""
         lengths, is_good = self.lengths, self.is_good
         if unit == "sequence" and lengths.size and lengths.min() > 0 and is_good.all():
-            return Units(lengths, is_good, is_good)
+            return MegatronUnits(lengths, is_good, is_good)
         if unit == "document":
             starts = offsets_of(np.where(is_good, lengths, 0))
             bad = offsets_of((~is_good).astype(np.int64))
@@ -104,7 +104,7 @@ class MegatronIndex:
         sequences = is_served
         if unit == "document":
             sequences = np.repeat(is_served, np.diff(self.bounds))
-        return Units(lengths, is_served, sequences)
+        return MegatronUnits(lengths, is_served, sequences)
 
     def pieces(self, sequences: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return offset and size in bytes of the runs that some sequences fill: (pieces, 2)."""

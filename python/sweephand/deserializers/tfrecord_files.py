@@ -41,7 +41,7 @@ from sweephand.deserializers.units.tf_examples import (
 )
 from sweephand.deserializers.units.unit_scan import SampleType, UnitScan
 from sweephand.errors import DataError, StaleError
-from sweephand.files.contents import Contents, head_of_content
+from sweephand.files.contents import FileContents, head_of_content
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
 from sweephand.files.inflate import Compression, told_by
@@ -134,7 +134,7 @@ class TFRecordDeserializer(IndexedDeserializer):
         check_int("max_expansion", max_expansion, 1, 2**31)
         self._compression = compression
         self._verify = verify_checksums
-        self._contents = Contents(max_expansion)
+        self._contents = FileContents(max_expansion)
         super().__init__(files, streams, index=index, ids=ids)
         self.options = {
             "compression": compression,

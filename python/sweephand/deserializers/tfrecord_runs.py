@@ -41,7 +41,7 @@ def find_runs(
     Parameters
     ----------
     content : BufferedReader
-        What the file holds, as opened by `Contents`.
+        What the file holds, as opened by `FileContents`.
     size : int or None
         Of that in bytes, as far as it is known.
     """

@@ -21,7 +21,7 @@ from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.deserializers.wds_members import Members, heads_of, is_held
 from sweephand.deserializers.wds_sidecar import read_sidecar
 from sweephand.errors import DataError, StaleError
-from sweephand.files.contents import PACKINGS, Contents, compression_of, head_of_content
+from sweephand.files.contents import PACKINGS, FileContents, compression_of, head_of_content
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.local import LocalFile
 from sweephand.files.paths import AnyPath, head_of
@@ -111,8 +111,8 @@ class WebDatasetDeserializer(PlacedDeserializer):
         return files
 
     @cached_property
-    def _contents(self) -> Contents:
-        return Contents()
+    def _contents(self) -> FileContents:
+        return FileContents()
 
     def is_held(self, stream: str) -> bool:
         """Return whether the index holds the values of a stream, rather than their places."""

@@ -34,7 +34,7 @@ _BUFFER_BYTES = 1 << 20
 _HEAD_BYTES = 1 << 16  # of an object, to know what it holds
 
 
-class Contents:
+class FileContents:
     """Reads files as what they unpack to; what is known of compressed ones is kept.
 
     Parameters
@@ -47,7 +47,7 @@ class Contents:
         self._max_expansion = max_expansion
         self._inflated: dict[str, InflatedFile] = {}
 
-    def __reduce__(self) -> tuple[type[Contents], tuple[int]]:
+    def __reduce__(self) -> tuple[type[FileContents], tuple[int]]:
         """Pickle without what was unpacked here."""
         return type(self), (self._max_expansion,)
 
@@ -142,13 +142,13 @@ def compression_of(file: SourceFile) -> Compression | None:
 
 
 def read_some(stream: io.BufferedReader, size: int) -> bytes:
-    """Return the next bytes of a stream of `Contents`: all that can be had before an error."""
+    """Return the next bytes of a stream of `FileContents`: all that come before an error."""
     raw = stream.raw
     return raw.take(size) if isinstance(raw, InflatedStream) else stream.read(size)
 
 
 def taken_from(stream: io.BufferedReader) -> int:
-    """Return how many bytes of a file, as it is stored, a stream of `Contents` has read."""
+    """Return how many bytes of a file, as it is stored, a stream of `FileContents` has read."""
     raw = stream.raw
     return raw.taken if isinstance(raw, InflatedStream) else stream.tell()
 
@@ -162,11 +162,11 @@ def head_of_content(path: AnyPath, size: int, among: Collection[Compression]) ->
     if isinstance(path, RemotePath):
         first = _FirstBytes.of(path)
         with suppress(DataError):  # of what lies further on
-            found = Contents().head(first, compression, size)
+            found = FileContents().head(first, compression, size)
             if len(found) == size or first.are_all:
                 return found
     (file,) = stat_all([path])
-    return Contents().head(file, compression, size)
+    return FileContents().head(file, compression, size)
 
 
 @dataclass(frozen=True)

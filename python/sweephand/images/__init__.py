@@ -7,8 +7,8 @@ from sweephand.images.steps import (
     Normalize,
     RandomHorizontalFlip,
     RandomVerticalFlip,
-    Step,
     ToDtype,
+    Transform,
 )
 
 __all__ = [
@@ -20,8 +20,8 @@ __all__ = [
     "RandomResizedCrop",
     "RandomVerticalFlip",
     "Resize",
-    "Step",
     "ToDtype",
+    "Transform",
     "transform",
 ]
 

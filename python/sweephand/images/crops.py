@@ -9,7 +9,7 @@ import numpy as np
 
 from sweephand.checks import check_int
 from sweephand.images.resizing import check_filter, resized
-from sweephand.images.steps import Picture, Step
+from sweephand.images.steps import Picture, Transform
 
 _TRIES = 10  # for a box of a wanted shape, as torchvision has them
 
@@ -32,7 +32,7 @@ def check_size(name: str, size: Size) -> tuple[int, int]:
     return height, width
 
 
-class Resize(Step):
+class Resize(Transform):
     """Make the picture larger or smaller, with Pillow's filters.
 
     Parameters
@@ -67,7 +67,7 @@ class Resize(Step):
         return int(self.size * height / width), self.size
 
 
-class CenterCrop(Step):
+class CenterCrop(Transform):
     """Cut out the middle; a smaller picture is padded with zeros.
 
     Parameters
@@ -99,7 +99,7 @@ class CenterCrop(Step):
         return picture[top : top + height, left : left + width]
 
 
-class RandomCrop(Step):
+class RandomCrop(Transform):
     """Cut out a part at a random place.
 
     Parameters
@@ -148,7 +148,7 @@ class RandomCrop(Step):
         return picture[top : top + height, left : left + width]
 
 
-class RandomResizedCrop(Step):
+class RandomResizedCrop(Transform):
     """Cut out a part of random area and proportion, and bring it to one size.
 
     Parameters

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweephand.images.pixels import packed, planes
-from sweephand.images.steps import Compose, Picture, Step
+from sweephand.images.steps import Compose, Picture, Transform
 from sweephand.maps.key import Key
 from sweephand.maps.known_map import KnownMap
 
-Steps = Step | Callable[[Picture], Picture]
+Steps = Transform | Callable[[Picture], Picture]
 
 
 class PictureMap(KnownMap):
@@ -28,7 +28,7 @@ class PictureMap(KnownMap):
     streams : str or sequence of str
     read : callable
         Returns a sample as a picture; it takes the sample.
-    transforms : sequence of Step or callable
+    transforms : sequence of Transform or callable
     channels_first : bool
         What comes is of shape (channels, height, width).
     """
@@ -106,7 +106,7 @@ def transform(
     ----------
     stream : str, or sequence of str
         Whose samples are pictures; those of several, such as a mask, draw the same.
-    transforms : sequence of Step or callable
+    transforms : sequence of Transform or callable
         Applied in turn to each picture as (height, width, channels). The last ones bring all to
         one size, if they are not of one.
     channels_first : bool

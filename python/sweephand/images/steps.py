@@ -15,7 +15,7 @@ Picture = NDArray[Any]
 """One picture, of shape (height, width, channels), by default uint8."""
 
 
-class Step(ABC):
+class Transform(ABC):
     """What changes a picture; subclass it for steps of your own.
 
     A random one sets ``is_random = True`` and draws from the generator that it is given, which
@@ -28,7 +28,7 @@ class Step(ABC):
     Examples
     --------
     >>> import numpy as np, sweephand as sh
-    >>> class Invert(sh.images.Step):
+    >>> class Invert(sh.images.Transform):
     ...     def __call__(self, picture, draw):
     ...         return 255 - picture
     >>> Invert()(np.zeros((1, 1, 3), np.uint8), None).tolist()
@@ -53,12 +53,12 @@ class Step(ABC):
         return f"{type(self).__name__}({told})"
 
 
-class Compose(Step):
+class Compose(Transform):
     """Several steps, one after the other.
 
     Parameters
     ----------
-    transforms : sequence of Step or callable
+    transforms : sequence of Transform or callable
         A function takes the picture alone, as an array that lies close together.
 
     Raises
@@ -74,16 +74,16 @@ class Compose(Step):
     (2, 2, 3)
     """
 
-    def __init__(self, transforms: Sequence[Step | Callable[[Picture], Picture]]) -> None:
+    def __init__(self, transforms: Sequence[Transform | Callable[[Picture], Picture]]) -> None:
         for one in transforms:
             check_function("every one of transforms", one)
         self.transforms = tuple(transforms)
-        self.is_random = any(isinstance(one, Step) and one.is_random for one in transforms)
+        self.is_random = any(isinstance(one, Transform) and one.is_random for one in transforms)
 
     def __call__(self, picture: Picture, draw: np.random.Generator) -> Picture:
         """Apply all."""
         for one in self.transforms:
-            if isinstance(one, Step):
+            if isinstance(one, Transform):
                 picture = one(picture, draw)
             else:
                 picture = one(np.ascontiguousarray(picture))
@@ -93,7 +93,7 @@ class Compose(Step):
         return f"Compose({list(self.transforms)!r})"
 
 
-class RandomHorizontalFlip(Step):
+class RandomHorizontalFlip(Transform):
     """Mirror the picture from left to right, with probability `p`.
 
     Examples
@@ -131,7 +131,7 @@ class RandomVerticalFlip(RandomHorizontalFlip):
     _mirror = (slice(None, None, -1),)
 
 
-class ToDtype(Step):
+class ToDtype(Transform):
     """Change the type of the numbers; integers become fractions of their largest one.
 
     Parameters
@@ -162,7 +162,7 @@ class ToDtype(Step):
         return picture.astype(self.dtype, copy=False)
 
 
-class Normalize(Step):
+class Normalize(Transform):
     """Subtract a mean from every channel, and divide by a deviation.
 
     Parameters

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sweephand import _core
 from sweephand.corpus.chunks import make_chunk
 from sweephand.corpus.corpus import Corpus
-from sweephand.corpus.mapped_reader import MappedReader, Origin
+from sweephand.corpus.mapped_reader import MappedOrigin, MappedReader
 from sweephand.maps.cached import cached_corpus
 from sweephand.maps.expansion import Expansion
 from sweephand.maps.first_look import FirstLook, look_at_first
@@ -95,7 +95,7 @@ def _reader(
             *(turn for reader in corpus.readers for turn in reader.turns),
             opening.workers.turn,
         ],
-        origin=Origin(
+        origin=MappedOrigin(
             corpus, None if expansion is None else expansion.origins, run.make, opening.ledger
         ),
     )
@@ -129,7 +129,7 @@ class MapRun:
         places: NDArray[np.uint64],
         batch: _core.engine.Batch,
     ) -> list[_core.read.Chunk]:
-        """Return the wanted sequences as chunks, one behind the other: see `Origin`."""
+        """Return the wanted sequences as chunks, one behind the other: see `MappedOrigin`."""
         own = numbers[places]
         task = self._task(own, sweeps[places], sizes[places].tolist(), batch)
         num_bytes = self._stored.bytes_of(batch) + 1

@@ -37,7 +37,7 @@ from sweephand.errors import DataError, StaleError
 from sweephand.files.contents import (
     MAX_EXPANSION,
     PACKINGS,
-    Contents,
+    FileContents,
     compression_of,
     taken_from,
 )
@@ -77,7 +77,7 @@ class LineUnits(IndexedDeserializer):
         ids: RowIds | None = None,
     ) -> None:
         check_int("max_expansion", max_expansion, 1, 2**31)
-        self.contents = Contents(max_expansion)
+        self.contents = FileContents(max_expansion)
         self._known: list[tuple[SourceFile, Mapping[str, Any]]] = []  # when it is opened
         super().__init__(files, streams, index=index, ids=ids)
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from sweephand.files.node_cache.claims import Claim
 from sweephand.files.node_cache.entries import HEAD_BYTES, Entries, Key
-from sweephand.files.node_cache.journal import Journal, Record
+from sweephand.files.node_cache.journal import Journal, JournalRecord
 from sweephand.files.node_cache.marker import prepare
 from sweephand.files.node_cache.ranks import MOST_RANKS, Rank, Ranks
 from sweephand.files.node_cache.soonest import SoonestKept
@@ -302,21 +302,21 @@ class CacheFolder:
             found.append(now + max(near) + self.uses.sweep // _AT_ONCE + 1)
         return int(min(found))
 
-    def _record(self, key: Key, chunk: int | None = None) -> Record:
+    def _record(self, key: Key, chunk: int | None = None) -> JournalRecord:
         size, wanted = self._kept.size_of(key), self._kept.time_of(key) or 0
         chunks = self._chunks.get(key)
         if chunk is None and not chunks:
-            return Record(True, key, num_bytes=size)
+            return JournalRecord(True, key, num_bytes=size)
         of_chunk = min(chunks or ()) if chunk is None else chunk
         mine = self.uses.corpus, self.uses.timeline
-        return Record(True, key, *mine, of_chunk, size, min(wanted, 2**64 - 1))
+        return JournalRecord(True, key, *mine, of_chunk, size, min(wanted, 2**64 - 1))
 
     def _remove(self, keys: Sequence[Key], *, is_eviction: bool = True) -> None:
         for key in keys:
             self.entries.remove(key)
             self._forget(key)
         if keys:
-            self._journal.append([Record(False, key) for key in keys])
+            self._journal.append([JournalRecord(False, key) for key in keys])
         if is_eviction:
             self.evictions += len(keys)
 

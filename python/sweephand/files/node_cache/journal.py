@@ -23,7 +23,7 @@ JOURNAL = RecordKind(b"SWEEPJRN", 1, "journal of a node cache", "delete the fold
 _RECORD = struct.Struct("<B7x16sQQQQQ")
 
 
-class Record(NamedTuple):
+class JournalRecord(NamedTuple):
     """What is told of an entry.
 
     Attributes
@@ -63,7 +63,7 @@ class Journal(Descriptor):
         self._read = 0  # by `news`
         self._end = 0  # of the last whole block that was seen
 
-    def append(self, records: Iterable[Record]) -> None:
+    def append(self, records: Iterable[JournalRecord]) -> None:
         """Add records: the other processes see all of them or none."""
         self._read_blocks(self._end)
         begin = self._end
@@ -73,14 +73,14 @@ class Journal(Descriptor):
         if os.pwrite(self._fd, data, begin) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def news(self) -> Iterator[Record]:
+    def news(self) -> Iterator[JournalRecord]:
         """Iterate over the records that were not read yet, own ones too."""
         for payload in self._read_blocks(self._read):
             for kept, *rest in _RECORD.iter_unpack(payload):
-                yield Record(bool(kept), *rest)
+                yield JournalRecord(bool(kept), *rest)
         self._read = self._end
 
-    def rewrite(self, records: Iterable[Record]) -> None:
+    def rewrite(self, records: Iterable[JournalRecord]) -> None:
         """Begin anew with these. Only for one who is alone."""
         os.ftruncate(self._fd, 0)
         self._read = self._end = 0

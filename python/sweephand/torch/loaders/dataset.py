@@ -19,7 +19,7 @@ from sweephand.source.foreign_names import DATASET, names_ours
 from sweephand.source.limits import FULL_DATA_SWEEP
 from sweephand.source.source import MinibatchSource
 from sweephand.torch.distributed.coordinate import coordinate, has_group, num_processes
-from sweephand.torch.loaders.place import UNKNOWN, Place
+from sweephand.torch.loaders.place import UNKNOWN, LoaderPlace
 from sweephand.torch.minibatch.tensors import Tensors, tensors_of
 
 _NEVER = 2**63
@@ -135,7 +135,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._counted = False  # by the loader that started this process
         self._share_of_rank: tuple[int, int] | None = None
         self._place = (
-            source.cursor.elsewhere if isinstance(source.cursor.elsewhere, Place) else Place()
+            source.cursor.elsewhere
+            if isinstance(source.cursor.elsewhere, LoaderPlace)
+            else LoaderPlace()
         )
         source.cursor.elsewhere = self._place
 
@@ -298,7 +300,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     @property
     def _knows_place(self) -> bool:
         elsewhere = self.source.cursor.elsewhere
-        return not isinstance(elsewhere, Place) or elsewhere.is_known
+        return not isinstance(elsewhere, LoaderPlace) or elsewhere.is_known
 
     def _count(self) -> int | None:
         """Return the minibatches of an iteration, or None if that is not known."""

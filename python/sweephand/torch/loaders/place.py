@@ -59,7 +59,7 @@ _PLACINGS, _LAST_BEGUN, _NUM_BEGUN, _CHANGES, _LOOPS = range(5)
 _PLACES = _LOOPS + _NUM_LOOPS * len(_Loop._fields)
 
 
-class Place:
+class LoaderPlace:
     """What a dataset and its copies in a loader's processes share.
 
     A loader of ours tells here what was consumed. Other loaders say nothing: then all that is

@@ -13,7 +13,7 @@ from sweephand.train.learners.finite_check import Cause, Findings
 from sweephand.train.loss_scale.dynamic_scale import DynamicScale
 from sweephand.train.loss_scale.foreign_states import read_foreign
 from sweephand.train.loss_scale.scale_settings import ScaleSettings
-from sweephand.train.loss_scale.step_log import StepLog
+from sweephand.train.loss_scale.step_log import ScaleLog
 from sweephand.train.loss_scale.step_result import CauseName, StepResult
 from sweephand.train.loss_scale.worker_agreement import Reduce, agree
 
@@ -41,7 +41,7 @@ class LossScale:
     _nan_loss: Any  # whether a loss was NaN: a bool, or a tensor that is still being computed
     _verdict: tuple[Findings | None, Cause]
 
-    def __init__(self, settings: ScaleSettings, log: StepLog, check_finite: bool) -> None:
+    def __init__(self, settings: ScaleSettings, log: ScaleLog, check_finite: bool) -> None:
         if settings.dynamic and not check_finite:
             raise ValueError("check_finite=False is for a fixed scale: give dynamic=False")
         self._scale = DynamicScale(settings)

@@ -11,7 +11,7 @@ from sweephand.train.loss_scale.loss_scale import Stage
 from sweephand.train.loss_scale.optimizers import Optimizers, StepUndone
 from sweephand.train.loss_scale.scale_settings import OnNan, Refill, check_settings
 from sweephand.train.loss_scale.scaled_gradients import ScaledGradients
-from sweephand.train.loss_scale.step_log import Hook, StepLog
+from sweephand.train.loss_scale.step_log import Hook, ScaleLog
 from sweephand.train.loss_scale.step_result import StepResult
 from sweephand.train.loss_scale.worker_agreement import Reduce
 from sweephand.train.loss_scale.wrap_optimizers import listed, mark_wrapped, optimizers_of
@@ -142,7 +142,7 @@ class LossScaleOptimizer(ForwardsHyperparameters, ScaledGradients, Generic[Optim
             refill=refill,
             nan=nan,
         )
-        log = StepLog(max_consecutive_skips, on_skip, on_growth, on_backoff, on_floor)
+        log = ScaleLog(max_consecutive_skips, on_skip, on_growth, on_backoff, on_floor)
         self._reduce = check_function("reduce", reduce)
         super().__init__(settings, log, check_flag("check_finite", check_finite))
         mark_wrapped(optimizers, self)

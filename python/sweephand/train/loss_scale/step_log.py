@@ -13,7 +13,7 @@ Hook: TypeAlias = Callable[[StepResult], object]
 logger = logging.getLogger("sweephand")
 
 
-class StepLog:
+class ScaleLog:
     """Counts steps, calls hooks, and raises when too many in a row are skipped.
 
     The arguments are those of `LossScaleOptimizer`.

@@ -22,7 +22,7 @@ from sweephand.train.checkpoint.snapshot import Snapshot
 from sweephand.train.session.saving import MemorySaving
 from sweephand.train.session.step_guard import StepGuard
 from sweephand.train.session.training_run import TrainingRun
-from sweephand.train.spikes.moments import Moment, Moments, Place
+from sweephand.train.spikes.moments import Moment, Moments, StepPlace
 from sweephand.train.spikes.spike import Spike, SpikeError, SpikeOutcome
 from sweephand.train.spikes.spike_policy import SpikeAction, SpikePolicy
 from sweephand.train.spikes.spike_report import SpikeReport
@@ -46,7 +46,7 @@ class Suspicion(NamedTuple):
 
     seen: Seen
     watch: SpikeWatch
-    places: Sequence[Place]
+    places: Sequence[StepPlace]
     needs_updates: bool
     back_to_step: int
 
@@ -142,7 +142,7 @@ class Healer(StepGuard):
         end = self._run.source.position
         begin = self._begin
         time = getattr(minibatch, "nominal_time", begin.time)
-        self.moments.note(Place(step, begin, size, time, end, num_samples))
+        self.moments.note(StepPlace(step, begin, size, time, end, num_samples))
 
     def go_back(self, error: Exception) -> bool:
         """Go back from a spike; return False if it is none, or was judged before."""
@@ -227,7 +227,7 @@ class Healer(StepGuard):
             action,
         )
 
-    def _ids(self, place: Place) -> tuple[str, ...]:
+    def _ids(self, place: StepPlace) -> tuple[str, ...]:
         """Return the sequences of a minibatch, over all workers."""
         source = self._run.source
         stood = source.position

@@ -25,7 +25,7 @@ class Moment(NamedTuple):
     accepted: int | Snapshot | None
 
 
-class Place(NamedTuple):
+class StepPlace(NamedTuple):
     """Where in the source the minibatch of a step lies.
 
     Attributes
@@ -61,13 +61,13 @@ class Moments:
 
     Attributes
     ----------
-    places : list of Place
+    places : list of StepPlace
     """
 
     def __init__(self, every: int) -> None:
         self._every = every
         self._kept: list[Moment] = []
-        self.places: list[Place] = []
+        self.places: list[StepPlace] = []
 
     def is_due(self, step: int) -> bool:
         """Whether one is to be kept: at multiples, so that a run that goes on has the same."""
@@ -84,13 +84,13 @@ class Moments:
         """The last one; REQUIRES that one was kept."""
         return self._kept[-1]
 
-    def note(self, place: Place) -> None:
+    def note(self, place: StepPlace) -> None:
         """Note where the minibatch of the next step lies."""
         while self.places and self.places[-1].step >= place.step:  # training went back
             self.places.pop()
         self.places.append(place)
 
-    def go_back(self, step: int, reach: int) -> tuple[Moment, list[Place]] | None:
+    def go_back(self, step: int, reach: int) -> tuple[Moment, list[StepPlace]] | None:
         """Return where to go back to from a step, and it and so many places before it.
 
         What lies behind is forgotten. None if it is not known.

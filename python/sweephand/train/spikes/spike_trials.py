@@ -11,7 +11,7 @@ from sweephand.events.event import Ban
 from sweephand.train.progress.record import Step
 from sweephand.train.session.training_run import TrainingRun
 from sweephand.train.spikes.culprits import Look, find_culprits
-from sweephand.train.spikes.moments import Place
+from sweephand.train.spikes.moments import StepPlace
 from sweephand.train.spikes.spike_policy import SpikePolicy
 from sweephand.train.spikes.spike_watch import Seen, SpikeWatch
 
@@ -32,7 +32,7 @@ class SpikeTrials:
         What is trained, and what says how it is.
     next_size : callable
         Returns the size of the next minibatch.
-    places : sequence of Place
+    places : sequence of StepPlace
         Minibatches in a row.
     needs_updates : bool
         Whether a step that a loss scale skips is out of the band.
@@ -49,7 +49,7 @@ class SpikeTrials:
         watch: SpikeWatch,
         policy: SpikePolicy,
         next_size: Callable[[], int],
-        places: Sequence[Place],
+        places: Sequence[StepPlace],
         *,
         needs_updates: bool,
     ) -> None:
@@ -61,19 +61,19 @@ class SpikeTrials:
         self._needs_updates = needs_updates
         self.num_trials = 0
 
-    def find_cause(self) -> Place | None:
+    def find_cause(self) -> StepPlace | None:
         """Return the minibatch without which the next ones are healthy, or None.
 
         The first that was out of the band is asked first, then those before it, backwards.
         """
         return next(filter(self._heals, reversed(self._places)), None)
 
-    def find_culprits(self, cause: Place, ids: Sequence[str], seen: Seen) -> list[str]:
+    def find_culprits(self, cause: StepPlace, ids: Sequence[str], seen: Seen) -> list[str]:
         """Return the sequences of a minibatch that spike alone; see `find_culprits`.
 
         Parameters
         ----------
-        cause : Place
+        cause : StepPlace
         ids : sequence of str
             Its sequences.
         seen : Seen
@@ -95,7 +95,7 @@ class SpikeTrials:
         with self._trained(self._places[:index]):
             return find_culprits(ids, whole, look, self._score, self._policy.threshold)
 
-    def _heals(self, left_out: Place) -> bool:
+    def _heals(self, left_out: StepPlace) -> bool:
         """Whether the model is healthy where the spike was seen, without one minibatch."""
         *before, last = self._places
         with self._trained([one for one in before if one is not left_out]) as is_trained:
@@ -112,7 +112,7 @@ class SpikeTrials:
                 source.position = planned.next_position
         return healthy >= min(asked, HEALTHY)
 
-    def _look(self, behind: Sequence[Place] = ()) -> Look:
+    def _look(self, behind: Sequence[StepPlace] = ()) -> Look:
         """Train the next minibatch without trace, and some behind it."""
         steps: list[Step] = []
         with self._run.without_trace(steps.append):
@@ -127,7 +127,7 @@ class SpikeTrials:
         return Look(worst, steps[0].loss, steps[0].num_samples)
 
     @contextmanager
-    def _trained(self, places: Sequence[Place]) -> Iterator[bool]:
+    def _trained(self, places: Sequence[StepPlace]) -> Iterator[bool]:
         """Train some minibatches, and go back afterwards; False if that failed."""
         with self._run.without_trace():
             try:
@@ -137,7 +137,7 @@ class SpikeTrials:
                 is_trained = False
             yield is_trained
 
-    def _train(self, places: Sequence[Place]) -> None:
+    def _train(self, places: Sequence[StepPlace]) -> None:
         for place in places:
             self._run.source.position = place.begin
             self._step()
