@@ -11,8 +11,8 @@ __all__ = sorted({*_names, "__version__"} - {"torch"})  # `import *` shall not b
 
 
 def __dir__() -> list[str]:
-    """Return what is public; the rooms of the package are not."""
-    return __all__
+    """Return the public names; rooms of the package are private."""
+    return sorted([*__all__, "torch"])
 
 
 def __getattr__(name: str) -> object:

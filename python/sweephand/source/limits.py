@@ -8,8 +8,18 @@ from typing import Self
 
 from sweephand.checks import check_int
 
-INFINITELY_REPEAT = 2**64 - 1
-FULL_DATA_SWEEP = 2**64 - 2
+
+class NamedLimit(int):
+    """A limit that shows its name where it is a default, and is an integer everywhere."""
+
+    def __repr__(self) -> str:
+        return _LIMIT_NAMES.get(int(self), int.__repr__(self))
+
+
+_LIMIT_NAMES = {2**64 - 1: "INFINITELY_REPEAT", 2**64 - 2: "FULL_DATA_SWEEP"}
+
+INFINITELY_REPEAT = NamedLimit(2**64 - 1)
+FULL_DATA_SWEEP = NamedLimit(2**64 - 2)
 MAX_TIME = 2**63 - 1
 END_OF_TIME = MAX_TIME - 2**32  # no sequence is longer, so that none ends after MAX_TIME
 
