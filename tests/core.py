@@ -32,7 +32,7 @@ def core_request(
     if balance is not None:
         equal_at = model.equal_at(balance)
         cost = _core.compose.Cost(equal_at or 1, equal_at is not None)
-    return _core.compose.Request(num_samples, num_workers, rank, 0, True, cost)
+    return _core.compose.Request(num_samples, num_workers, rank, True, cost)
 
 
 def core_timeline(

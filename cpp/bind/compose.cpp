@@ -73,10 +73,8 @@ void bind_plan(py::module_& room) {
   py::class_<Cost>(room, "Cost")
       .def(py::init<std::uint32_t, bool>(), "per_sample"_a, "is_quadratic"_a);
   py::class_<Request>(room, "Request")
-      .def(py::init<std::uint64_t, std::uint32_t, std::uint32_t, std::uint32_t, bool,
-                    std::optional<Cost>>(),
-           "num_samples"_a, "num_workers"_a, "rank"_a, "num_skipped"_a, "crosses_sweeps"_a,
-           "balance"_a)
+      .def(py::init<std::uint64_t, std::uint32_t, std::uint32_t, bool, std::optional<Cost>>(),
+           "num_samples"_a, "num_workers"_a, "rank"_a, "crosses_sweeps"_a, "balance"_a)
       .def_readonly("num_samples", &Request::num_samples)
       .def_readonly("crosses_sweeps", &Request::crosses_sweeps)
       .def_readonly("num_workers", &Request::num_workers)

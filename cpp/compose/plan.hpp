@@ -22,11 +22,10 @@ struct Request {
       0;  // over all workers; kToSweepEnd takes what is left of the sweep
   std::uint32_t num_workers = 1;
   std::uint32_t rank = 0;
-  std::uint32_t num_skipped = 0;  // minibatches that are left out after the one that is wanted
-  bool crosses_sweeps = true;     // else none reaches over the end of a sweep
-  std::optional<Cost> balance;    // shares are evened by it
-  bool tells_blocks = true;       // the plan is carried out: else its blocks may be left out
-  const Bans* bans = nullptr;     // what they hold is not counted; it may be left out later
+  bool crosses_sweeps = true;   // else none reaches over the end of a sweep
+  std::optional<Cost> balance;  // shares are evened by it
+  bool tells_blocks = true;     // the plan is carried out: else its blocks may be left out
+  const Bans* bans = nullptr;   // what they hold is not counted; it may be left out later
   // No sequence or row that begins here or later; minibatches that are made as one are not cut.
   std::uint64_t end = std::numeric_limits<std::uint64_t>::max();
 

@@ -185,10 +185,6 @@ std::optional<Plan> Engine::plan(Lock& lock, Slot& slot) {
     plan->request = request;
     plan->begin = std::exchange(planner_stands_, plan->next);
     slot.next = plan->next;
-    for (std::uint32_t i = 0; i < request.num_skipped; ++i) {
-      slot.next = planner_->next(request).next;
-      planner_stands_ = slot.next;
-    }
     if (look_ahead_) {
       if (const auto chunks = look_ahead_->chunks_at(planner_->time(), request))
         assembler_->members().load_ahead(*chunks);

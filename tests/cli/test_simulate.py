@@ -68,7 +68,7 @@ def test_the_chunks_that_are_read_are_those_of_the_planner(block_chunks: int) ->
     for rank in range(workers):
         planner.seek(0)
         plan = planner.next(
-            Request(2**64 - 1, workers, rank, 0, crosses_sweeps=True, balance=None)
+            Request(2**64 - 1, workers, rank, crosses_sweeps=True, balance=None)
         )
         chunks = np.unique(plan.sequences() // np.uint64(corpus.chunk_sequences))
         of_rank = len(range(rank, lanes, workers))
@@ -148,12 +148,12 @@ def test_the_owners_of_rows_are_those_who_get_them(micro_batch_rows: int) -> Non
     packing = Packing(2048, 64, True, False, micro_batch_rows)
     planner = Planner(_core.order.Timeline(corpus.core(), order), packing, 2**64 - 1)
     cost = sh.Attention(100).in_integers
-    whole = planner.next(Request(100_000, 1, 0, 0, crosses_sweeps=True, balance=None))
+    whole = planner.next(Request(100_000, 1, 0, crosses_sweeps=True, balance=None))
     owners = _core.compose.row_owners(whole, 5, cost, micro_batch_rows)
     rows, _, firsts, _ = whole.cells().reshape(-1, 4).T
     for rank in range(5):
         planner.seek(0)
-        share = planner.next(Request(100_000, 5, rank, 0, crosses_sweeps=True, balance=cost))
+        share = planner.next(Request(100_000, 5, rank, crosses_sweeps=True, balance=cost))
         theirs = set(zip(share.sequences(), share.cells().reshape(-1, 4)[:, 2], strict=True))
         mine = owners[rows] == rank
         assert theirs == set(zip(whole.sequences()[mine], firsts[mine], strict=True))

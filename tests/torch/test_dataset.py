@@ -39,8 +39,9 @@ def values(item: dict[str, torch.Tensor]) -> list[int]:
     return item["x"].tolist()
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
 def test_a_loader_delivers_every_minibatch_in_order(num_workers: int, context: str) -> None:
     loader = DataLoader(
         everything(source()),

@@ -1,6 +1,8 @@
 """Loops over a source: every sweep once, whatever was read ahead and wherever a loop ends."""
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from itertools import islice
 from multiprocessing import get_context
@@ -15,9 +17,10 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 import sweephand as sh
 import sweephand.torch
 
-pytestmark = pytest.mark.filterwarnings(  # torchdata warns
-    "ignore:'set_vital' is deprecated:UserWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning"),  # torchdata's
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+]
 
 LENGTHS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4]
 SWEEP = sum(LENGTHS)
@@ -239,52 +242,56 @@ def test_where_a_source_stands_that_nobody_counted_is_not_told(
 
 
 class HeldBack(sh.torch.IterableDataset):
-    """Does not let its second process begin iteration `turn` until it is let go."""
+    """Does not let the process that delivers begin until it is let go."""
 
-    def __init__(self, turn: int, start: str) -> None:
+    def __init__(self, start: str) -> None:
         super().__init__(make_source(), 16, to_item=values_of)
-        self._turn = turn
-        self._turns = 0
+        self.held = True
         self.let_go = get_context(start).Event()
 
     def __iter__(self) -> Iterator[Any]:
         process = torch.utils.data.get_worker_info()
-        self._turns += 1
-        if process is not None and process.id == 1 and self._turns == self._turn:
+        if process is not None and process.id == 0 and self.held:
             assert self.let_go.wait(60)
         yield from super().__iter__()
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_a_process_that_begins_late_joins_the_others_of_its_loop(start: str) -> None:
-    dataset = HeldBack(1, start)
+def test_loops_at_the_same_time_are_different_sweeps(start: str) -> None:
+    dataset = HeldBack(start)
     loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=start)
-    torch.manual_seed(3)
-    left = iter(loader)
-    seen = [next(left)]  # of the first process; the second one has not begun
-    torch.manual_seed(3)  # the seed of the processes, the same for both loops
-    dataset._turn = 0
-    second = list(loader)
+    late = iter(loader)
+    dataset.held = False
+    first = list(loader)
     dataset.let_go.set()
-    seen += left
-    assert seen + second == sweeps_of(make_source())[: len(seen + second)]
-    assert len(seen + second) > 2 * SWEEP // 16
+    second = list(late)
+    assert first + second == sweeps_of(make_source())[: len(first + second)]
+    assert sum(map(len, second)) == SWEEP
 
 
-@pytest.mark.parametrize("turn", [1, 2])
-def test_a_process_that_begins_late_follows_no_place_of_afterwards(turn: int) -> None:
-    dataset = HeldBack(turn, "fork")
+def test_a_process_that_begins_late_follows_no_place_of_afterwards() -> None:
+    dataset = HeldBack("fork")
     loader = DataLoader(dataset, batch_size=None, num_workers=2, persistent_workers=True)
-    for _ in range(1, turn):
-        assert len(list(loader)) > 2
     items = iter(loader)
-    seen = [next(items)]  # of the first process; the second one has not begun
     dataset.source.current_position = 2 * SWEEP
     dataset.let_go.set()
-    seen += items
     sweeps = [list(make_loader(standing_at(sweep * SWEEP))) for sweep in range(4)]
-    assert seen == sweeps[turn - 1]
+    assert list(items) == sweeps[0]
     assert [list(loader), list(loader)] == sweeps[2:]
+
+
+def test_a_process_that_begins_late_follows_the_loop_before_it() -> None:
+    dataset = HeldBack("fork")
+    loader = DataLoader(dataset, batch_size=None, num_workers=1)
+    dataset.held = False
+    first = list(loader)
+    dataset.held = True
+    late = iter(loader)
+    dataset.held = False
+    dataset.source.current_position = 2 * SWEEP
+    third = list(loader)
+    dataset.let_go.set()
+    assert [*first, *late, *third] == sweeps_of(make_source())
 
 
 def standing_at(time: int) -> sh.MinibatchSource:
@@ -313,7 +320,7 @@ def test_any_loader_without_processes_goes_on(kind: type[DataLoader[Any]]) -> No
     assert seen == sweeps_of(make_source())
 
 
-@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("num_workers", [0, 1, 2, 4])
 def test_a_stateful_loader_resumes_the_rest_of_a_sweep(num_workers: int) -> None:
     def loader() -> StatefulDataLoader:
         dataset = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
@@ -341,6 +348,111 @@ def test_a_stateful_loader_that_had_finished_never_starts_over() -> None:
         seen += second
         assert seen == sweeps_of(make_source())[: len(seen)]
         assert len(seen) > len(sweeps_of(make_source())) // 2
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+def test_a_state_of_processes_that_all_delivered_is_refused_by_name(num_workers: int) -> None:
+    def loader() -> StatefulDataLoader:
+        dataset = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
+        return StatefulDataLoader(dataset, batch_size=None, num_workers=num_workers)
+
+    def as_before(state: Any) -> Any:
+        if not isinstance(state, dict):
+            return state
+        own = {"at_own": True} if "end" in state else {}
+        return own | {key: as_before(value) for key, value in state.items()}
+
+    first = loader()
+    next(iter(first))
+    state = first.state_dict()
+    assert "at_own" in repr(as_before(state))
+    second = loader()
+    second.load_state_dict(as_before(state))
+    with pytest.raises(sh.StateError, match="its key 'at_own'"):
+        list(second)
+
+
+def loops_of(dataset: sh.torch.IterableDataset, results: Any) -> None:
+    loader = DataLoader(dataset, batch_size=None, num_workers=2)
+    results.put([item for _ in range(2) for item in loader])
+
+
+@pytest.mark.parametrize(
+    ("start", "num_ranks", "is_begun"),
+    [("fork", 2, False), ("fork", 2, True), ("spawn", 1, False)],
+)
+def test_loops_of_several_processes_do_not_lead_to_each_other(
+    start: str, num_ranks: int, is_begun: bool
+) -> None:
+    dataset = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
+    loader = DataLoader(dataset, batch_size=None, num_workers=2)
+    before = list(loader) if is_begun else []
+    context: Any = get_context(start)
+    results = context.Queue()
+    processes = [
+        context.Process(target=loops_of, args=(dataset, results)) for _ in range(num_ranks)
+    ]
+    for process in processes:
+        process.start()
+    here = [item for _ in range(2) for item in loader]
+    found = [results.get(timeout=120) for _ in processes]
+    for process in processes:
+        process.join()
+    wanted = sweeps_of(make_source())
+    assert before + here == wanted[: len(before + here)]
+    assert found == [here] * num_ranks
+
+
+@pytest.mark.parametrize("make", [sh.torch.DataLoader, DataLoader])
+def test_a_process_that_dies_or_fails_is_an_error_of_the_loader(make: Any) -> None:
+    own = {} if make is sh.torch.DataLoader else {"batch_size": None}
+    for to_item, error in (
+        (killed_at_the_third, "exited unexpectedly"),
+        (fails_at_the_third, "Caught ValueError in DataLoader worker process 0"),
+    ):
+        source = make_source()
+        dataset = sh.torch.IterableDataset(source, 16, to_item=to_item)
+        items = iter(make(dataset, num_workers=2, prefetch_factor=1, **own))
+        seen: list[list[int]] = []
+        with pytest.raises((RuntimeError, ValueError), match=error):
+            seen += items
+        assert seen == sweeps_of(make_source())[: len(seen)]
+        if make is sh.torch.DataLoader:
+            assert source.current_position == sum(map(len, seen))
+
+
+def killed_at_the_third(minibatch: sh.Minibatch) -> list[int]:
+    if minibatch.nominal_time > 32:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return values_of(minibatch)
+
+
+def fails_at_the_third(minibatch: sh.Minibatch) -> list[int]:
+    if minibatch.nominal_time > 32:
+        raise ValueError("no such item")
+    return values_of(minibatch)
+
+
+@pytest.mark.parametrize("prefetch_factor", [1, 5])
+@pytest.mark.parametrize("num_workers", [1, 3])
+def test_what_is_read_ahead_changes_nothing(num_workers: int, prefetch_factor: int) -> None:
+    options: Any = {"num_workers": num_workers, "prefetch_factor": prefetch_factor}
+    wanted = sweeps_of(make_source())
+    ours = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
+    loader = sh.torch.DataLoader(ours, **options)
+    assert [item for _ in range(3) for item in loader] == wanted
+    theirs = sh.torch.IterableDataset(make_source(), 16, to_item=values_of)
+    other = DataLoader(theirs, batch_size=None, **options)
+    assert [item for _ in range(3) for item in other] == wanted
+
+
+def test_no_more_than_one_process_reads() -> None:
+    dataset = sh.torch.IterableDataset(make_source(), 16, to_item=pid_of)
+    assert len(set(sh.torch.DataLoader(dataset, num_workers=3))) == 1
+
+
+def pid_of(minibatch: sh.Minibatch) -> int:
+    return os.getpid()
 
 
 def test_the_length_is_known_where_sequences_have_one_sample() -> None:

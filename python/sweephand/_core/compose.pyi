@@ -26,7 +26,7 @@ class Cost:
     def __init__(self, per_sample: typing.SupportsInt | typing.SupportsIndex, is_quadratic: bool) -> None:
         ...
 class Request:
-    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex, num_skipped: typing.SupportsInt | typing.SupportsIndex, crosses_sweeps: bool, balance: Cost | None) -> None:
+    def __init__(self, num_samples: typing.SupportsInt | typing.SupportsIndex, num_workers: typing.SupportsInt | typing.SupportsIndex, rank: typing.SupportsInt | typing.SupportsIndex, crosses_sweeps: bool, balance: Cost | None) -> None:
         ...
     @property
     def crosses_sweeps(self) -> bool:

@@ -134,9 +134,9 @@ def plan_steps(
         else Planner(timeline, Packing(row_length, 64, True, False, 0), _NO_LIMIT)
     )
     planner.seek(core.num_samples // 3)
-    planner.next(Request(1, 1, 0, 0, crosses_sweeps=True, balance=None))
+    planner.next(Request(1, 1, 0, crosses_sweeps=True, balance=None))
     placing = time.process_time() - clock
-    request = Request(size, 1, 0, 0, crosses_sweeps=True, balance=None)
+    request = Request(size, 1, 0, crosses_sweeps=True, balance=None)
     clock = time.process_time()
     plans = [planner.next(request) for _ in range(num_steps)]
     planning = (time.process_time() - clock) / num_steps

@@ -53,7 +53,7 @@ def one_pass(
     engine = _core.engine.Engine(planner, assembler, 0, 0, ahead)
     if begin:
         engine.seek(int(corpus.core.sizes(0, begin).sum(dtype=np.uint64)))
-    request = _core.compose.Request(batch_samples, 1, 0, 0, crosses_sweeps=True, balance=None)
+    request = _core.compose.Request(batch_samples, 1, 0, crosses_sweeps=True, balance=None)
     try:
         while not (batch := engine.next(request)).end_of_data:
             yield batch.sequences(), batch

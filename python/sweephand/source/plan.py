@@ -237,7 +237,6 @@ class Plan:
         size: int,
         num_partitions: int = 1,
         partition_index: int = 0,
-        num_skipped: int = 0,
         *,
         crosses_sweeps: bool = True,
     ) -> _core.compose.Request:
@@ -271,7 +270,6 @@ class Plan:
             2**64 - 1 if is_sweep else size,
             num_partitions,
             partition_index,
-            num_skipped,
             crosses_sweeps=crosses_sweeps and self.crosses_sweeps,
             balance=cost_of(self.options.balance),
         )
@@ -279,9 +277,7 @@ class Plan:
     def whole_request(self, size: int, *, crosses_sweeps: bool) -> _core.compose.Request:
         """Return an unchecked request for all of a minibatch."""
         balance = cost_of(self.options.balance)
-        return _core.compose.Request(
-            size, 1, 0, 0, crosses_sweeps=crosses_sweeps, balance=balance
-        )
+        return _core.compose.Request(size, 1, 0, crosses_sweeps=crosses_sweeps, balance=balance)
 
     def make_planner(self) -> _core.compose.Planner:
         """Return a planner of minibatches, at the start of the timeline."""

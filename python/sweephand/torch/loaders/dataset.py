@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
 import torch.utils.data
 from torch.utils.data import _utils as loader_parts
-from torch.utils.data._utils.worker import WorkerInfo
 
 from sweephand.checks import check_int
+from sweephand.errors import StateError
 from sweephand.layouts.plain import WholeSequences
 from sweephand.minibatch.minibatch import Minibatch
 from sweephand.printable import shown
@@ -56,10 +55,10 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     no minibatch reaches over it. The next iteration is the next sweep. After a ``break`` the
     next one goes on behind the last item that was delivered.
 
-    With ``num_workers`` processes, minibatch n comes from process n mod num_workers; each plans
-    all steps and assembles only its own, so that they arrive in order, each once. Only
-    `sh.torch.DataLoader` counts what such processes have delivered. Torch's own loaders cannot:
-    with processes they iterate once, and then refuse until the source is placed anew.
+    With ``num_workers`` processes the first one delivers, by the source's own threads, and the
+    others end at once. Only `sh.torch.DataLoader` counts what such a process has delivered.
+    Torch's own loaders cannot: the part of a sweep that a ``break`` leaves does not come again,
+    and with other ``samples_per_iteration`` they iterate once, until the source is placed anew.
 
     Parameters
     ----------
@@ -130,25 +129,21 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._to_item = to_item
         self._restored: dict[str, Any] | None = None  # of the next iteration
         self._end: int | None = None  # of the iteration under way
-        self._at_own = False  # this process stands at a minibatch of its own
         self._has_begun = False  # before it is iterated over
         self._counted = False  # by the loader that started this process
         self._share_of_rank: tuple[int, int] | None = None
-        self._place = (
-            source.cursor.elsewhere
-            if isinstance(source.cursor.elsewhere, LoaderPlace)
-            else LoaderPlace()
-        )
+        elsewhere = source.cursor.elsewhere
+        self._place = elsewhere if isinstance(elsewhere, LoaderPlace) else LoaderPlace()
         source.cursor.elsewhere = self._place
 
     def __iter__(self) -> Iterator[Any]:
         _leave_whole()
         process = torch.utils.data.get_worker_info()
-        stride = 1 if process is None else process.num_workers
-        number = 0 if process is None else process.id
+        if process is not None and process.id:
+            return  # the first one delivers
         workers, rank = self._share()
         if process is not None:
-            self._begin_in(process)
+            self._begin_in_process()
         self._has_begun = False
         restored, self._restored = self._restored, None
         if restored is None:
@@ -157,12 +152,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         end = self._end_of(self.source.current_position) if end is None else end
         self._end = end
         request = self.source.timeline.request(
-            self.size, workers, rank, stride - 1, crosses_sweeps=self._samples != "sweep"
+            self.size, workers, rank, crosses_sweeps=self._samples != "sweep"
         )
-        self._at_own = number == 0 or (restored is not None and restored["at_own"])
-        if not self._at_own:
-            self._at_own = self._pass_over(number, end)
-        while self._at_own and self.source.current_position < end:
+        while self.source.current_position < end:
             minibatch = self.source.next_of(request)
             if not minibatch:
                 break
@@ -208,24 +200,38 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         or `sh.torch.DataLoader`.
         """
         process = torch.utils.data.get_worker_info()
+        if process is not None and process.id:
+            return {}  # it delivers nothing
         if process is not None and self.source.cursor.elsewhere is not None:
-            self._begin_in(process)  # asked before its first iteration
+            self._begin_in_process()  # asked before its first iteration
             self._has_begun = True
-        restored = self._restored or {"end": self._end, "at_own": self._at_own}
-        return {"source": self.source.state_dict()} | {
-            name: restored[name] for name in ("end", "at_own")
-        }
+        end = self._restored["end"] if self._restored else self._end
+        return {"source": self.source.state_dict(), "end": end}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go to where a state was taken, by the same one of as many processes."""
+        """Go to where a state was taken, by the same one of as many processes.
+
+        Raises
+        ------
+        StateError
+            If it is of a version in which every process delivered a part of the minibatches.
+        """
+        if "at_own" in state:
+            raise StateError(
+                "this state is of a loader whose processes delivered a part of the minibatches "
+                "each (its key 'at_own'), and now the first one delivers all: restore a state "
+                "of the source or of sh.torch.DataLoader, or set source.current_position"
+            )
         process = torch.utils.data.get_worker_info()
+        if process is not None and process.id:
+            return
         if process is not None:
             self.source.cursor.elsewhere = None
         self.source.load_state_dict(state["source"])
         if process is not None:
             end = state["end"]
             end = self._end_of(self.source.current_position) if end is None else end
-            self._place.join(process.id, self.source.position, lambda _: end)
+            self._place.join(self.source.position, lambda _: end)
         self._restored = dict(state)
 
     def set_epoch(self, epoch: int) -> None:
@@ -257,8 +263,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         carried = None if has_group() else self._share_of_rank
         return carried or coordinate()
 
-    def _begin_in(self, process: WorkerInfo) -> None:
-        """Go to where a loader's processes begin, and be on one's own from there."""
+    def _begin_in_process(self) -> None:
+        """Go to where a process of a loader begins, and be on one's own from there."""
         if self._restored is not None or self._has_begun:
             return
         follows = False
@@ -266,27 +272,11 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             position = self._place.begin()
         else:
             own = self.source.cursor.own_position
-            position, follows = self._place.join(process.id, own, self._end_of)
+            position, follows = self._place.join(own, self._end_of)
         self.source.cursor.elsewhere = None
         if follows and self._samples != "sweep":
             raise RuntimeError(UNKNOWN)
         self.source.position = position
-
-    def _pass_over(self, count: int, end: int) -> bool:
-        """Go on by `count` minibatches, which other processes deliver, if there are so many."""
-        plans = self.source.timeline.minibatches(
-            self.source.position,
-            self.size,
-            crosses_sweeps=self._samples != "sweep",
-        )
-        for planned in islice(plans, count):
-            position = planned.next_position
-            count -= 1
-            if position.time >= end:
-                break
-        if count == 0:
-            self.source.position = position
-        return count == 0
 
     def _end_of(self, time: int) -> int:
         """Return the nominal time at which an iteration ends that goes on from `time`."""
