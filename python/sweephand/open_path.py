@@ -8,32 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers import (
-    array_record,
-    arrow,
-    cbf,
-    csv_files,
-    ctf,
-    hdf5,
-    htk,
-    image_folder,
-    jsonl,
-    lance,
-    mds,
-    megatron,
-    mlf,
-    npy,
-    npz,
-    parquet,
-    raw_tokens,
-    text,
-    tfrecord_files,
-    webdataset,
-    zarr_stores,
-)
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import advice_for_file, is_document, is_named_as_document
-from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.format import Format, Look
+from sweephand.deserializers.formats import Wanted
 from sweephand.deserializers.given import advice_for
 from sweephand.files.find import list_paths, paths_like
 from sweephand.files.index_places import Keep
@@ -44,7 +22,7 @@ from sweephand.files.paths import (
     folders_at,
 )
 from sweephand.files.source_file import Files
-from sweephand.tfds.builder import FORMAT as TFDS
+from sweephand.format_table import FORMATS, TEXT, ZARR
 
 _MOST_NAMES = 6  # in a message
 
@@ -109,7 +87,7 @@ def open(
         streams, size_stream, chunk_size, dtype, sequence_length, index, end_of_document
     )
     found = look_at(place)
-    return found.format.open(found.paths, wanted)
+    return found.format.opener()(found.paths, wanted)
 
 
 @dataclass(frozen=True)
@@ -142,20 +120,24 @@ def look_at(place: Files) -> Found:
 
 def _look_at_path(path: AnyPath) -> Found:
     if not path.exists():
-        if megatron.FORMAT.is_at(path):
-            return Found(megatron.FORMAT, [path])
+        if known := _format_of(path, [known for known in FORMATS if known.pairs]):
+            return Found(known, [path])
         if isinstance(path, Path):
             raise not_found(path)
         raise FileNotFoundError(f"there is no object or folder {str(path)!r}")
-    for known in FORMATS:
-        if known.is_at(path):
-            return Found(known, [path])
+    if known := _format_of(path):
+        return Found(known, [path])
     if path.is_dir():
         return _look_into(path)
     if advice := advice_for_file(path):
         raise ValueError(f"{str(path)!r} holds {advice}")
     names = ", ".join(known.name for known in FORMATS)
     raise ValueError(f"{str(path)!r} is of no format that is known here: {names}")
+
+
+def _format_of(path: AnyPath, among: Sequence[Format] = FORMATS) -> Format | None:
+    look = Look(path)
+    return next((known for known in among if known.is_at(look)), None)
 
 
 def _look_into(folder: AnyPath) -> Found:
@@ -167,13 +149,12 @@ def _look_into(folder: AnyPath) -> Found:
     found = []
     unknown = []
     for kind in _by_kind(files):
-        known = next((one for one in FILE_FORMATS if one.is_at(kind[0])), None)
-        if known is not None:
+        if known := _format_of(kind[0]):
             found.append(Found(known, kind))
         elif not is_document(kind[0]):
             unknown += kind
     if len(found) > 1:  # notes beside data are no data
-        found = [one for one in found if one.format is not text.FORMAT] or found
+        found = [one for one in found if one.format is not TEXT] or found
     if found and not unknown:
         return _one_format(found, [folder])
     first = (unknown or files)[0]
@@ -193,8 +174,8 @@ def _look_into_folders(folder: AnyPath) -> Found:
         raise ValueError(f"the folder {str(folder)!r} is empty")
     if all("=" in one.name for one in inner):
         return _one_format([_look_into(one) for one in inner], [folder])
-    if all(zarr_stores.FORMAT.is_at(one) for one in inner):
-        return Found(zarr_stores.FORMAT, inner)
+    if all(ZARR.is_at(Look(one)) for one in inner):
+        return Found(ZARR, inner)
     pictures = [file for one in inner[:_MOST_NAMES] for file in files_at(one)[:1]]
     advice = next((told for file in pictures if (told := advice_for_file(file))), None)
     names = ", ".join(one.name for one in inner[:_MOST_NAMES])
@@ -241,37 +222,3 @@ def _count(files: Sequence[AnyPath]) -> str:
 def _by_pattern(found: Sequence[Found]) -> str:
     suffix = next((path.suffix for one in found for path in one.paths if path.suffix), ".jsonl")
     return f"open those of one by a pattern, such as '*{suffix}'"
-
-
-# The surest signs first.
-FILE_FORMATS = (
-    npy.FORMAT,
-    npz.FORMAT,
-    arrow.SAVED_DATASET,
-    mds.FORMAT,
-    lance.FORMAT,
-    cbf.FORMAT,
-    parquet.FORMAT,
-    hdf5.FORMAT,
-    zarr_stores.FORMAT,
-    arrow.FORMAT,
-    array_record.FORMAT,
-    megatron.FORMAT,
-    tfrecord_files.FORMAT,
-    webdataset.FORMAT,
-    image_folder.FORMAT,
-    jsonl.FORMAT,
-    ctf.FORMAT,
-    mlf.FORMAT,
-    htk.FORMAT,
-    raw_tokens.FORMAT,
-    csv_files.FORMAT,
-    text.FORMAT,
-)
-
-# The first that recognises a path: folders are looked at before the files in them.
-FORMATS = (
-    *(known for known in FILE_FORMATS if not known.in_folders),
-    TFDS,
-    *(known for known in FILE_FORMATS if known.in_folders),
-)

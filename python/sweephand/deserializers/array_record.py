@@ -6,8 +6,7 @@ https://github.com/google/riegeli): groups of records with a hash each, and a ta
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from sweephand.corpus.columns import ColumnData
@@ -19,8 +18,6 @@ from sweephand.deserializers.array_record_reader import (
     read_range,
     records_per_group,
 )
-from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_row_runs
 from sweephand.deserializers.units.payloads import guess_payload, guess_streams, make_payload
@@ -29,14 +26,11 @@ from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
-from sweephand.files.paths import AnyPath, begins_with
 from sweephand.files.source_file import Files, SourceFile
 
 _UNIT_BYTES = 1 << 20
 _LOOKED_AT = 100  # records, to know their streams
 _PAYLOADS = ("auto", "example", "json", "bytes")
-_RIEGELI = bytes.fromhex("83af70d10d884a3f")
-_NAMED = re.compile(r"\.array_?record(-\d+-of-\d+)?$")
 
 
 class ArrayRecordDeserializer(IndexedDeserializer):
@@ -179,15 +173,3 @@ class ArrayRecordDeserializer(IndexedDeserializer):
         if wrong is not None and not records:
             raise wrong
         return records[:count]
-
-
-def _is_array_record(path: AnyPath) -> bool:
-    is_named = bool(_NAMED.search(path.name)) and path.is_file()
-    return is_named or begins_with(path, _RIEGELI)
-
-
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    return wanted.open_files(ArrayRecordDeserializer, files)
-
-
-FORMAT = Format("ArrayRecord", _is_array_record, _open)

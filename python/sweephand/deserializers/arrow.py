@@ -18,7 +18,7 @@ from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.arrow_files import ArrowFiles
 from sweephand.deserializers.arrow_table import ArrowTable
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, SelfDescribed, Wanted, the_only
+from sweephand.deserializers.formats import SelfDescribed, Wanted, the_only
 from sweephand.deserializers.given import is_table, wrong_data
 from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.errors import DataError
@@ -237,25 +237,14 @@ def _names_in(state: Path) -> list[str]:
     return names
 
 
-def _is_saved_dataset(path: AnyPath) -> bool:
-    told = ("state.json", "dataset_dict.json")  # of one data set, and of its splits
-    return path.is_dir() and any((path / name).exists() for name in told)
-
-
-def _is_arrow(path: AnyPath) -> bool:
+def is_arrow(path: AnyPath) -> bool:
+    """Return whether a file begins as one of IPC, or by its name as a stream."""
     is_stream = path.suffix == ".arrow" and begins_with(path, b"\xff\xff\xff\xff")
     return is_stream or begins_with(path, _ARROW)
 
 
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    return wanted.open_files(ArrowDeserializer, files)
-
-
-def _open_saved(folders: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+def open_saved(folders: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    """Return the corpus of a folder that `Dataset.save_to_disk` wrote."""
     return wanted.open_files(
         lambda one, *a, **b: ArrowDeserializer(the_only(one), *a, **b), folders
     )
-
-
-FORMAT = Format("Arrow", _is_arrow, _open)
-SAVED_DATASET = Format("Hugging Face folder", _is_saved_dataset, _open_saved, in_folders=False)

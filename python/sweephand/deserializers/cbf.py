@@ -11,9 +11,7 @@ from sweephand import _core
 from sweephand.corpus.columns import ColumnData, concat_columns
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.cbf_header import MAGIC, CbfStream, can_be, read_header
-from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.cbf_header import CbfStream, can_be, read_header
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import require
 from sweephand.deserializers.units.row_ids import RowIds
@@ -22,7 +20,6 @@ from sweephand.errors import DataError, StaleError
 from sweephand.files.find import find_files
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
-from sweephand.files.paths import AnyPath, begins_with
 from sweephand.files.source_file import Files, SourceFile
 
 
@@ -187,14 +184,3 @@ class CBFDeserializer(IndexedDeserializer):
         served = [one for one in streams if one.name in wanted]
         found = {one.name: one.to_column(*own) for one, own in zip(served, arrays, strict=True)}
         return [found[field] for field in self.fields.values()]
-
-
-def _is_cbf(path: AnyPath) -> bool:
-    return begins_with(path, MAGIC)
-
-
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    return wanted.open_files(CBFDeserializer, files)
-
-
-FORMAT = Format("CNTK binary", _is_cbf, _open)

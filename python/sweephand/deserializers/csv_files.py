@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,6 @@ from sweephand.corpus.casts import element_type
 from sweephand.corpus.columns import ColumnData, spread
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.arrow_columns import convert
 from sweephand.deserializers.units.line_scan import LineConverter, LinePlace, records_of
 from sweephand.deserializers.units.line_units import LineUnits
@@ -27,7 +25,6 @@ from sweephand.deserializers.units.unit_scan import SampleType, told_fields
 from sweephand.errors import DataError
 from sweephand.files.contents import MAX_EXPANSION
 from sweephand.files.index_places import Keep
-from sweephand.files.paths import AnyPath
 from sweephand.files.source_file import Files, SourceFile
 from sweephand.optional import OptionalModule
 
@@ -37,8 +34,6 @@ pa_csv = OptionalModule("pyarrow.csv", extra="parquet")
 _HEAD_BYTES = 1 << 20
 _PREFIX = re.compile(r"CSV parse error: (Row #\d+: )?")
 _BOM = b"\xef\xbb\xbf"
-_PACKED = (".gz", ".zst")
-_SUFFIXES = (".csv", ".tsv")
 
 
 class CSVDeserializer(LineUnits):
@@ -322,17 +317,3 @@ def _type_of(guessed: str, definition: StreamDef) -> np.dtype[Any] | None:
         return None
     is_number = element_type(wanted) != _core.base.ElementType.opaque
     return wanted if is_number else np.dtype("float64")
-
-
-def _is_csv(path: AnyPath) -> bool:
-    suffix = path.suffix.lower()
-    if suffix in _PACKED:
-        suffix = path.with_name(path.stem).suffix.lower()
-    return suffix in _SUFFIXES and path.is_file()
-
-
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    return wanted.open_files(CSVDeserializer, files)
-
-
-FORMAT = Format("CSV", _is_csv, _open)

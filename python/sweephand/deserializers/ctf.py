@@ -27,8 +27,8 @@ from sweephand.deserializers.ctf_index import (
     of_contents,
     scan_file,
 )
-from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.formats import Format, SelfDescribed, Wanted
+from sweephand.deserializers.deserializer import brief
+from sweephand.deserializers.formats import SelfDescribed
 from sweephand.deserializers.units.unit_scan import told_fields
 from sweephand.errors import DataError
 from sweephand.files.access import access_to
@@ -307,7 +307,8 @@ def _describe(name: str, definition: StreamDef) -> StreamInfo:
     )
 
 
-def _is_ctf(path: AnyPath) -> bool:
+def is_ctf(path: AnyPath) -> bool:
+    """Return whether the first line of a file, unpacked if need be, has a sample."""
     line = (
         head_of_content(path, 4096, PACKINGS).removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
     )
@@ -333,10 +334,3 @@ def guess_streams(path: AnyPath) -> StreamDefs:
             raise DataError("the file is empty", str(path))
         raise DataError("the first lines have no sample that tells a stream", str(path))
     return StreamDefs(streams)
-
-
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    return wanted.open_files(CTFDeserializer, files)
-
-
-FORMAT = Format("CNTK text", _is_ctf, _open)

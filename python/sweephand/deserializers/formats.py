@@ -125,25 +125,3 @@ def the_only(paths: Sequence[AnyPath]) -> AnyPath:
             f"{len(paths)} corpora are given, {told}: open each, and give a source one of them"
         )
     return paths[0]
-
-
-@dataclass(frozen=True)
-class Format:
-    """One kind of data.
-
-    Attributes
-    ----------
-    name : str
-        For people.
-    is_at : callable
-        Whether a path is of this format, by its name and first bytes.
-    open : callable
-        Returns the corpus that some such files make, or one of such a folder.
-    in_folders : bool
-        A folder of such files is one corpus of them; otherwise a path is a corpus.
-    """
-
-    name: str
-    is_at: Callable[[AnyPath], bool]
-    open: Callable[[Sequence[AnyPath], Wanted], Deserializer]
-    in_folders: bool = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -13,8 +13,6 @@ import numpy as np
 
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.hdf5_links import (
     ArrayElsewhere,
     check_own,
@@ -28,15 +26,12 @@ from sweephand.deserializers.units.row_ids import RowIds
 from sweephand.deserializers.units.unit_scan import SampleType
 from sweephand.files.index_places import Keep
 from sweephand.files.local import LocalFile
-from sweephand.files.paths import AnyPath, begins_with
 from sweephand.files.range_reader import RangeReader
 from sweephand.files.source_file import Files, SourceFile
 from sweephand.optional import OptionalModule
 
 h5py = OptionalModule("h5py", extra="hdf5")
 
-_MAGIC = b"\x89HDF\r\n\x1a\n"
-_SUFFIXES = (".h5", ".hdf5", ".hdf")
 _HEAD = 1 << 16  # bytes that are asked for at a time where what HDF5 keeps of itself is read
 
 
@@ -201,15 +196,3 @@ class _Group(ArrayGroup):
 
 def _is_array(found: object) -> bool:
     return isinstance(found, h5py.Dataset) and found.shape is not None
-
-
-def _is_at(path: AnyPath) -> bool:
-    # Behind a block of the user's the first bytes are others.
-    return begins_with(path, _MAGIC) or (path.suffix.lower() in _SUFFIXES and path.is_file())
-
-
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    return wanted.open_files(HDF5Deserializer, files)
-
-
-FORMAT = Format("HDF5", _is_at, _open)

@@ -19,7 +19,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.formats import Format, SelfDescribed, Wanted
+from sweephand.deserializers.formats import SelfDescribed, Wanted
 from sweephand.deserializers.htk_list import read_lists, speech_streams
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import require
@@ -322,8 +322,8 @@ def _is_list(path: AnyPath) -> bool:
     return path.suffix.lower() == ".scp"
 
 
-def _is_at(path: AnyPath) -> bool:
-    """Whether it is a list, by its name, or a feature file, whose header tells its size."""
+def is_htk(path: AnyPath) -> bool:
+    """Return whether a file is a list, by its name, or holds features, by its header."""
     head = head_of(path, _core.formats.HTK_HEADER_BYTES)
     if _is_list(path):
         return bool(head)
@@ -336,11 +336,9 @@ def _is_at(path: AnyPath) -> bool:
     return header.num_frames > 0 and header.period > 0
 
 
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+def open_features(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    """Return the corpus of feature files, or of lists of them."""
     told = wanted.choose(lambda: StreamDefs(features=StreamDef()))
     lists = [file for file in files if _is_list(file)]  # which say what of the others is wanted
     streams = {name: replace(one, scp=tuple(lists or files)) for name, one in told.items()}
     return HTKFeatureDeserializer(StreamDefs(streams), index=wanted.index)
-
-
-FORMAT = Format("HTK", _is_at, _open)

@@ -23,7 +23,7 @@ from sweephand.corpus.side_by_side import side_by_side
 from sweephand.corpus.sizes import Sizing, chunk_starts
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.deserializer import brief
-from sweephand.deserializers.formats import Format, SelfDescribed, Wanted, the_only
+from sweephand.deserializers.formats import SelfDescribed, Wanted, the_only
 from sweephand.deserializers.picture_files import (
     PictureIds,
     class_folders,
@@ -214,7 +214,7 @@ class _Fetcher:
         return [self._folder.read(number) for number in numbers]
 
 
-def _is_at(path: AnyPath) -> bool:
+def holds_pictures(path: AnyPath) -> bool:
     """Return whether pictures lie in the folders of a folder, or a map file is there."""
     if not isinstance(path, Path):
         return False
@@ -240,10 +240,8 @@ def _holds_pictures(folder: Path) -> bool:
     return any(_holds_pictures(one) for one in inner[:1])
 
 
-def _open(paths: Sequence[AnyPath], wanted: Wanted) -> ImageFolder:
+def open_pictures(paths: Sequence[AnyPath], wanted: Wanted) -> ImageFolder:
+    """Return the corpus of pictures in folders, or of a map file."""
     path = the_only(paths)
     streams = wanted.definitions(_FIELDS)
     return ImageFolder(str(path), streams, index=wanted.index)
-
-
-FORMAT = Format("pictures", _is_at, _open, in_folders=False)

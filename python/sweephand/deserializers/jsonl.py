@@ -16,8 +16,6 @@ from sweephand import _core
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.members import member_at
 from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.jsonl_columns import PADDING, REPEATED, JsonField, read_ordinary
 from sweephand.deserializers.jsonl_guess import guess_fields
 from sweephand.deserializers.units.line_scan import BOM, LineConverter, LinePlace
@@ -237,12 +235,6 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number in JSON")
 
 
-def _is_jsonl(path: AnyPath) -> bool:
+def is_jsonl(path: AnyPath) -> bool:
+    """Return whether a file, unpacked if need be, begins with an object."""
     return head_of_content(path, 64, PACKINGS).removeprefix(BOM).lstrip().startswith(b"{")
-
-
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    return wanted.open_files(JSONLDeserializer, files)
-
-
-FORMAT = Format("JSON lines", _is_jsonl, _open)

@@ -22,7 +22,7 @@ from sweephand.corpus.members import splits_of
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted, the_only
+from sweephand.deserializers.formats import Wanted, the_only
 from sweephand.deserializers.lance_reader import (
     bytes_per_row,
     check_process,
@@ -227,14 +227,13 @@ class LanceDeserializer(ArrowUnits):
         return list(dict.fromkeys(outer))
 
 
-def _is_lance(path: AnyPath) -> bool:
+def is_lance(path: AnyPath) -> bool:
+    """Return whether a folder is a table."""
     return path.is_dir() and (path / "_versions").is_dir() and (path / "data").is_dir()
 
 
-def _open(folders: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+def open_table(folders: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    """Return the corpus of a table."""
     return wanted.open_files(
         lambda one, *a, **b: LanceDeserializer(str(the_only(one)), *a, **b), folders
     )
-
-
-FORMAT = Format("Lance", _is_lance, _open, in_folders=False)

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,9 +17,7 @@ from numpy.typing import NDArray
 
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
-from sweephand.deserializers.mds_index import MdsColumn, is_mds, read_mds_index
+from sweephand.deserializers.mds_index import MdsColumn, read_mds_index
 from sweephand.deserializers.mds_shard import MdsShard
 from sweephand.deserializers.units.placed import (
     PlacedDeserializer,
@@ -35,7 +32,6 @@ from sweephand.files.content_file import ContentFile
 from sweephand.files.find import list_paths
 from sweephand.files.index_file import Advance
 from sweephand.files.index_places import Keep
-from sweephand.files.paths import AnyPath
 from sweephand.files.source_file import Files, SourceFile
 
 _VALUE_TYPES = {
@@ -246,10 +242,3 @@ def _array_head(
         shape = tuple(np.frombuffer(head[at + 1 : end], extents).tolist())
         at = end
     return at, dtype, shape
-
-
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    return wanted.open_files(MDSDeserializer, files)
-
-
-FORMAT = Format("MDS", is_mds, _open, in_folders=False)

@@ -15,7 +15,7 @@ from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.formats import Wanted
 from sweephand.deserializers.megatron_index import read_index
 from sweephand.deserializers.units.tokens import (
     check_chunk_bytes,
@@ -24,7 +24,7 @@ from sweephand.deserializers.units.tokens import (
 )
 from sweephand.errors import DataError
 from sweephand.files.find import find_files, list_paths
-from sweephand.files.paths import AnyPath, begins_with
+from sweephand.files.paths import AnyPath
 from sweephand.files.source_file import Files
 from sweephand.files.urls import swap_suffix
 
@@ -130,16 +130,7 @@ def _index_of(path: AnyPath) -> AnyPath:
     return path if path.name == name else path.with_name(name)
 
 
-def _is_megatron(path: AnyPath) -> bool:
-    # "." has no name; what exists is the prefix of no other file.
-    if not path.name or (path.suffix not in (".bin", ".idx") and path.is_file()):
-        return False
-    return begins_with(_index_of(path), b"MMIDIDX")
-
-
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+def open_pairs(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    """Return the corpus of pairs of files."""
     indexes = list(dict.fromkeys(_index_of(file) for file in files))  # of pairs one each
     return MegatronDeserializer(indexes, wanted.choose(partial(one_stream, None)))
-
-
-FORMAT = Format("Megatron", _is_megatron, _open)

@@ -21,7 +21,7 @@ from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.formats import Wanted
 from sweephand.deserializers.htk_list import speech_streams
 from sweephand.deserializers.units.indexed import IndexedDeserializer
 from sweephand.deserializers.units.kept_scans import check_array, require
@@ -32,11 +32,9 @@ from sweephand.files.find import find_files
 from sweephand.files.index_arrays import stored_in, unpack_part
 from sweephand.files.index_file import Advance, Index
 from sweephand.files.index_places import Keep
-from sweephand.files.paths import AnyPath, as_path, head_of, read_file
+from sweephand.files.paths import AnyPath, as_path, read_file
 from sweephand.files.source_file import PathLike, SourceFile
 
-_HEADER = b"#!MLF!#"
-_BOM = b"\xef\xbb\xbf"
 _PHONE_BEGINS = 2.0  # what CNTK's criterion of connectionist temporal classification looks for
 
 
@@ -297,14 +295,8 @@ def read_states(place: PathLike) -> list[str]:
     return states
 
 
-def _is_mlf(path: AnyPath) -> bool:
-    return head_of(path, len(_BOM + _HEADER)).removeprefix(_BOM).startswith(_HEADER)
-
-
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+def open_labels(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    """Return the corpus of label files."""
     told = wanted.choose(lambda: StreamDefs(labels=StreamDef()))
     streams = {name: replace(one, mlf=tuple(files)) for name, one in told.items()}
     return HTKMLFDeserializer(None, StreamDefs(streams), index=wanted.index)
-
-
-FORMAT = Format("MLF", _is_mlf, _open)

@@ -16,7 +16,7 @@ from sweephand.corpus.sizes import chunk_starts
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
 from sweephand.deserializers.array import check_same_sequences
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.formats import Wanted
 from sweephand.deserializers.given import check_dict
 from sweephand.deserializers.npy_columns import (
     Column,
@@ -28,12 +28,9 @@ from sweephand.deserializers.raw_tokens import open_tokens_of
 from sweephand.deserializers.units.file_columns import FileColumn, read_columns
 from sweephand.files.access import access_to
 from sweephand.files.find import list_paths, paths_like
-from sweephand.files.paths import AnyPath, begins_with, files_at
+from sweephand.files.paths import AnyPath, files_at
 from sweephand.files.source_file import Files
 from sweephand.printable import printable
-
-_MAX_HEADER = 65536
-_HEAD = 4096  # bytes that are asked for at a time
 
 _OFFSETS = "_offsets"
 
@@ -162,7 +159,8 @@ class NpyDeserializer(Deserializer):
         return brief(names, self._infos, self._num_sequences)
 
 
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+def open_arrays(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    """Return the corpus of arrays, or of tokens cut into documents."""
     if wanted.are_documents:
         found = [file for path in files for file in files_at(path, "*.npy")]
         return open_tokens_of(found, wanted)
@@ -194,6 +192,3 @@ def with_offsets(members: dict[str, Member]) -> dict[str, Member | tuple[Member,
         for name, member in members.items()
         if not (name.endswith(_OFFSETS) and name.removesuffix(_OFFSETS) in members)
     }
-
-
-FORMAT = Format(".npy", lambda path: begins_with(path, b"\x93NUMPY"), _open)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sweephand.deserializers.array import ArrayDeserializer
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import holds_zarr
-from sweephand.deserializers.formats import Format, Wanted, the_only
+from sweephand.deserializers.formats import Wanted, the_only
 from sweephand.deserializers.npy import with_offsets
 from sweephand.deserializers.npy_columns import served_dtype, warn_of_tokens
 from sweephand.deserializers.token_bounds import cut_tokens
@@ -36,7 +36,8 @@ def _load(path: Path) -> dict[str, NDArray[np.generic]]:
     return arrays
 
 
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+def open_archive(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    """Return the corpus of an archive of arrays."""
     path = the_only(files)
     if isinstance(path, RemotePath):
         raise ValueError(f"{path}: archives are read from local disks only")
@@ -79,8 +80,6 @@ def _open_documents(
     )
 
 
-def _is_npz(path: AnyPath) -> bool:
+def is_npz(path: AnyPath) -> bool:
+    """Return whether an archive holds arrays: others are stores of Zarr."""
     return begins_with(path, _ZIP) and not holds_zarr(path)
-
-
-FORMAT = Format(".npz", _is_npz, _open)

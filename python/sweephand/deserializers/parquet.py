@@ -9,8 +9,6 @@ from typing import Any
 
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.stream_defs import StreamDefs
-from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.parquet_footer import RowGroup, read_row_groups
 from sweephand.deserializers.units.arrow_units import (
     MAX_UNIT_BYTES,
@@ -24,7 +22,6 @@ from sweephand.deserializers.units.arrow_units import (
 from sweephand.deserializers.units.unit_scan import UnitScan
 from sweephand.errors import DataError
 from sweephand.files.index_file import Advance
-from sweephand.files.paths import AnyPath, begins_with
 from sweephand.files.source_file import SourceFile
 from sweephand.optional import OptionalModule
 
@@ -221,10 +218,3 @@ def _check_group(
             file.path,
         )
     return num_bytes
-
-
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    return wanted.open_files(ParquetDeserializer, files)
-
-
-FORMAT = Format("Parquet", lambda path: begins_with(path, _MAGIC), _open)

@@ -17,7 +17,7 @@ from sweephand.corpus.ids import ShardIds
 from sweephand.corpus.ledger import Ledger
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer, brief
-from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.formats import Wanted
 from sweephand.deserializers.npy_header import NpyHeader, read_header
 from sweephand.deserializers.token_bounds import (
     check_cut,
@@ -234,12 +234,8 @@ def _tokens_of(path: AnyPath) -> AnyPath:
     return path.with_name(path.stem) if path.suffix == ".index" else path
 
 
-def _is_bare(path: AnyPath) -> bool:
-    name = _tokens_of(path).name
-    return name.endswith(".ds") or path.suffix in (".bin", ".tokens")
-
-
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+def open_numbers(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    """Return the corpus of files of bare numbers, cut into documents."""
     streams = wanted.choose(partial(one_stream, None))
     files = list(dict.fromkeys(map(_tokens_of, files)))  # of pairs one each
     are_told = all(file.suffix == ".ds" and _index_of(file).exists() for file in files)
@@ -264,6 +260,3 @@ def open_tokens_of(files: Sequence[AnyPath], wanted: Wanted) -> RawTokensDeseria
         end_of_document=wanted.end_of_document,
         index=wanted.index,
     )
-
-
-FORMAT = Format("bare numbers", _is_bare, _open)

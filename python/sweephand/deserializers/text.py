@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -12,9 +11,7 @@ from sweephand import _core
 from sweephand.corpus.columns import ColumnData, bytes_column
 from sweephand.corpus.stream_defs import StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import is_named_as_document
-from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.line_scan import LineConverter, LinePlace
 from sweephand.deserializers.units.line_units import LineUnits
 from sweephand.deserializers.units.row_ids import RowIds
@@ -25,9 +22,6 @@ from sweephand.files.contents import MAX_EXPANSION
 from sweephand.files.index_places import Keep
 from sweephand.files.paths import AnyPath
 from sweephand.files.source_file import Files, SourceFile
-
-_SUFFIXES = (".txt", ".text")
-_PACKED = (".gz", ".zst")
 
 
 class TextDeserializer(LineUnits):
@@ -127,17 +121,6 @@ class _TextLines:
         return [bytes_column(*_core.formats.split_lines(padded))], {}
 
 
-def _is_text(path: AnyPath) -> bool:
-    if not path.is_file() or is_named_as_document(path):
-        return False
-    suffix = path.suffix.lower()
-    if suffix in _PACKED:
-        suffix = path.with_name(path.stem).suffix.lower()
-    return suffix in _SUFFIXES
-
-
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    return wanted.open_files(TextDeserializer, files)
-
-
-FORMAT = Format("text", _is_text, _open)
+def is_text(path: AnyPath) -> bool:
+    """Return whether a file of lines holds data, by its name: a README is about others."""
+    return not is_named_as_document(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -12,8 +12,6 @@ from sweephand.checks import check_int
 from sweephand.corpus.columns import ColumnData
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike
-from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.tfrecord_runs import (
     HEAD,
     MOST_RECORD_BYTES,
@@ -249,7 +247,7 @@ def _packing_told_by(head: bytes) -> Compression | None:
     return found if found in _PACKINGS else None
 
 
-def _is_tfrecord(path: AnyPath) -> bool:
+def is_tfrecord(path: AnyPath) -> bool:
     """Return whether a file, unpacked if need be, begins with the head of a record."""
     if is_record_head(head_of(path, HEAD)):
         return True
@@ -257,10 +255,3 @@ def _is_tfrecord(path: AnyPath) -> bool:
         return is_record_head(head_of_content(path, HEAD, _PACKINGS))
     except DataError:
         return False
-
-
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    return wanted.open_files(TFRecordDeserializer, files)
-
-
-FORMAT = Format("TFRecord", _is_tfrecord, _open)

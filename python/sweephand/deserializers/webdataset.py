@@ -13,8 +13,6 @@ import numpy as np
 
 from sweephand import _core
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
-from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
 from sweephand.deserializers.units.kept_scans import check_members, require
 from sweephand.deserializers.units.placed import PlacedDeserializer, add_units
 from sweephand.deserializers.units.unit_scan import UnitScan
@@ -230,17 +228,11 @@ def _refuse_compressed(file: SourceFile) -> None:
             )
 
 
-def _is_tar(path: AnyPath) -> bool:
+def is_tar(path: AnyPath) -> bool:
+    """Return whether a file, unpacked if need be, begins with the header of a member."""
     if _core.formats.is_tar_header(head_of(path, _BLOCK)):
         return True
     try:
         return _core.formats.is_tar_header(head_of_content(path, _BLOCK, PACKINGS))
     except DataError:
         return False
-
-
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
-    return wanted.open_files(WebDatasetDeserializer, files)
-
-
-FORMAT = Format("WebDataset", _is_tar, _open)

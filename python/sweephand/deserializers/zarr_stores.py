@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sweephand.corpus.stream_defs import StreamDef
 from sweephand.corpus.wanted_streams import StreamsLike
 from sweephand.deserializers.deserializer import Deserializer
-from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.formats import Wanted
 from sweephand.deserializers.units.array_elements import TEXT, StoredArray, element_of
 from sweephand.deserializers.units.array_group import ArrayGroup, Offsets
 from sweephand.deserializers.units.array_units import ArrayUnits
@@ -187,13 +187,12 @@ class _Group(ArrayGroup):
         return TEXT if array.dtype.hasobject else element_of(array.dtype)
 
 
-def _open(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+def open_stores(files: Sequence[AnyPath], wanted: Wanted) -> Deserializer:
+    """Return the corpus of stores."""
+
     def make(
         files: Sequence[AnyPath], streams: StreamsLike | None, index: object
     ) -> ZarrDeserializer:
         return ZarrDeserializer(files, streams)
 
     return wanted.open_files(make, files)
-
-
-FORMAT = Format("Zarr", lambda path: metadata_at(path) is not None, _open, in_folders=False)

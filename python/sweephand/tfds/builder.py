@@ -12,7 +12,7 @@ import numpy as np
 
 from sweephand.corpus.stream_defs import StreamDef, StreamDefs
 from sweephand.corpus.wanted_streams import StreamsLike, choose_streams, stream_per_name
-from sweephand.deserializers.formats import Format, Wanted
+from sweephand.deserializers.formats import Wanted
 from sweephand.files.index_places import Keep, check_keep
 from sweephand.files.paths import AnyPath
 from sweephand.tfds.builder_info import BuilderInfo, builder_info
@@ -22,7 +22,7 @@ from sweephand.tfds.features import Feature, read_features
 from sweephand.tfds.read_config import ReadConfig
 from sweephand.tfds.read_order import ReadOrder
 from sweephand.tfds.splits import Split, SplitLike
-from sweephand.tfds.versions import is_dataset, newest_version
+from sweephand.tfds.versions import newest_version
 
 DataDir = str | PathLike[str] | Sequence[str | PathLike[str]]
 SplitTree = SplitLike | Sequence["SplitTree"] | Mapping[str, "SplitTree"]
@@ -305,11 +305,9 @@ def load(
     )
 
 
-def _open(folders: Sequence[AnyPath], wanted: Wanted) -> Dataset:
+def open_folders(folders: Sequence[AnyPath], wanted: Wanted) -> Dataset:
+    """Return the corpus of prepared folders, the newest version of each."""
     if wanted.size_stream is not None or wanted.chunk_size is not None:
         raise ValueError("every example of a TFDS folder is one sample, read by itself")
     versions = [newest_version(folder) for folder in folders]
     return load(versions, "all", streams=wanted.streams, index=wanted.index)
-
-
-FORMAT = Format("TFDS folder", is_dataset, _open, in_folders=False)

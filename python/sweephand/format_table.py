@@ -1,0 +1,147 @@
+"""The formats that are read here, a row each: a path is of the first whose signs it has."""
+
+from __future__ import annotations
+
+from sweephand.deserializers.format import Format
+
+_OURS = "sweephand.deserializers"
+_GZIP = rb"\x1f\x8b"
+_ZSTD = rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"
+_ZLIB = b"|".join(  # the first byte has 8 in its lower half, and 31 divides the two
+    b"\\x%02x\\x%02x" % divmod(head, 256)
+    for head in range(0, 1 << 15, 31)
+    if head >> 8 & 15 == 8
+)
+_BOM = rb"\xef\xbb\xbf"
+_CHECKSUM = rb"\x80| {0,7}(?:[0-7]{1,7}[\0 ]|\0)|[ 0-7]{8}"  # of the header of a member
+_BLANKS = rb"[ \t\r\f\v]*"
+
+ZARR = Format(
+    "Zarr",
+    f"{_OURS}.zarr_stores:open_stores",
+    holds=r"zarr\.json|\.zgroup|\.zarray",
+    confirm=f"{_OURS}.zarr_stores:metadata_at",
+)
+TEXT = Format(
+    "text",
+    f"{_OURS}.text:TextDeserializer",
+    files=r"(?i).+\.(txt|text)(\.(gz|zst))?",
+    confirm=f"{_OURS}.text:is_text",
+)
+
+# Folders that are a corpus come before the files in them, and sure signs before others.
+FORMATS = (
+    Format(
+        "Hugging Face folder",
+        f"{_OURS}.arrow:open_saved",
+        holds=r"(state|dataset_dict)\.json/?",
+    ),
+    Format(
+        "MDS",
+        f"{_OURS}.mds:MDSDeserializer",
+        files=r"index\.json",
+        holds=r"index\.json",
+        confirm=f"{_OURS}.mds_index:is_mds",
+    ),
+    Format(
+        "Lance",
+        f"{_OURS}.lance:open_table",
+        holds="_versions/",
+        confirm=f"{_OURS}.lance:is_lance",
+    ),
+    ZARR,
+    Format(
+        "pictures",
+        f"{_OURS}.image_folder:open_pictures",
+        files=r".+\.(txt|map|tsv)",
+        holds=".+/",
+        confirm=f"{_OURS}.image_folder:holds_pictures",
+    ),
+    Format(
+        "TFDS folder",
+        "sweephand.tfds.builder:open_folders",
+        holds=r"dataset_info\.json/?|\.config/?|\d+\.\d+\.\d+/",
+        confirm="sweephand.tfds.versions:is_dataset",
+    ),
+    Format(".npy", f"{_OURS}.npy:open_arrays", magic=rb"\x93NUMPY"),
+    Format(
+        ".npz", f"{_OURS}.npz:open_archive", magic=rb"PK\x03\x04", confirm=f"{_OURS}.npz:is_npz"
+    ),
+    Format("CNTK binary", f"{_OURS}.cbf:CBFDeserializer", magic=b"nib_ktnc"),
+    Format("Parquet", f"{_OURS}.parquet:ParquetDeserializer", magic=b"PAR1"),
+    Format(  # behind a block of the user's the first bytes are others
+        "HDF5",
+        f"{_OURS}.hdf5:HDF5Deserializer",
+        files=r"(?i).+\.(h5|hdf5|hdf)",
+        magic=rb"\x89HDF\r\n\x1a\n",
+    ),
+    Format(
+        "Arrow",
+        f"{_OURS}.arrow:ArrowDeserializer",
+        magic=rb"ARROW1\0\0|\xff{4}",
+        confirm=f"{_OURS}.arrow:is_arrow",
+    ),
+    Format(
+        "ArrayRecord",
+        f"{_OURS}.array_record:ArrayRecordDeserializer",
+        files=r".*\.array_?record(-\d+-of-\d+)?",
+        magic=rb"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f",
+    ),
+    Format(
+        "Megatron",
+        f"{_OURS}.megatron:open_pairs",
+        files=r".+\.(bin|idx)|.+/",
+        magic=b"MMIDIDX",
+        pairs=(".idx", ".bin"),
+    ),
+    Format(
+        "TFRecord",
+        f"{_OURS}.tfrecord_files:TFRecordDeserializer",
+        magic=rb".{7}\0.{4}|" + _GZIP + b"|" + _ZLIB,
+        confirm=f"{_OURS}.tfrecord_files:is_tfrecord",
+    ),
+    Format(
+        "WebDataset",
+        f"{_OURS}.webdataset:WebDatasetDeserializer",
+        magic=rb"(?=.{512})[^\0].{147}(?:" + _CHECKSUM + b")|" + _GZIP + b"|" + _ZSTD,
+        confirm=f"{_OURS}.webdataset:is_tar",
+    ),
+    Format(
+        "JSON lines",
+        f"{_OURS}.jsonl:JSONLDeserializer",
+        magic=b"(?:" + _BOM + rb")?\s*\{|" + _GZIP + b"|" + _ZSTD,
+        confirm=f"{_OURS}.jsonl:is_jsonl",
+    ),
+    Format(
+        "CNTK text",
+        f"{_OURS}.ctf:CTFDeserializer",
+        magic=b"(?:"
+        + _BOM
+        + b")?(?:"
+        + _BLANKS
+        + rb"\d+"
+        + _BLANKS
+        + rb")?\|[a-zA-Z]|"
+        + _GZIP
+        + b"|"
+        + _ZSTD,
+        confirm=f"{_OURS}.ctf:is_ctf",
+    ),
+    Format("MLF", f"{_OURS}.mlf:open_labels", magic=b"(?:" + _BOM + b")?#!MLF!#"),
+    Format(  # lists by their names, features by a header of 12 bytes
+        "HTK",
+        f"{_OURS}.htk:open_features",
+        files=r"(?i).+\.scp",
+        magic=rb"(?=.{0,11}\0).{12}",
+        confirm=f"{_OURS}.htk:is_htk",
+    ),
+    Format(
+        "bare numbers",
+        f"{_OURS}.raw_tokens:open_numbers",
+        files=r"(.*\.ds(\.index)?|.+\.(bin|tokens))/?",
+    ),
+    Format(
+        "CSV", f"{_OURS}.csv_files:CSVDeserializer", files=r"(?i).+\.(csv|tsv)(\.(gz|zst))?"
+    ),
+    TEXT,
+)
