@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sweephand.corpus.wanted_streams import StreamsLike
+from sweephand.deserializers.added_formats import added_formats
 from sweephand.deserializers.deserializer import Deserializer
 from sweephand.deserializers.foreign import advice_for_file, is_document, is_named_as_document
 from sweephand.deserializers.format import Format, Look
@@ -128,10 +129,18 @@ def _look_at_path(path: AnyPath) -> Found:
     if known := _format_of(path):
         return Found(known, [path])
     if path.is_dir():
-        return _look_into(path)
+        try:
+            return _look_into(path)
+        except ValueError:
+            if known := _format_of(path, added_formats()):
+                return Found(known, [path])
+            raise
+    added = added_formats()
+    if known := _format_of(path, added):
+        return Found(known, [path])
     if advice := advice_for_file(path):
         raise ValueError(f"{str(path)!r} holds {advice}")
-    names = ", ".join(known.name for known in FORMATS)
+    names = ", ".join(known.name for known in (*FORMATS, *added))
     raise ValueError(f"{str(path)!r} is of no format that is known here: {names}")
 
 
@@ -149,9 +158,12 @@ def _look_into(folder: AnyPath) -> Found:
     found = []
     unknown = []
     for kind in _by_kind(files):
-        if known := _format_of(kind[0]):
+        known = _format_of(kind[0])
+        if known is None and is_document(kind[0]):
+            continue
+        if known := known or _format_of(kind[0], added_formats()):
             found.append(Found(known, kind))
-        elif not is_document(kind[0]):
+        else:
             unknown += kind
     if len(found) > 1:  # notes beside data are no data
         found = [one for one in found if one.format is not TEXT] or found
