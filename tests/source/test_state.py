@@ -237,19 +237,19 @@ def test_what_has_no_room_in_a_state_still_decides() -> None:
     ours, theirs = Described.of(files), Described.of([*files[:-1], "other.npy"])
     assert len(ours) <= 96
     assert words(ours) == words(theirs)
-    assert ours.is_told_by(str(ours))
-    assert not ours.is_told_by(str(theirs))
+    assert ours.matches(str(ours))
+    assert not ours.matches(str(theirs))
 
 
 @given(st.lists(st.text(), max_size=40), st.integers(60, 300))
-def test_a_description_is_told_by_its_own_text_within_its_room(
+def test_a_description_matches_its_own_text_within_its_room(
     parts: list[str], room: int
 ) -> None:
     described = Described.of(parts, room=room)
-    assert described.is_told_by(json.loads(json.dumps(str(described))))
+    assert described.matches(json.loads(json.dumps(str(described))))
     assert len(json.dumps(str(described))) - 2 <= room
     other = Described.of([*parts, "x"], room=room)
-    assert not other.is_told_by(str(described))
+    assert not other.matches(str(described))
 
 
 # As this library wrote it before states had words for what is long.

@@ -1,1 +1,1 @@
-"""What there is to deliver: sequences, how they are read, and what of them is damaged."""
+"""Sequences to deliver: how they are read, and which of them are damaged."""

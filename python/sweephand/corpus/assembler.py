@@ -1,4 +1,4 @@
-"""What lays the sequences of a corpus into minibatches."""
+"""Assembler of the sequences of a corpus into minibatches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def make_assembler(
     report: Callable[[DataError], None],
     led_by: int = 0,
 ) -> _core.engine.Assembler:
-    """Return what carries out plans of a corpus.
+    """Return the engine that carries out plans of a corpus.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a number may become: itself, or an error. The rule for all that users hand in.
+"""Exact casts: a number keeps its value or is an error. The rule for all data of users.
 
 It is that of the core's `convert`: integers stay what they are, also as floats, and floats that
 become integers are whole; a float may be rounded, once, to a narrower one that was asked for.
@@ -75,7 +75,7 @@ def as_dtype(wanted: object) -> np.dtype[Any]:
 
 
 def as_array(what: str, data: object) -> NDArray[Any]:
-    """Return what a user calls data as an array of native byte order, every value as it is.
+    """Return data of a user as an array of native byte order, every value as it is.
 
     Parameters
     ----------
@@ -202,10 +202,10 @@ def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
 def _check_joined(
     what: str, data: list[Any] | tuple[Any, ...], kinds: set[str], array: NDArray[Any]
 ) -> None:
-    """Refuse lists of which NumPy has made something else than what their items are."""
+    """Refuse lists whose items NumPy has converted to another kind."""
     if len(kinds) > 1 and not kinds <= {"i", "f", "c"}:
-        told = " and ".join(sorted(_KIND_NAMES.get(kind, kind) for kind in kinds))
-        raise ValueError(f"{what} mixes {told} in one list")
+        kinds_shown = " and ".join(sorted(_KIND_NAMES.get(kind, kind) for kind in kinds))
+        raise ValueError(f"{what} mixes {kinds_shown} in one list")
     if kinds == {"i"} and array.dtype.kind not in "iu":
         raise ValueError(f"{what} holds integers that no type of 64 bits has all of")
     if "i" in kinds and array.dtype.kind in "fc":

@@ -15,7 +15,7 @@ REMOTE_CHUNK_BYTES = 1 << 20
 
 
 def default_chunk_bytes(*, is_local: bool) -> int:
-    """Return what a chunk of bare numbers holds, here or in a store."""
+    """Return the bytes of a chunk of bare numbers, on a disk or in a store."""
     return CHUNK_BYTES if is_local else min(CHUNK_BYTES, REMOTE_CHUNK_BYTES)
 
 

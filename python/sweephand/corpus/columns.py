@@ -95,7 +95,7 @@ class ColumnData:
         return bool((np.diff(self.sample_offsets) == 1).all())
 
     def to_core(self) -> _core.read.Column:
-        """Return what the core reads; it borrows the arrays."""
+        """Return the column of the core; it borrows the arrays."""
         dtype = self.dtype
         if self.values is not None and self.values.itemsize < dtype.itemsize:
             dtype = self.values.dtype

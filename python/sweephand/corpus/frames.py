@@ -126,7 +126,7 @@ class FrameIds(SequenceIds):
         return [f"{name}#{place}" for name, place in zip(names, places, strict=True)]
 
     def fingerprint(self, count: int) -> str:
-        """Return what binds the first so many numbers to their ids, by sequences."""
+        """Return the digest that binds the first `count` frames to their ids, by sequences."""
         offsets = self._offsets.offsets
         own = with_length(self._ids.fingerprint(len(offsets) - 1))
         return f"frames {hash_of([own, offsets.astype('<i8', copy=False).data])}"

@@ -32,7 +32,7 @@ def make_column(
     *,
     whole: bool = False,
 ) -> ColumnData:
-    """Read one stream out of what a user calls data.
+    """Read one stream out of the data that a user passes.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def _from_list(
     sequences = [_as_values(name, item) for item in data]
     if shape and {(one.shape, one.dtype) for one in sequences} == {(shape, sequences[0].dtype)}:
         return _as_samples(sequences)
-    # What a sequence without samples would hold is told by the others.
+    # A sequence without samples takes its form from the others.
     first = next((n for n, sequence in enumerate(sequences) if len(sequence)), 0)
     shape, dtype = sequences[first].shape[1:], sequences[first].dtype
     for number, sequence in enumerate(sequences):
@@ -173,14 +173,14 @@ def _as_samples(arrays: Sequence[NDArray[Any]]) -> ColumnData:
 
 
 def _refuse_objects(name: str, data: list[object]) -> None:
-    """Refuse, by name, what newcomers have in lists beside numbers."""
-    told = f"stream {name!r} holds Python objects (dtype object)"
+    """Refuse, by name, the objects that lists often hold beside numbers."""
+    problem = f"stream {name!r} holds Python objects (dtype object)"
     if data and isinstance(data[0], Mapping):
-        raise TypeError(f"{told}: a list of dicts is for MapDeserializer(rows)")
+        raise TypeError(f"{problem}: a list of dicts is for MapDeserializer(rows)")
     if NULLS.isdisjoint(kind.__name__ for kind in set(map(type, data))):
         return
     absent = next(number for number, item in enumerate(data) if is_null(item))
-    raise TypeError(f"{told}: item {absent} is {data[absent]}; {HOW_TO_FILL}")
+    raise TypeError(f"{problem}: item {absent} is {data[absent]}; {HOW_TO_FILL}")
 
 
 def _offsets_of(sequences: Sequence[Any]) -> NDArray[np.int64]:

@@ -41,7 +41,7 @@ def is_text_array(data: object) -> bool:
 
 
 def is_null(value: object) -> bool:
-    """Return whether a value is None, or what pandas has in its place."""
+    """Return True for None and for the null values of pandas."""
     return type(value).__name__ in NULLS
 
 

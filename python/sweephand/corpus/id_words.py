@@ -22,7 +22,7 @@ def id_words(digests: Words, seed: int) -> Words:
 
 
 def digest_of_name(name: str) -> int:
-    """Return what `digests_of_names` returns of one."""
+    """Return the digest of a single name, as `digests_of_names`."""
     return _core.base.name_digest(name.encode("utf-8", "surrogateescape"))
 
 

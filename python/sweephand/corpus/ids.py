@@ -45,11 +45,11 @@ class SequenceIds(ABC):
         return [self.number(name)]
 
     def numbers_of(self, names: Iterable[str]) -> NDArray[np.uint64]:
-        """Return what `numbers` returns of some ids, one behind the other."""
+        """Return the numbers of ids, in the order of the ids."""
         return np.array([number for name in names for number in self.numbers(name)], np.uint64)
 
     def corpora(self, numbers: NDArray[np.integer]) -> list[str]:
-        """Return which file or corpus each of these sequences is of; "" where none is told."""
+        """Return the file or corpus of each of these sequences; "" where it is not known."""
         return [""] * len(numbers)
 
     def digests(self, count: int) -> NDArray[np.uint64]:
@@ -62,7 +62,7 @@ class SequenceIds(ABC):
         return np.concatenate([np.empty(0, np.uint64), *parts])
 
     def fingerprint(self, count: int) -> str:
-        """Return what binds the first so many numbers to their ids: ``docs/receipts.md``."""
+        """Return the digest of the first `count` ids: ``docs/receipts.md``."""
         return f"ids {hash_of([self.digests(count).astype('<u8', copy=False).data])}"
 
 
@@ -155,7 +155,7 @@ class ShardIds(SequenceIds):
         return np.concatenate(parts)
 
     def fingerprint(self, count: int) -> str:
-        """Return what binds the first so many numbers to their ids, by shards."""
+        """Return the digest that binds the first `count` numbers to their ids, by shards."""
         starts = [int(start).to_bytes(8, "little") for start in self.starts[:-1]]
         pairs = zip(map(with_length, self.shards), starts, strict=True)
         end = count.to_bytes(8, "little")
@@ -227,7 +227,7 @@ class KeptIds(SequenceIds):
         return self._places_of(name, [self._all_ids.number(name)])[0]
 
     def numbers(self, name: str) -> list[int]:
-        """Return the numbers of those that are left of what was made of a sequence."""
+        """Return the numbers of the kept sequences that were made of a sequence."""
         return self._places_of(name, self._all_ids.numbers(name))
 
     def _places_of(self, name: str, numbers: list[int]) -> list[int]:

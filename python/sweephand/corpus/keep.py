@@ -29,7 +29,7 @@ class KeptNumbers:
 
 
 def _kept_keys(keys: Keys | None, numbers: NDArray[np.uint64]) -> Keys:
-    """Return what gives the join keys of the sequences that are kept."""
+    """Return the join keys of the sequences that are kept."""
     if keys is None:
         return KeptNumbers(numbers)
     if isinstance(keys, KeptNumbers):

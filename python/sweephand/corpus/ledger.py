@@ -91,7 +91,7 @@ class Ledger:
         self._num_charged += 1
 
     def report_by(self, ids: SequenceIds) -> Callable[[DataError], None]:
-        """Return what the core tells of items: their sequences are numbers in the corpus."""
+        """Return the callback by which the core reports items, with ids for its numbers."""
 
         def report(error: DataError) -> None:
             reason, file, offset, chunk, stream, sequence, line = error.args

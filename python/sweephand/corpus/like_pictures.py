@@ -1,4 +1,4 @@
-"""Which arrays are pictures, where nobody says what one sample is."""
+"""Detection of arrays of pictures where the shape of a sample is not declared."""
 
 from __future__ import annotations
 

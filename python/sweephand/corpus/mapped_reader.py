@@ -34,7 +34,7 @@ Of sequence ``numbers[places[i]]`` entry ``i`` of the ragged batch is the origin
 
 @dataclass(frozen=True)
 class MappedOrigin:
-    """What sequences are made of.
+    """Origin of mapped sequences: the corpus and the function that makes them.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class MappedOrigin:
     ledger: Ledger
 
     def mapping(self, load_ahead: bool, led_by: int) -> _core.engine.MappedSequences:
-        """Return what makes them in the engine."""
+        """Return the engine's mapping."""
         return _core.engine.MappedSequences(
             stored=make_assembler(
                 self.corpus,
@@ -98,7 +98,7 @@ class MappedReader(Reader):
         return self._stored.part_starts
 
     def in_window(self) -> Reader:
-        """Return what makes the same where the user has given a window."""
+        """Return the same reader for a source with an explicit window."""
         assert self.origin is not None
         corpus = self.origin.corpus.in_window()
         return replace(

@@ -18,7 +18,7 @@ class Unusable:
 
 
 def splits_of(name: str) -> Iterator[tuple[str, str | None]]:
-    """Iterate over what a name may mean: a member, or one of it; the longest member first.
+    """Iterate over the readings of a name, a member or an id of it; the longest member first.
 
     Examples
     --------

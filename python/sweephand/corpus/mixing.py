@@ -42,7 +42,7 @@ class ShareChange:
 
 @dataclass(frozen=True)
 class Mixing:
-    """What a mixture is made of.
+    """Definition of a mixture: its corpora, their names and their rates.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Mixing:
     rates_of : callable
         Given the samples of every corpus, and how shares change, returns how fast the mixture
         goes through each.
-    told : str
+    fingerprint : str
         The weights, in words, for the fingerprint.
     at_end : {"repeat", "stop", "drop"}
         What happens when a corpus ends.
@@ -67,7 +67,7 @@ class Mixing:
     names: tuple[str, ...]
     corpora: tuple[Corpus, ...]
     rates_of: Callable[[Sequence[int], Sequence[ShareChange]], list[_core.order.Rate]]
-    told: str
+    fingerprint: str
     at_end: str
     ledger: Ledger
     changes: tuple[ShareChange, ...] = ()
@@ -87,7 +87,7 @@ class Mixing:
         )
 
     def each(self, change: Callable[[Corpus], Corpus]) -> Corpus:
-        """Return the mixture of what a function makes of every corpus."""
+        """Return the mixture of the corpora after a function was applied to each."""
         return mix(replace(self, corpora=tuple(change(corpus) for corpus in self.corpora)))
 
     @cached_property
@@ -151,7 +151,7 @@ def mix(mixing: Mixing) -> Corpus:
         readers=[_reader(mixing, number) for number in range(len(first.readers))],
         ids=MixedIds(mixing.names, [c.ids for c in mixing.corpora], mixing.first_sequences),
         names=[
-            mixing.told,
+            mixing.fingerprint,
             *(
                 f"{name}/{one}"
                 for name, corpus in zip(mixing.names, mixing.corpora, strict=True)
@@ -173,20 +173,20 @@ def _check_alike(name: str, corpus: Corpus, other_name: str, other: Corpus) -> N
     if list(map(sorted, streams)) != list(map(sorted, others)):
         raise ValueError(
             f"the corpora of a mixture have the same streams: {name!r} has "
-            f"{_told(streams)}, {other_name!r} has {_told(others)}; a map can rename, add and "
-            "drop them"
+            f"{_words(streams)}, {other_name!r} has {_words(others)}; "
+            "a map can rename, add and drop them"
         )
     theirs = {info.name: info for info in other.streams}
     for info in corpus.streams:
-        told, otherwise = _kind(info), _kind(theirs[info.name])
-        if told != otherwise:
+        kind, otherwise = _kind(info), _kind(theirs[info.name])
+        if kind != otherwise:
             raise ValueError(
-                f"stream {info.name!r} is {told} in {name!r} and {otherwise} in "
+                f"stream {info.name!r} is {kind} in {name!r} and {otherwise} in "
                 f"{other_name!r}; a StreamDef can give both one dtype and shape"
             )
 
 
-def _told(streams: list[list[str]]) -> str:
+def _words(streams: list[list[str]]) -> str:
     return " and ".join(", ".join(names) for names in streams)
 
 
@@ -305,11 +305,13 @@ class MixedIds(SequenceIds):
         return np.searchsorted(self._firsts, numbers, side="right") - 1
 
     def fingerprint(self, count: int) -> str:
-        """Return what binds the first so many numbers to their ids, by corpora."""
+        """Return the digest that binds the first `count` numbers to their ids, by corpora."""
         ends = np.minimum([*self._firsts[1:].tolist(), count], count)[: len(self._ids)]
         counts = np.maximum(ends - self._firsts[: len(self._ids)], 0).tolist()
-        told = [ids.fingerprint(own) for ids, own in zip(self._ids, counts, strict=True)]
-        pairs = zip(self._names, told, strict=True)
+        fingerprints = [
+            ids.fingerprint(own) for ids, own in zip(self._ids, counts, strict=True)
+        ]
+        pairs = zip(self._names, fingerprints, strict=True)
         return f"corpora {hash_of(with_length(text) for pair in pairs for text in pair)}"
 
     def number(self, name: str) -> int:
@@ -317,7 +319,7 @@ class MixedIds(SequenceIds):
         return self._of_corpus(name, lambda ids, own: [ids.number(own)])[0]
 
     def numbers(self, name: str) -> list[int]:
-        """Return the numbers in the mixture of what was made of a sequence of a corpus."""
+        """Return the numbers in the mixture of the sequences made of a corpus's sequence."""
         return self._of_corpus(name, lambda ids, own: ids.numbers(own))
 
     def _of_corpus(

@@ -10,7 +10,7 @@ from sweephand.checks import check_int
 
 @dataclass(frozen=True)
 class NodeCache:
-    """A folder on a disk of this node, where a source keeps what it reads of a store.
+    """A folder on a disk of this node, where a source keeps data that it reads from a store.
 
     All processes of the node that are given one folder share it: what a chunk reads is fetched
     by one of them. When what comes next is known there is no need to guess what to keep: it is

@@ -1,4 +1,4 @@
-"""What functions of the user return, made the caller's own before the next call.
+"""Copies of values that functions of the user return, made before the next call.
 
 A function may use a buffer again: what it returned before would then change. So what it returns
 is copied at once, unless counts of references show that nobody else holds it.
@@ -29,7 +29,7 @@ def own_result(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """Return a copy of arrays, and of what holds them, down to what cannot change.
+    """Return a copy of arrays, and of the containers that hold them.
 
     What has no other way to be copied comes as the array that it is read as.
     """

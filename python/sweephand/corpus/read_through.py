@@ -1,4 +1,4 @@
-"""A corpus whose chunks are read through what the processes of a node share."""
+"""A corpus whose chunks are read through the shared cache of a node."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class CacheUse:
     decoded: DecodedChunks | None = None
 
     @property
-    def is_told(self) -> bool:
-        """Whether it is to be told where the source stands."""
+    def follows_position(self) -> bool:
+        """True if the cache follows the position of the source."""
         return self.reads is not None
 
     def stand(self, time: int, num_workers: int, worker: int) -> None:
-        """Tell at which nominal time the source stands, and for which of how many workers."""
+        """Publish the nominal time of the source, and its share of the workers."""
         if self.reads is not None:
             self.reads.stand(time, num_workers, worker)
 

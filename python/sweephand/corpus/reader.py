@@ -1,4 +1,4 @@
-"""What loads chunks: some streams of every sequence of a corpus, and what loading costs."""
+"""Readers of chunks: streams of every sequence of a corpus, and the cost of loading them."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ class Reader:
         return sizes if self.numbers is None else sizes[self.numbers]
 
     def take(self, numbers: NDArray[np.uint64]) -> Reader:
-        """Return what reads only these sequences of the corpus, in this order."""
+        """Return a reader of only these sequences of the corpus, in this order."""
         return replace(self, numbers=numbers if self.numbers is None else self.numbers[numbers])
 
     def in_window(self) -> Reader:
-        """Return what reads the same where the user has given a window."""
+        """Return a reader of the same for a source with an explicit window."""
         if self.chunked is None:
             return self
         return replace(self, core=self.chunked, resident=False, chunked=None)
@@ -117,7 +117,7 @@ class Reader:
     def member(
         self, open_chunks: int, *, load_ahead: bool, led_by: int = 0
     ) -> _core.engine.Member:
-        """Return what the engine loads.
+        """Return the member of the engine that loads the streams.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class Reader:
         )
 
     def _made(self, load_ahead: bool, led_by: int) -> _core.engine.MadeSequences | None:
-        """Return what makes the sequences, if they are not read as they are."""
+        """Return the engine's mapping of the sequences; None if they are read unchanged."""
         return None
 
     @property

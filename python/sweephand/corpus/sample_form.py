@@ -1,4 +1,4 @@
-"""The form of samples that Python code hands over: items of a dataset, what a map returns."""
+"""Form of samples from Python code: items of a dataset, results of a map."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class WrongSamples(ValueError):
 
 
 class SampleForm:
-    """What the samples of all sequences have in common.
+    """Form that the samples of all sequences share.
 
     What is not declared the first sequence tells.
 
@@ -111,8 +111,8 @@ class SampleForm:
             try:
                 value = members[field] if field in members else member_at(members, field)
                 if value is LACKING:
-                    told = ", ".join(map(str, members))
-                    raise ValueError(f"there is no field {field!r}, there are: {told:.200}")
+                    names = ", ".join(map(str, members))
+                    raise ValueError(f"there is no field {field!r}, there are: {names:.200}")
                 if isinstance(value, Unusable):
                     raise ValueError(f"the field {field!r} {value.reason}")
                 samples[stream] = self._samples(stream, value)
@@ -139,7 +139,7 @@ class SampleForm:
     def join(
         self, values: Mapping[Any, list[Any]]
     ) -> tuple[dict[str, ColumnData], NDArray[np.int64]] | None:
-        """Convert many sequences at once, the quick way for what is just like the first one.
+        """Convert many sequences at once, the quick way for those just like the first one.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ Found = TypeVar("Found")
 def side_by_side(
     function: Callable[[list[Given]], list[Found]], given: list[Given], num_threads: int
 ) -> list[Found]:
-    """Return what a function returns of a list, called for parts of it by so many threads.
+    """Apply a function to the parts of a list, on up to `num_threads` threads.
 
     The threads end with the calls: a process that is forked later has none to miss.
     """

@@ -1,4 +1,4 @@
-"""Definitions of streams: what a user asks for of the named fields of every sequence."""
+"""Definitions of streams: the user's wishes for the named fields of every sequence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Decode = Literal["image", "audio"]
 
 @dataclass(frozen=True, init=False)
 class StreamDef:
-    """What is wanted of one stream.
+    """Definition of one stream.
 
     Parameters
     ----------
@@ -123,12 +123,12 @@ class StreamDef:
         return self.shape if isinstance(self.shape, tuple) and not self.decode else None
 
     def __repr__(self) -> str:
-        told = {one.name: getattr(self, one.name) for one in fields(self)}
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
         if self.dtype is not None:
-            told["dtype"] = np.dtype(self.dtype).name
-        said = [f"{one.name}={told[one.name]!r}" for one in fields(self)
-                if told[one.name] != one.default]  # fmt: skip
-        return f"StreamDef({', '.join(said)})"
+            values["dtype"] = np.dtype(self.dtype).name
+        described = [f"{one.name}={values[one.name]!r}" for one in fields(self)
+                if values[one.name] != one.default]  # fmt: skip
+        return f"StreamDef({', '.join(described)})"
 
 
 def _shape_of(shape: object) -> tuple[int, ...]:

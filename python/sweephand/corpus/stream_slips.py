@@ -1,4 +1,4 @@
-"""Slips in the definition of a stream, and what was meant."""
+"""Slips in the definition of a stream, and their corrections."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def unknown_argument(name: str, arguments: Sequence[str]) -> TypeError:
 
 
 def instead_of_definition(name: str, given: object) -> str:
-    """Return what to write where something else than a definition was given."""
+    """Return the definition to write in place of an object that is none."""
     definition = f"StreamDef({_arguments(given)})"
     if name.isidentifier():
         return f"{name}={definition}"

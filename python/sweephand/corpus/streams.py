@@ -75,20 +75,20 @@ class StreamInfo:
 
     @property
     def kind(self) -> str:
-        """What its samples are, in words."""
+        """Kind of its samples, in words."""
         sparse = "sparse " if self.is_sparse else ""
         return f"{sparse}{self.dtype} samples of shape {self.shape}"
 
     @property
     def brief(self) -> str:
-        """Its name and what its samples are, such as ``image: uint8 (28, 28)``."""
+        """Its name and the kind of its samples, such as ``image: uint8 (28, 28)``."""
         dtype = "bytes" if self.is_bytes else self.dtype.name
         sparse = "sparse " if self.is_sparse else ""
         shape = f" {self.shape}" if self.shape else ""
         return f"{self.name}: {sparse}{dtype}{shape}"
 
     def describe(self) -> str:
-        """Return what identifies the stream, for fingerprints."""
+        """Return the identity of the stream, for fingerprints."""
         kind = "sparse" if self.is_sparse else "dense"
         flags = f"{int(self.defines_mb_size)}{int(self.broadcast)}"
         return f"{self.name}:{self.dtype.name}:{self.shape}:{kind}:{flags}"
@@ -138,7 +138,7 @@ def definitions_of(infos: Iterable[object]) -> StreamDefs:
 
 
 def name_of(key: Any) -> Any:
-    """Return the name that a stream's info stands for; what is no info as it is."""
+    """Return the name of a stream's info; any other key unchanged."""
     return key.name if isinstance(key, StreamInfo) else key
 
 

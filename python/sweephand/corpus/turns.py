@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 
 
 class Turn:
-    """What is called at a time of one object of the user.
+    """Call lock of one object of the user, with the names of its running calls.
 
     A thread that is in may come in again: the code may call itself in ways of its own.
     """
@@ -33,7 +33,7 @@ class Turn:
 
     @property
     def calls(self) -> list[str]:
-        """What is called now, by name."""
+        """Names of the running calls."""
         return [str(call) for _, call in self._calls]
 
     def check_not_mine(self) -> None:

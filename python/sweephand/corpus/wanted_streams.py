@@ -61,7 +61,7 @@ def choose_streams(streams: StreamsLike | None, guess: Callable[[], StreamDefs])
 
 
 def _refuse_speech(chosen: StreamDefs) -> None:
-    """Refuse what only HTK's files have, which their deserializers take off a definition."""
+    """Refuse options that only HTK's deserializers take off a definition."""
     for name, one in chosen.items():
         if one.mlf is not None:
             raise ValueError(f"stream {name!r}: mlf= is for HTKMLFDeserializer")

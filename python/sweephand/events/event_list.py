@@ -54,24 +54,24 @@ class EventList(Sequence[Event]):
         return digest_of(self.events)
 
     @property
-    def told(self) -> str:
+    def fingerprint(self) -> str:
         """How many there are, and their digest, for a state; "" if there are none."""
         return f"{len(self)} {self.digest}" if self.events else ""
 
-    def split(self, told: str) -> tuple[EventList, list[Event]] | None:
+    def split(self, fingerprint: str) -> tuple[EventList, list[Event]] | None:
         """Return what a state was taken with, and what was added since, in time order.
 
         Parameters
         ----------
-        told : str
-            What `told` was where the state was taken.
+        fingerprint : str
+            What `fingerprint` was where the state was taken.
 
         Returns
         -------
         EventList and list of Event, or None
             None if it was taken with other events.
         """
-        count, _, digest = told.partition(" ")
+        count, _, digest = fingerprint.partition(" ")
         number = int(count) if count.isdecimal() else 0
         # What was added later may come sooner than what was there.
         for first in (self.events, tuple(self.in_time)):
@@ -80,36 +80,36 @@ class EventList(Sequence[Event]):
                 return EventList(first[:number]), since
         return None
 
-    def overtaking(self, told: str, position: int) -> Event | None:
+    def overtaking(self, fingerprint: str, position: int) -> Event | None:
         """Return the first event that was added since, and changes what came before a state.
 
         Parameters
         ----------
-        told : str
-            What `told` was where the state was taken.
+        fingerprint : str
+            What `fingerprint` was where the state was taken.
         position : int
             Where it was taken.
         """
-        found = self.split(told)
+        found = self.split(fingerprint)
         since = found[1] if found else []
         return since[0] if since and since[0].at < position else None
 
-    def difference(self, told: str, position: int) -> str:
+    def difference(self, fingerprint: str, position: int) -> str:
         """Say why a state cannot go on with these events; "" if it can.
 
         Parameters
         ----------
-        told : str
-            What `told` was where the state was taken.
+        fingerprint : str
+            What `fingerprint` was where the state was taken.
         position : int
             Where it was taken: what was added since may change nothing before.
         """
-        if self.split(told) is None:
-            count = told.partition(" ")[0]
+        if self.split(fingerprint) is None:
+            count = fingerprint.partition(" ")[0]
             if count.isdecimal() and len(self) < int(count):
                 return f"there are {count} in the state and {len(self)} here"
             return f"the first {count} here are other ones than those in the state"
-        early = self.overtaking(told, position)
+        early = self.overtaking(fingerprint, position)
         if early is None:
             return ""
         return (

@@ -1,4 +1,4 @@
-"""What a map made, kept beside the index, and read as if it were stored so."""
+"""Results of a map, kept beside the index, and read like stored sequences."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _Cache:
 
 
 def cached_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus | None:
-    """Return the corpus of what a map made, which is made and kept if it was not.
+    """Return the corpus of a map's results, which are computed and kept if they were not.
 
     None if it cannot be kept: some sequences are damaged, or nothing can be written.
 
@@ -122,7 +122,7 @@ def _data_of(index: Path) -> Path:
 def _make(
     stored: StoredStreams, wanted: SequenceMap, opening: Opening, store: MeasuredStore
 ) -> None:
-    """Map all sequences, and keep what comes of them; what was made stays if it is stopped."""
+    """Map all sequences and keep the results; a stopped pass leaves its results."""
     place = store.place_to_write()
     if place is None:
         warnings.warn(
@@ -150,7 +150,7 @@ def _make(
     store.keep(
         maker.sizes,
         {"chunks": np.array(maker.offsets, np.uint64)},
-        {"streams": [_told_of(info) for info in streams], "bytes": num_bytes},
+        {"streams": [_described(info) for info in streams], "bytes": num_bytes},
     )
 
 
@@ -162,7 +162,7 @@ def _make_file(
     look: FirstLook,
     place: Path,
 ) -> tuple[_Maker, int] | None:
-    """Write the file of what is made, and return its bytes; None if it is there or cannot be.
+    """Write the file of results; return its bytes, or None if it exists or cannot be written.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def _make_file(
 
 
 class _NotKept(Exception):
-    """The file of what is made cannot be written; nothing else is wrong."""
+    """The file of results cannot be written; nothing else is wrong."""
 
 
 @contextmanager
@@ -213,7 +213,7 @@ def _given_up_if_it_fails() -> Iterator[None]:
 
 
 class _Maker:
-    """Maps sequences in storage order, and writes what comes of each chunk.
+    """Mapper of sequences in storage order that writes the results of each chunk.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ class _Maker:
 
     @property
     def sizes(self) -> Sizes:
-        """What is made of all sequences that are there."""
+        """Sizes of the results of all chunks so far."""
         return (
             np.concatenate([chunk.counts for chunk in self._chunks]),
             np.concatenate([chunk.sizes for chunk in self._chunks]),
@@ -282,7 +282,7 @@ class _Maker:
             self._chunks.append(replace(chunk, columns=[]))
 
     def _take(self, first: int, count: int) -> MadeChunk:
-        """Return what was made of the first sequences that wait."""
+        """Return the results of the first `count` sequences that wait."""
         waiting = self._waiting
         sizes, waiting.sizes = waiting.sizes[:count], waiting.sizes[count:]
         made, waiting.made = waiting.made[:count], waiting.made[count:]
@@ -317,15 +317,15 @@ class _Maker:
         return MeasuringTask(self._map, form, sequences, ids, sizes, keeps=True)
 
 
-def _told_of(info: StreamInfo) -> list[Any]:
+def _described(info: StreamInfo) -> list[Any]:
     """Return a stream as JSON."""
     flags = [info.is_sparse, info.defines_mb_size, info.broadcast, info.is_single]
     return [info.name, info.dtype.str, list(info.shape), *map(bool, flags)]
 
 
-def _stream_of(told: list[Any], stored: Corpus) -> StreamInfo:
-    """Return a stream that was told; its transforms are those of the stream it was before."""
-    name, dtype, shape, is_sparse, defines_mb_size, broadcast, is_single = told
+def _stream_of(fields_kept: list[Any], stored: Corpus) -> StreamInfo:
+    """Return a stream of the kept file, with the transforms of the stored stream."""
+    name, dtype, shape, is_sparse, defines_mb_size, broadcast, is_single = fields_kept
     transforms = next((one.transforms for one in stored.streams if one.name == name), ())
     return StreamInfo(
         name=name,

@@ -32,7 +32,7 @@ _DAMAGED = "the file that keeps what a map made is damaged; delete it, and it is
 
 @dataclass(frozen=True)
 class MadeChunk:
-    """What a map made of the sequences of a chunk.
+    """Results of mapping the sequences of a chunk.
 
     Attributes
     ----------
@@ -95,17 +95,17 @@ def read_chunk(file: BinaryIO, offset: int) -> MadeChunk:
     return MadeChunk(counts, sizes, columns, bool(facts["several"]))
 
 
-def _column(told: dict[str, Any], arrays: Iterator[NDArray[Any]]) -> ColumnData:
-    held: dict[str, Any] = {name: next(arrays) for name in told["arrays"]}
-    shape = tuple(told["shape"])
+def _column(header: dict[str, Any], arrays: Iterator[NDArray[Any]]) -> ColumnData:
+    held: dict[str, Any] = {name: next(arrays) for name in header["arrays"]}
+    shape = tuple(header["shape"])
     values = held.get("values")
     if values is not None and "element_offsets" not in held:
-        held["values"] = values.reshape(told["num_samples"], *shape)
+        held["values"] = values.reshape(header["num_samples"], *shape)
     return ColumnData(
         values=held.pop("values", None),
-        dtype=np.dtype(told["dtype"]),
+        dtype=np.dtype(header["dtype"]),
         shape=shape,
-        num_samples=told["num_samples"],
+        num_samples=header["num_samples"],
         **held,
     )
 

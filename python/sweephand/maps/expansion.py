@@ -19,7 +19,7 @@ from sweephand.corpus.sizes import Sizing
 
 @dataclass(frozen=True)
 class Expansion:
-    """What a map makes of sequences, of every one at least one.
+    """Numbers and sizes of the sequences that a map makes, at least one of each.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Expansion:
         return list(zip(parts.tolist(), self.counts[origins].tolist(), strict=True))
 
     def sizing(self, stored: Corpus) -> Sizing:
-        """Return the sizes of all, in the chunks of what they are made of."""
+        """Return the sizes of all, in the chunks of the stored sequences."""
         first = offsets_of(stored.chunk_sequences.astype(np.int64))
         return Sizing.of(self.sizes, self.starts[first])
 
@@ -70,7 +70,7 @@ class Expansion:
         return np.diff(self.starts[first]).astype(np.uint64)
 
     def corpus(self, stored: Corpus, reader: Reader) -> Corpus:
-        """Return the corpus of what a reader makes."""
+        """Return the corpus of a reader's results."""
         if not self.several:
             return replace(stored, readers=[reader], chunks=None, earlier_chunks={})
         order = stored.order
@@ -93,7 +93,7 @@ class Expansion:
 
 
 class PartIds(SequenceIds):
-    """Ids of what is made of sequences: ``<id of the sequence>#<which one>``."""
+    """Ids of mapped sequences: ``<id of the stored sequence>#<part>``."""
 
     def __init__(self, ids: SequenceIds, expansion: Expansion) -> None:
         self._ids = ids

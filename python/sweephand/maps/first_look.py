@@ -1,4 +1,4 @@
-"""A look at what a map makes of the first sequence, which tells what its streams are."""
+"""A look at a map's result for the first sequence, which declares its streams."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_TRIED = 64  # sequences
 
 @dataclass(frozen=True)
 class FirstLook:
-    """What the streams of a map are.
+    """Streams of a map, as its first result shows them.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class FirstLook:
 
     @classmethod
     def of(cls, found: Mapping[str, Any], definitions: StreamDefs, whose: str) -> FirstLook:
-        """Look at what a map returned for a sequence.
+        """Look at a map's result for a sequence.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class FirstLook:
 
 
 def look_at_first(stored: StoredStreams, wanted: SequenceMap, opening: Opening) -> FirstLook:
-    """Map sequences until one shows what the streams are, best one of several samples.
+    """Map sequences until one shows the streams, at best one of several samples.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def _look_at(
     numbers: NDArray[np.uint64],
     batch: _core.engine.Batch,
 ) -> FirstLook | DataError | None:
-    """Return what a sequence shows, or the reason if it is wrong; None if it makes nothing."""
+    """Return the streams that a sequence shows, its error, or None if the result is empty."""
     ids = stored.corpus.ids.names(numbers)
     context = KeyContext(opening.seed, wanted.name, wanted.version)
     known = {info.name: _definition(stored, info.name) for info in stored.corpus.streams}
@@ -148,7 +148,7 @@ def _look_at(
 
 @dataclass(frozen=True)
 class Looked:
-    """What a first sequence shows, if it is not wrong and something is made of it."""
+    """Streams that a first sequence shows; None if it is damaged or its result empty."""
 
     look: FirstLook | None = None
     wrong: Mapping[int, DataError] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class Looked:
 
 @dataclass(frozen=True)
 class LookingTask(MapTask):
-    """A sequence that tells what a map makes.
+    """Task of one sequence whose result declares the streams of a map.
 
     Attributes
     ----------
@@ -169,15 +169,15 @@ class LookingTask(MapTask):
     def finish(  # type: ignore[override]
         self, outputs: Iterable[Any], seconds: Sequence[float] = ()
     ) -> Looked:
-        """Look at what was made."""
+        """Look at the result."""
         look = self._look(next(iter(outputs)))
         return Looked(wrong={0: look}) if isinstance(look, DataError) else Looked(look)
 
     def _look(self, found: Any) -> FirstLook | DataError | None:
         if isinstance(found, list):
             if self.map.size != "measured":
-                told = "returned a list; one that makes several says size='measured'"
-                return self.error(0, told)
+                problem = "returned a list; one that makes several says size='measured'"
+                return self.error(0, problem)
             if not found:
                 return None
             found = found[0]

@@ -18,7 +18,7 @@ def guess_seconds(num_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class MapHistory:
-    """What a map took for the sequences of a corpus.
+    """Times that a map took for the sequences of a corpus.
 
     One that was not mapped before is expected to take what others took for as many bytes.
     Threads may use it at once: what one of them misses only makes a guess worse.
@@ -32,17 +32,17 @@ class MapHistory:
         self._seconds = np.zeros(
             num_sequences, np.float32
         )  # 0: not known; no page before it is
-        self._told_seconds = 0.0
-        self._told_bytes = 0.0
+        self._known_seconds = 0.0
+        self._known_bytes = 0.0
 
     def expected(
         self, numbers: NDArray[np.uint64], num_bytes: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return how long sequences may take, in seconds: float64, (sequences,)."""
         known = self._seconds[numbers].astype(np.float64)
-        if not self._told_bytes:
+        if not self._known_bytes:
             return guess_seconds(num_bytes)
-        rate = self._told_seconds / self._told_bytes
+        rate = self._known_seconds / self._known_bytes
         return np.where(known > 0, known, num_bytes * rate)
 
     def add(
@@ -54,5 +54,5 @@ class MapHistory:
         """Learn how long some sequences took."""
         seconds = np.maximum(seconds, 1e-9)
         self._seconds[numbers] = seconds
-        self._told_seconds += float(seconds.sum())
-        self._told_bytes += float(num_bytes.sum())
+        self._known_seconds += float(seconds.sum())
+        self._known_bytes += float(num_bytes.sum())

@@ -37,7 +37,7 @@ class _Watch:
         return self._function(own, *keys)
 
     def take_kept(self) -> bool:
-        """Return whether something is there of what was given since this was asked last."""
+        """Return True if an array passed since the last call is still alive."""
         given, self._given = self._given, []
         if all(one() is None for one in given):
             return False
@@ -48,7 +48,7 @@ class _Watch:
 def kept_inputs(
     corpus: Corpus, wanted: SequenceMap, opening: Opening, most: int
 ) -> Iterator[tuple[str, bool]]:
-    """Map the first sequences, each by itself, and drop what was made of it.
+    """Map the first sequences, each by itself, and drop the results.
 
     Yields
     ------

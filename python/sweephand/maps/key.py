@@ -19,7 +19,7 @@ _INTEGER, _UNIFORM, _NUMPY, _TORCH = range(4)  # what a word is drawn for
 
 
 class Key:
-    """What a map may draw from for one sequence: the same whenever and wherever it is mapped.
+    """Random key of one sequence for a map: the same whenever and wherever it is mapped.
 
     It depends on the seed of the source, the sweep, the id of the sequence, and the name and
     version of the map. Every method draws from the same start each time it is called.
@@ -94,12 +94,12 @@ class Key:
 
     @property
     def every_sweep(self) -> Key:
-        """The key of the sequence that is the same in all sweeps: what ``size=`` is given."""
+        """The key of the sequence that is the same in all sweeps, for ``size=``."""
         return Key(self._context.of_all_sweeps(), self.sweep, self.sequence_id)
 
 
 class KeyContext:
-    """What the keys of a map have in common.
+    """Common part of the keys of a map.
 
     Parameters
     ----------

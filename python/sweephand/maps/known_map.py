@@ -1,4 +1,4 @@
-"""Maps of ours: functions that know what they need."""
+"""Maps of ours: functions that declare their options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sweephand.maps.key import Key
 
 
 class KnownMap(ABC):
-    """A function of a sequence that says by itself what `Deserializer.map` is else told.
+    """A function of a sequence that declares the options of `Deserializer.map` itself.
 
     Attributes
     ----------
@@ -27,4 +27,4 @@ class KnownMap(ABC):
 
     @abstractmethod
     def __call__(self, sequence: Mapping[str, Any], key: Key | None = None) -> Any:
-        """Return what becomes of a sequence."""
+        """Return the mapped sequence."""

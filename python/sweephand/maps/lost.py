@@ -1,4 +1,4 @@
-"""What a team is told when a task did not come back."""
+"""Report of a task that did not come back."""
 
 from __future__ import annotations
 

@@ -20,11 +20,11 @@ class MapTurn(Turn):
         self._at: dict[int, tuple[MapTask, int, float]] = {}
 
     def begin(self, task: MapTask, number: int) -> None:
-        """Tell that this thread calls the map for a sequence of a task."""
+        """Note that this thread calls the map for a sequence of a task."""
         self._at[get_ident()] = task, number, time.monotonic()
 
     def end(self) -> float:
-        """Tell that the call is over, and return how long it took, in seconds."""
+        """Note that the call is over, and return how long it took, in seconds."""
         _, _, since = self._at.pop(get_ident())
         return time.monotonic() - since
 
@@ -35,5 +35,5 @@ class MapTurn(Turn):
 
     @property
     def calls(self) -> list[str]:
-        """What is called now, by name."""
-        return [task.told(number) for task, number, _ in list(self._at.values())]
+        """Names of the running calls."""
+        return [task.describe(number) for task, number, _ in list(self._at.values())]

@@ -27,7 +27,7 @@ from sweephand.maps.task import MapTask
 
 
 def map_corpus(stored: Corpus, wanted: SequenceMap, opening: Opening) -> Corpus:
-    """Return a corpus of what a map makes of the sequences of another.
+    """Return the corpus of a map's results over another corpus.
 
     Raises
     ------
@@ -173,7 +173,7 @@ class MapRun:
         )
 
     def _blank(self, num_sequences: int) -> _core.read.Chunk:
-        """Return sequences that are all skipped, as what they are made of is damaged."""
+        """Return skipped sequences, for stored ones that are damaged."""
         form = self._look.form
         columns = form.to_columns([form.like] * num_sequences)
         return make_chunk(list(columns.values()), owned=False, skipped=range(num_sequences))
@@ -193,7 +193,7 @@ def _over_time(
 
 
 def _runs(places: NDArray[np.uint64], num_wanted: int) -> Iterator[tuple[int, int, bool]]:
-    """Cut what is wanted where what is there begins and ends; of that its numbers are told."""
+    """Cut the wanted numbers into runs that are present or missing; count those present."""
     if len(places) == num_wanted:
         yield 0, num_wanted, True
         return

@@ -1,4 +1,4 @@
-"""One pass that measures what a map makes of every sequence, or which ones a filter keeps."""
+"""One pass that measures the results of a map, or finds the sequences that a filter keeps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BATCHES_AHEAD = 2
 
 @dataclass(frozen=True)
 class Measured:
-    """The sizes of what is made of some sequences.
+    """Sizes of a map's results for a run of sequences.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class MeasuringTask(MapTask):
     def finish(  # type: ignore[override]
         self, outputs: Iterable[Any], seconds: Sequence[float] = ()
     ) -> Measured:
-        """Measure what is made."""
+        """Measure the results."""
         measured = Measured([])
         several = False
         for number, found in enumerate(outputs):
@@ -112,18 +112,18 @@ class FilteringTask(MapTask):
     def finish(  # type: ignore[override]
         self, outputs: Iterable[Any], seconds: Sequence[float] = ()
     ) -> Measured:
-        """Look at what the filter says."""
+        """Check the answers of the filter."""
         sizes: list[list[int]] = []
         wrong: dict[int, DataError] = {}
         for number, found in enumerate(outputs):
             if isinstance(found, bool | np.bool_):
                 sizes.append([1] if found else [])
                 continue
-            told = found
+            error = found
             if not isinstance(found, DataError):
                 kind = type(found).__name__
-                told = self.error(number, f"returned {kind}, and neither True nor False")
-            wrong[number] = told
+                error = self.error(number, f"returned {kind}, and neither True nor False")
+            wrong[number] = error
             sizes.append([1])
         return Measured(sizes, wrong)
 
@@ -131,7 +131,7 @@ class FilteringTask(MapTask):
 def measure(
     stored: StoredStreams, wanted: SequenceMap, look: FirstLook, opening: Opening
 ) -> tuple[Corpus, Expansion]:
-    """Return the sequences that something is made of, and what.
+    """Return the sequences with results, and the sizes of the results.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def measure(
         return MeasuringTask(wanted, look.form, sequences, ids, none, context=own, sweeps=none)
 
     if callable(wanted.size):
-        found = _told_sizes(stored, wanted, context)
+        found = _declared_sizes(stored, wanted, context)
     else:
         found = _measured(stored, wanted, opening, task)
     kept = found.counts > 0
@@ -191,7 +191,7 @@ class _Found:
     several: bool
 
 
-def _told_sizes(stored: StoredStreams, wanted: SequenceMap, context: KeyContext) -> _Found:
+def _declared_sizes(stored: StoredStreams, wanted: SequenceMap, context: KeyContext) -> _Found:
     """Ask the user's function for the size of every sequence."""
     assert callable(wanted.size)
     corpus = stored.corpus
@@ -212,22 +212,22 @@ def _told_sizes(stored: StoredStreams, wanted: SequenceMap, context: KeyContext)
             except Exception as error:
                 error.add_note(f"raised by size= of {wanted}, at sequence {key.sequence_id!r}")
                 raise
-            told = _whole(returned)
-            if told is None or not 0 <= told < 2**32:
+            checked = _whole(returned)
+            if checked is None or not 0 <= checked < 2**32:
                 raise ValueError(
                     f"size= of {wanted} must return a whole number of samples in [0, 2^32), "
                     f"got {shown(returned)} for {key.sequence_id!r}"
                 )
-            found[at] = told
+            found[at] = checked
     return _Found((found > 0).astype(np.uint32), found[found > 0], False)
 
 
-def _whole(told: object) -> int | None:
+def _whole(returned_size: object) -> int | None:
     """Return an integer by the rule of exact casts; None if it is none."""
-    if type(told) is int:  # the quick way
-        return told
+    if type(returned_size) is int:  # the quick way
+        return returned_size
     try:
-        number = as_array("the size", told)
+        number = as_array("the size", returned_size)
         if number.shape != () or number.dtype.kind == "b":
             return None
         return int(cast(number, np.dtype(np.int64)))
@@ -241,7 +241,7 @@ def _measured(
     opening: Opening,
     task: MakeTask,
 ) -> _Found:
-    """Return what is kept of an earlier pass, or make one."""
+    """Return the kept result of an earlier pass, or make a new one."""
     store = MeasuredStore.of(stored.corpus, wanted.fingerprint)
     kept = store.read()
     if kept is not None:
@@ -259,7 +259,7 @@ def _measured(
 
 @dataclass
 class Round:
-    """What is known of the sequences that come next in storage order.
+    """Sizes of the sequences that come next in storage order.
 
     Attributes
     ----------
@@ -312,7 +312,7 @@ def rounds(
 def _round(
     numbers: NDArray[np.uint64], parts: Iterable[Measured], done: int, ledger: Ledger
 ) -> Round:
-    """Return what is known of all sequences up to the last one, also of what is damaged."""
+    """Return the sizes of all sequences up to the last one, damaged ones included."""
     found = Round()
     for part in parts:
         found.sizes += part.sizes

@@ -37,7 +37,7 @@ Sizes = tuple[NDArray[np.uint32], NDArray[np.uint32], bool]
 
 @dataclass(frozen=True)
 class MeasuredStore:
-    """The place of what one map measured of some files; without files there is none.
+    """The place of a map's measurements of files; without files there is none.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class MeasuredStore:
 
     @classmethod
     def of(cls, corpus: Corpus, fingerprint: str) -> MeasuredStore:
-        """Return the place of what a map or filter measures of a corpus."""
+        """Return the place of a map's or filter's measurements of a corpus."""
         meaning = {
             "format": "map",
             "map": fingerprint,
@@ -64,12 +64,12 @@ class MeasuredStore:
         return cls(corpus.files, meaning, corpus.num_sequences)
 
     def read(self) -> Sizes | None:
-        """Return what is kept, if it is of these files as they are."""
+        """Return the kept sizes, if they belong to the files as they are."""
         found = self.read_index()
         return None if found is None else found[1]
 
     def read_index(self) -> tuple[IndexContent, Sizes, Path] | None:
-        """Return what is kept, with all that lies beside it, and where it lies."""
+        """Return the kept sizes, with their other arrays and their path."""
         for path in self.places:
             content = read_index(path, self.meaning, trusted_owners(self.files[0]))
             if content is None or list(content.described) != describe_files(self.files):
@@ -88,7 +88,7 @@ class MeasuredStore:
 
     @contextmanager
     def begin(self) -> Iterator[Progress]:
-        """Go on where a pass was stopped, or begin one; what is done stays."""
+        """Resume a pass that was stopped, or begin a new one; finished parts stay."""
         place = self.place_to_write()
         if place is None:
             yield Progress(self, None, [])
@@ -123,7 +123,7 @@ class MeasuredStore:
         arrays: Mapping[str, NDArray[Any]] | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
-        """Keep what was measured, with what else is known of it, if there is a place."""
+        """Keep the measurements, with optional arrays and facts, if there is a place."""
         if not self.places:
             return
         counts, own, several = sizes
@@ -143,7 +143,7 @@ class MeasuredStore:
 
     @property
     def digest(self) -> str:
-        """What tells what is measured from all else."""
+        """Digest of the map and the files that are measured."""
         return digest_of(to_json([self.meaning, describe_files(self.files)]))
 
     @property
@@ -164,7 +164,7 @@ class MeasuredStore:
 
 
 class Progress:
-    """What was measured so far.
+    """Progress of a measuring pass.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ class Progress:
         return len(self._counts)
 
     def add(self, sizes: Sequence[Sequence[int]], *, several: bool, is_clean: bool) -> None:
-        """Add the sizes of what is made of the next sequences.
+        """Add the sizes of the results of the next sequences.
 
         Parameters
         ----------

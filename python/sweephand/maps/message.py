@@ -65,10 +65,10 @@ def receive(peer: socket.socket) -> tuple[Any, list[int]]:
         If the other side is gone.
     """
     header, descriptors = _receive_header(peer)
-    text_size, size, num_arrays, told = _HEADER.unpack(header)
+    text_size, size, num_arrays, described = _HEADER.unpack(header)
     sizes = array("Q", _receive_exactly(peer, 8 * num_arrays))
     text = _receive_exactly(peer, text_size)
-    if told >= 0:
+    if described >= 0:
         whole = memoryview(_receive_exactly(peer, size))
     else:
         segment = descriptors.pop(0)

@@ -1,4 +1,4 @@
-"""A process that begins worker processes: it has imported what they need, and forks.
+"""A fork server: a process that has imported the modules of workers, and forks them.
 
 It leads a session of its own, so that Ctrl-C in a terminal is for the program alone. When that
 ends, however it ends, the nursery sees it and ends the workers.
@@ -72,7 +72,7 @@ def main(descriptor: int) -> None:
 
 
 def _prepare(preparation: dict[str, Any] | None) -> str | None:
-    """Run the main module again, if it is needed; what is wrong is told."""
+    """Run the main module again, if it is needed; return the error if it fails."""
     global prepares_main
     if preparation is None:
         return None

@@ -37,7 +37,7 @@ class _NurseryEnded(Exception):
 
 
 class Nursery:
-    """What begins worker processes; they end with it. Safe for several threads.
+    """The fork server; worker processes end with it. Safe for several threads.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Nursery:
         self._is_closed = False
 
     def common(self, task: MapTask) -> tuple[int, bytes]:
-        """Return what tasks like this one have in common, pickled, and its number."""
+        """Return the part that tasks like this one share, pickled, and its number."""
         key = task.kind
         with self._lock:
             if key not in self._commons:  # keeps the parts, so that nothing else gets their ids
@@ -120,11 +120,11 @@ class Nursery:
             return receive(self._peer)[0]
         except (EOFError, OSError) as error:
             code = self._close()
-            told = "" if code is None else f" (exit code {code})"
+            status = "" if code is None else f" (exit code {code})"
             if code is not None and code < 0:
-                told = f" (signal {-code})"
+                status = f" (signal {-code})"
             raise _NurseryEnded(
-                f"the process that begins map workers has ended{told}"
+                f"the process that begins map workers has ended{status}"
             ) from error
 
     def _wait(self, peer: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""What a corpus is opened with, where maps are to run."""
+"""Context in which a corpus with maps is opened."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sweephand.maps.workers import MapWorkers
 
 @dataclass(frozen=True)
 class Opening:
-    """What a source knows when it opens a corpus.
+    """Context of a source that opens a corpus.
 
     Attributes
     ----------

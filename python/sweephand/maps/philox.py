@@ -30,7 +30,7 @@ class PhiloxKey(ISeedSequence):
 
 
 def generator_of(words: Sequence[int]) -> np.random.Generator:
-    """Return what ``Generator(Philox(key=words))`` is, three times as fast.
+    """Return ``Generator(Philox(key=words))``, three times as fast.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A map as it was asked for: a function of a sequence, and what it does to sizes."""
+"""A map as it was asked for: a function of a sequence, and its effect on sizes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SequenceMap:
 
     @property
     def fingerprint(self) -> str:
-        """What identifies it in states."""
+        """Identity of the map in states."""
         return f"{self.kind} {self.name} {self.version}"
 
     def of_version(self, version: int) -> SequenceMap:

@@ -22,7 +22,7 @@ _OWN = ("sequences", "ids", "sizes", "parts", "sweeps")  # of every task
 
 @dataclass(frozen=True)
 class Made:
-    """What became of some sequences.
+    """Result of mapping a batch of sequences.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Made:
 
 @dataclass(frozen=True)
 class InLists:
-    """What a map returned for a batch: per stream a list of what it made of each sequence."""
+    """Result of a batched map: per stream a list with a value for each sequence."""
 
     lists: Mapping[Any, list[Any]]
 
@@ -93,17 +93,17 @@ class MapTask:
 
     @property
     def common(self) -> Self:
-        """What it has in common with others of the map: the task without sequences."""
+        """Part that all tasks of the map share: the task without sequences."""
         return replace(self, sequences={}, ids=(), sizes=(), parts=None, sweeps=())
 
     @property
     def own(self) -> dict[str, Any]:
-        """What it has of its own: ``replace(common, **own)`` is the task."""
+        """Part that is the task's own: ``replace(common, **own)`` is the task."""
         return {name: getattr(self, name) for name in _OWN}
 
     @property
     def kind(self) -> tuple[int, ...]:
-        """What is the same of tasks that have all in common, as long as they live."""
+        """Identity of the common part, for as long as it lives."""
         names = [one.name for one in fields(self) if one.name not in _OWN]
         return id(type(self)), *(id(getattr(self, name)) for name in names)
 
@@ -126,7 +126,7 @@ class MapTask:
         return self.finish(self.outputs(turn, seconds), seconds)
 
     def finish(self, outputs: Iterable[Any], seconds: Sequence[float] = ()) -> Made:
-        """Return what becomes of the sequences by what the map returned for each.
+        """Return the sequences made of the map's outputs, and the damaged ones.
 
         `seconds` is looked at last: how long the map took for each.
         """
@@ -146,7 +146,7 @@ class MapTask:
         return Made(list(self.form.to_columns(usable).values()), wrong, seconds)
 
     def outputs(self, turn: MapTurn, seconds: list[float]) -> Iterable[Any]:
-        """Return what the map returns for each sequence, or in its place the reason.
+        """Return the map's output for each sequence, or in its place the error.
 
         How long it took for each is added to `seconds`.
         """
@@ -195,7 +195,7 @@ class MapTask:
         return self.map.function(lists, keys)
 
     def _of_batch(self, found: Any) -> Iterable[Any]:
-        """Return what a batch says of each of its sequences."""
+        """Return the output of a batch for each of its sequences."""
         if isinstance(found, DataError):
             return [found]
         if not isinstance(found, Mapping):
@@ -204,8 +204,8 @@ class MapTask:
         short = next((name for name, one in lists.items() if len(one) != len(self)), None)
         if short is None:
             return InLists(lists) if lists else [{}] * len(self)
-        told = f"returned {len(lists[short])} values of {short!r} for {len(self)} sequences"
-        return [self.error(number, told) for number in range(len(self))]
+        problem = f"returned {len(lists[short])} values of {short!r} for {len(self)} sequences"
+        return [self.error(number, problem) for number in range(len(self))]
 
     @property
     def _streams(self) -> tuple[list[str], list[list[Any]]]:
@@ -215,12 +215,12 @@ class MapTask:
     def _key(self, context: KeyContext, number: int) -> Key:
         return Key(context, self.sweeps[number], self.ids[number])
 
-    def told(self, number: int) -> str:
+    def describe(self, number: int) -> str:
         """Name the call of the map for a sequence."""
         return f"{self.map}, at sequence {self.ids[number]!r}"
 
     def _samples(self, number: int, found: Any) -> Samples | DataError:
-        """Return the samples of what the map returned for a sequence."""
+        """Return the samples of the map's output for a sequence."""
         if self.parts is not None:
             part, count = self.parts[number]
             if not isinstance(found, list):
@@ -254,9 +254,9 @@ class MapTask:
         return f"returned {size} samples where {wanted} {what}; it must do the same every time"
 
     def _raised(self, number: int, error: BaseException) -> DataError:
-        told = self.error(number, f"raised {type(error).__name__}: {error}")
-        told.__cause__ = error
-        return told
+        wrapped = self.error(number, f"raised {type(error).__name__}: {error}")
+        wrapped.__cause__ = error
+        return wrapped
 
     def error(self, number: int, reason: str, stream: str | None = None) -> DataError:
         """Return why the map is wrong at a sequence."""

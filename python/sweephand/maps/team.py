@@ -23,10 +23,10 @@ _LOOK_SECONDS = 5.0  # between looks at what takes long
 
 
 class Worker(Protocol):
-    """What carries out tasks for a thread."""
+    """Worker that carries out tasks for a thread."""
 
     def do(self, task: MapTask) -> Made:
-        """Return what becomes of a task; `Lost` if it does not come back."""
+        """Return the result of a task; `Lost` if it does not come back."""
 
     def at(self) -> tuple[int | None, float] | None:
         """Return which sequence of its task is mapped, and since when.
@@ -39,10 +39,10 @@ class Worker(Protocol):
         """Whether it does nothing until somebody lets it go on."""
 
     def give_up(self, lost: Lost | None = None) -> bool:
-        """End what it does, and return whether it can."""
+        """End the running task, and return True if that is possible."""
 
     def close(self) -> None:
-        """Let go of what it has."""
+        """Release its resources."""
 
 
 class ThreadWorker:
@@ -53,7 +53,7 @@ class ThreadWorker:
         self._thread = threading.get_ident()
 
     def do(self, task: MapTask) -> Made:
-        """Return what becomes of a task."""
+        """Return the result of a task."""
         return task.do(self._turn)
 
     def at(self) -> tuple[int, float] | None:
@@ -111,7 +111,7 @@ class Piece:
 
 @dataclass
 class Job:
-    """A task on its way: what is made of it, and what is to be done."""
+    """A task on its way: its results so far, and the pieces to do."""
 
     pieces: list[Piece]
     made: list[Made] = field(default_factory=list)
@@ -120,7 +120,7 @@ class Job:
 
 @dataclass(eq=False)
 class _Member:
-    """A thread of the team, and what it is at."""
+    """A thread of the team, and its current job."""
 
     thread: threading.Thread | None = None
     worker: Worker | None = None
@@ -128,7 +128,7 @@ class _Member:
 
 
 class Team:
-    """Threads that begin first what must be begun first.
+    """Threads that begin tasks by deadline.
 
     The minibatches that are wanted are due one after the other, each so much later as its
     tasks take; a task must begin so long before its minibatch is due as it takes. So a slow
@@ -162,7 +162,7 @@ class Team:
             self._begin(_Member())
 
     def do(self, tasks: Sequence[MapTask], costs: Sequence[float]) -> list[Made]:
-        """Carry out tasks, and return what came of each, in one part or several.
+        """Carry out tasks, and return the results of each, in one part or several.
 
         Raises
         ------
@@ -188,7 +188,7 @@ class Team:
             raise
 
     def close(self) -> None:
-        """Let the threads end when they have done what they are at; the rest is cancelled."""
+        """Let the threads end after their running tasks; the rest is cancelled."""
         with self._changed:
             self._is_closed = True
             for *_, job in self._waiting:
@@ -312,7 +312,7 @@ class Team:
                     self._give_up(member, member.job, number)
                 elif self._limit is None and now - since > _HINT_SECONDS * weight:
                     hints.append(
-                        f"{task.told(number)}, has not returned for {now - since:.0f} s"
+                        f"{task.describe(number)}, has not returned for {now - since:.0f} s"
                     )
         if hints and not self._has_hinted:
             self._has_hinted = True
@@ -323,8 +323,8 @@ class Team:
     def _look_at_silence(self, worker: Worker, seconds: float, task: MapTask) -> list[str]:
         """Have a worker that calls no map and does not answer replaced; return hints."""
         if self._limit is None:
-            told = f"a worker process of {task.map} has not answered for {seconds:.0f} s"
-            return [told] if seconds > _HINT_SECONDS else []
+            hint = f"a worker process of {task.map} has not answered for {seconds:.0f} s"
+            return [hint] if seconds > _HINT_SECONDS else []
         if seconds > self._limit + (0.0 if worker.is_stopped else _SILENT_SECONDS):
             worker.give_up(
                 Lost(f"has a worker process that did not answer for {seconds:.1f} s", None)

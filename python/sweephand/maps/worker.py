@@ -1,4 +1,4 @@
-"""A worker process: maps what it is sent until nobody is there to send."""
+"""A worker process: maps the tasks that it receives until its parent is gone."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ and the time 0 before the first is called.
 
 
 def map_board(descriptor: int) -> NDArray[np.uint8]:
-    """Return the memory in which a worker tells where it is."""
+    """Return the memory in which a worker publishes its progress."""
     board: NDArray[np.uint8] = _core.read.map_segment(descriptor, BOARD.size)
     return board
 
 
 class _BoardTurn(MapTurn):
-    """Tells the process that asked."""
+    """Publishes its progress to the parent process."""
 
     def __init__(self, board: NDArray[np.uint8]) -> None:
         super().__init__()

@@ -66,7 +66,7 @@ class WorkerProcess:
         self._reason: Lost | None = None
 
     def do(self, task: MapTask) -> Made:
-        """Return what becomes of a task.
+        """Return the result of a task.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class WorkerProcess:
         return self._peer is not None and is_stopped(self._worker)
 
     def give_up(self, lost: Lost | None = None) -> bool:
-        """Have the process end; who waits for it is told why it did."""
+        """End the process; its waiting caller learns the reason."""
         self._reason = lost
         peer = self._peer
         if peer is not None:
@@ -160,7 +160,7 @@ class WorkerProcess:
         self._board = None
         if reason is not None:
             return reason
-        told = f"killed its worker process (signal {-code})"
+        ending = f"killed its worker process (signal {-code})"
         if code >= 0:
-            told = f"ended its worker process (exit code {code})"
-        return Lost(told, None if where is None else where[0])
+            ending = f"ended its worker process (exit code {code})"
+        return Lost(ending, None if where is None else where[0])

@@ -1,4 +1,4 @@
-"""What maps run on: the thread that wants the sequences, threads, or processes."""
+"""Workers of maps: the calling thread, threads, or processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TASK_SECONDS = {"threads": 2e-4, "processes": 1e-3}
 
 
 class MapWorkers:
-    """Carries out tasks; what comes of them does not depend on how many workers there are.
+    """Workers that carry out tasks; the results do not depend on their number.
 
     The workers start with the first task, so that a process that was forked before has its own.
 
@@ -70,7 +70,7 @@ class MapWorkers:
 
     @property
     def _may_stay(self) -> bool:
-        """Whether whoever asks may do what is not worth its way to a worker.
+        """True if the caller may do tasks that are not worth their way to a worker.
 
         Not if it must be possible to give it up, nor if the user wants one call at a time.
         """
@@ -113,7 +113,7 @@ class MapWorkers:
         return task.do(self.turn)
 
     def close(self) -> None:
-        """End the workers: threads when they have done what they are at, processes soon."""
+        """End the workers: threads after their running tasks, processes soon."""
         with self._starting:
             self._is_closed = True
             if self._end is not None:

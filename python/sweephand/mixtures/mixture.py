@@ -184,7 +184,7 @@ class Mixture(Deserializer):
                 names=tuple(self._corpora),
                 corpora=tuple(opened),
                 rates_of=self._rates,
-                told=self._fingerprint,
+                fingerprint=self._fingerprint,
                 at_end=self._at_end,
                 ledger=opening.ledger,
                 num_added=self._num_added,

@@ -1,4 +1,4 @@
-"""Corpora that events add to a mixture: what there was at first, and which ones they are."""
+"""Corpora that events add to a mixture: the mixture before them, and their names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sweephand.source.described import Described, describe_chunks, describe_size
 
 
 def at_first(corpus: Corpus) -> Corpus:
-    """Return a corpus without what is added to it."""
+    """Return a corpus without the corpora that events added."""
     mixing = corpus.mixing
     return corpus if mixing is None or not mixing.num_added else mixing.at_first
 

@@ -17,7 +17,7 @@ from sweephand.source.sizes import Size, size_of
 
 
 class Answers:
-    """What comes when, what there is, and what it needs."""
+    """Questions to a source about its order, contents and needs, answered without reading."""
 
     @property
     def timeline(self) -> Plan:
@@ -139,7 +139,7 @@ class Answers:
         num_data_partitions: int = 1,
         partition_index: int = 0,
     ) -> Iterator[PlannedMinibatch]:
-        """Iterate over what `minibatches` would deliver; nothing is read, nothing moves.
+        """Iterate over the plans of `minibatches`; nothing is read, nothing moves.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What the shares of workers are evened by: a cost per sequence, from its length alone."""
+"""Cost of a sequence, from its length alone, by which the shares of workers are evened."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Balance = Literal["samples", "attention"] | Attention | None
 
 
 def cost_of(balance: Balance) -> _core.compose.Cost | None:
-    """Return what shares are evened by; ValueError for what no balance is."""
+    """Return the cost that evens shares, or None; ValueError for an unknown balance."""
     if balance is None:
         return None
     if balance == "samples":

@@ -1,4 +1,4 @@
-"""Orders by score: what a user asks for, checked and made integers."""
+"""Orders by score: the user's options, checked and turned into integers."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class ByScore:
 
     @property
     def odds(self) -> NDArray[np.uint32]:
-        """What levels weigh: shape (`STEPS`, levels), or (0, 0) without weights."""
+        """Odds of the levels: shape (`STEPS`, levels), or (0, 0) without weights."""
         if self.weights is None:
             return np.empty((0, 0), np.uint32)
         knots = [self._knot(one) for one in _knots(self.weights)]
@@ -157,7 +157,7 @@ class ByScore:
         return _decimal("the place of weights", place, most=1), numbers
 
     def describe(self) -> str:
-        """Return what is asked for in words, without the scores."""
+        """Describe the options in words, without the scores."""
         parts = [f"over={self.over}"]
         if self.weights is not None:
             parts.append(f"{len(self.edges) + 1} levels")

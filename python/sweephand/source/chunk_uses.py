@@ -57,8 +57,8 @@ class ChunkUses:
         times = np.full(len(chunks), later, np.uint64)
         known = chunks != UNKNOWN_CHUNK
         if self._tells and known.any():
-            told = [_core.order.LaneReader(*reader) for reader in readers]
-            times[known] = self._uses.next(chunks[known], time, told, skips_one)
+            lanes = [_core.order.LaneReader(*reader) for reader in readers]
+            times[known] = self._uses.next(chunks[known], time, lanes, skips_one)
         return times
 
 

@@ -50,7 +50,7 @@ class Elsewhere(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Delivery:
-    """A plan, and what carries it out. Engines do not hold their cursor, which ends them.
+    """A plan and its engine. Engines do not hold their cursor, which ends them.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class Cursor:
 
     @property
     def plan(self) -> Plan:
-        """What is delivered, and when."""
+        """Plan that is delivered."""
         return self._delivery.plan
 
     def request(
@@ -179,7 +179,7 @@ class Cursor:
             place = None if self.elsewhere is None else self.elsewhere.come_back()
             if place is not None:
                 engine.resume(place.to_core())
-        if delivery.cache_use.is_told:
+        if delivery.cache_use.follows_position:
             delivery.cache_use.stand(engine.time, request.num_workers, request.rank)
         return engine.next(request)
 
@@ -240,7 +240,7 @@ class Cursor:
             before.cache_use.close()
 
     def stats(self) -> dict[str, float]:
-        """Return counts of what this process has delivered, and of the time that it took."""
+        """Return counts of the samples that this process has delivered, and their timings."""
         counts = counts_of([*self._earlier, self._own().stats()])
         shares = self.plan.shares(self._engine.time)
         return {**counts, **self._delivery.cache_use.stats(), **shares}
@@ -287,7 +287,7 @@ class Cursor:
 
 
 def counts_of(engines: Sequence[_core.engine.EngineStats]) -> dict[str, float]:
-    """Return what engines, one after the other, have delivered, and what it took."""
+    """Return the summed counts and timings of consecutive engines."""
 
     def total(count: Callable[[_core.engine.EngineStats], int]) -> int:
         return sum(map(count, engines))

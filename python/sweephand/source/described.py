@@ -16,7 +16,7 @@ _DIGITS = 16
 
 
 class Described(str):
-    """What a state tells of something: words for people, and a digest that decides.
+    """Description in a state: words for people, and a digest that decides.
 
     Where all words have room there is no digest. Earlier states hold a digest without words.
     """
@@ -41,7 +41,7 @@ class Described(str):
 
     @classmethod
     def by_digest(cls, words: str, digest: str) -> Self:
-        """Describe what has a digest already, in few words."""
+        """Describe an object that has a digest already, in few words."""
         return cls._make(f"{words} #{digest[:_DIGITS]}", digest, None)
 
     @classmethod
@@ -50,8 +50,8 @@ class Described(str):
         made._digest, made._whole, made._others = digest, whole, {}
         return made
 
-    def told_by(self, advice: str, other: Callable[[], Described]) -> Self:
-        """Return the same, knowing what to write where a state tells of the other.
+    def with_advice(self, advice: str, other: Callable[[], Described]) -> Self:
+        """Return the same, with advice for a state that describes the other.
 
         Parameters
         ----------
@@ -64,16 +64,18 @@ class Described(str):
         made._others = self._others | {advice: other}
         return made
 
-    def advice_on(self, told: str) -> str:
-        """Tell what to write to have what a state tells of; "" if that is not known."""
-        found = (advice for advice, other in self._others.items() if other().is_told_by(told))
+    def advice_on(self, description: str) -> str:
+        """Return advice on matching the description in a state; "" if there is none."""
+        found = (
+            advice for advice, other in self._others.items() if other().matches(description)
+        )
         return next(found, "")
 
-    def is_told_by(self, told: str) -> bool:
-        """Whether a state tells of the same, in this or an earlier version's words."""
-        if told in (self, self._whole):
+    def matches(self, description: str) -> bool:
+        """Return True if a state describes the same, in this or an earlier version's words."""
+        if description in (self, self._whole):
             return True
-        found = re.fullmatch(_DIGEST, told)
+        found = re.fullmatch(_DIGEST, description)
         return found is not None and self._digest.startswith(found["digest"])
 
 
@@ -110,6 +112,6 @@ def _cut(text: str, room: int) -> str:
 
 
 def words_of(value: object) -> object:
-    """Return what a field says without its digest; "" if it is nothing but one."""
+    """Return the words of a field without its digest; "" if it is only a digest."""
     found = re.fullmatch(_DIGEST, value) if isinstance(value, str) else None
     return value if found is None else found["words"] or ""

@@ -1,4 +1,4 @@
-"""What the events of a source do to its timeline."""
+"""Effects of the events of a source on its timeline."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Effects:
-    """What events do to the timeline of a corpus.
+    """Effects of events on the timeline of a corpus.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ from sweephand.source.state import State
 
 
 class Events(Sequence[Event]):
-    """What happens on the timeline of a source, in the order in which it was added.
+    """Events on the timeline of a source, in the order in which they were added.
 
     Every method adds one event, `at` a nominal time in samples or else the source's
     `current_position`. Nothing that begins before is changed by it, to the bit. A minibatch
@@ -181,7 +181,7 @@ class Events(Sequence[Event]):
         self.append(MapVersion(map=name, version=version, at=self._time(at)))
 
     def overtaking(self, state: Mapping[str, object]) -> Event | None:
-        """Return the first event that changes what came before a state, and was added since.
+        """Return the first event that was added after a state and changes the time before it.
 
         A source with these events cannot go on from the state: its past has changed. An
         earlier one may fit, and a `training_session` looks for it by itself.
@@ -225,8 +225,8 @@ class Events(Sequence[Event]):
         return len(self._all)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{event.name} at {event.at}" for event in self._all[:8])
-        return f"Events({told}{', ...' if len(self) > 8 else ''})"
+        summary = ", ".join(f"{event.name} at {event.at}" for event in self._all[:8])
+        return f"Events({summary}{', ...' if len(self) > 8 else ''})"
 
     def _time(self, at: int | None) -> int:
         return self._cursor.time if at is None else at

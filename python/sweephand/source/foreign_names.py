@@ -1,4 +1,4 @@
-"""Arguments that go by another name elsewhere, and what they are called here."""
+"""Arguments that have another name in other libraries, and their names here."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ SESSION: dict[str, str] = (
 def names_ours(
     foreign: Mapping[str, str], called: str | None = None, others: Collection[str] = ()
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a function say what it calls an argument that others call by another name.
+    """Make a function name its own argument when it is called with another library's name.
 
     Parameters
     ----------
@@ -149,14 +149,14 @@ def names_ours(
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         ours = [name for name in signature(function).parameters if name != "self"]
         known = {*ours, *others}
-        told = called or function.__name__
+        label = called or function.__name__
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             if kwargs and not kwargs.keys() <= known:
                 unknown = next(name for name in kwargs if name not in known)
                 raise TypeError(
-                    f"{told}() got an unexpected keyword argument {unknown!r}{advice(unknown)}"
+                    f"{label}() got an unexpected keyword argument {unknown!r}{advice(unknown)}"
                 )
             return function(*args, **kwargs)
 

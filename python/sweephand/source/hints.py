@@ -1,4 +1,4 @@
-"""Hints at what runs and is hardly meant."""
+"""Hints at valid settings that are rarely meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of CNTK that are not here, and what to use instead."""
+"""Names of CNTK that do not exist here, and their replacements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The corpus that a source serves: opened, joined, and cut to what its layout holds."""
+"""Corpus that a source serves: opened, joined, and cut to the limits of its layout."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sweephand.source.window import Window
 
 @dataclass(frozen=True)
 class LongSequences:
-    """What a layout did to sequences that it does not hold, per sweep."""
+    """Counts of sequences, per sweep, that a layout dropped or split."""
 
     dropped_sequences: int = 0
     dropped_samples: int = 0
@@ -66,7 +66,7 @@ class OpenCorpus:
 
 
 def open_corpus(options: SourceOptions, events: EventList) -> tuple[OpenCorpus, EventList]:
-    """Open the corpus of a source; return it, and its events with what they add.
+    """Open the corpus of a source; return it, and its events with the corpora they add.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def _joined(
         opened = [corpus.in_window() for corpus in opened]
     corpus = replace(join(opened, options.missing), keys=None)  # only joining needs them
     for at, name, _ in opening.map_versions:
-        if not any(f"map {name} " in told for told in corpus.names):
+        if not any(f"map {name} " in words for words in corpus.names):
             raise ValueError(f"the event 'map_version' at {at}: there is no map {name!r}")
     if added and corpus.mixing is None:
         raise ValueError("a corpus is added to a sh.Mixture, and this is one corpus")
@@ -200,7 +200,7 @@ def flat_parts(corpus: Corpus) -> dict[str, Corpus]:
 
 
 def treat_long(layout: Layout, corpus: Corpus) -> tuple[Corpus, LongSequences]:
-    """Return the corpus that the layout serves, and what became of long sequences.
+    """Return the corpus that the layout serves, and counts of its long sequences.
 
     Raises
     ------
@@ -217,13 +217,13 @@ def treat_long(layout: Layout, corpus: Corpus) -> tuple[Corpus, LongSequences]:
     if limit.policy == "split":
         return corpus, LongSequences(0, 0, *counts)
     longest = corpus.ids.names(np.array([found.sequence], np.uint64))[0]
-    told = (
+    message = (
         f"{found.num_sequences} of {corpus.num_sequences} sequences have more samples than "
         f"{limit.what}; the longest is {longest!r} with {found.size}"
     )
     if limit.policy == "error":
-        raise ValueError(f"{told}; {limit.advice}")
+        raise ValueError(f"{message}; {limit.advice}")
     if found.num_sequences == corpus.num_sequences:
-        raise ValueError(f"nothing is left: {told}")
+        raise ValueError(f"nothing is left: {message}")
     sizes = corpus.core.sizes(0, corpus.num_sequences)
     return keep(corpus, sizes <= limit.longest), LongSequences(*counts)

@@ -182,7 +182,7 @@ class SourceOptions:
 
     @property
     def of_chunks(self) -> tuple[object, ...]:
-        """What decides, beside the deserializers, what is in a chunk."""
+        """Settings that decide, beside the deserializers, the contents of a chunk."""
         return isinstance(self.chosen_layout, Frames), self.window.explicit, self.missing
 
     @property
@@ -276,7 +276,7 @@ _LAYOUTS = {
 
 
 def _layout_to_write(given: object) -> str:
-    """Say what to write in place of something that is no layout."""
+    """Return the spelling of the layout that was probably meant."""
     name = given.__name__ if isinstance(given, type) else given
     meant = _LAYOUTS.get(name.lower()) if isinstance(name, str) else None
     write = meant or f"one of {', '.join(_LAYOUTS.values())}"

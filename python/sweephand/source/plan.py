@@ -175,7 +175,7 @@ class Plan:
         return {info.name: (i, info) for i, info in enumerate(self.corpus.streams)}
 
     def contents_of(self, keys: Keys) -> Contents:
-        """Return what minibatches with the streams under other names have in common."""
+        """Return the parts that all minibatches share, with the streams under other names."""
         unlabelled = kind_without_stream(self.corpus.streams, self.corpus.core)
         return Contents(keys, self.layout, self.corpus.ids, self, unlabelled)
 
@@ -370,7 +370,7 @@ class Plan:
             self.state,
             position=position.time,
             progress=list(position.progress),
-            events=self.events.told,
+            events=self.events.fingerprint,
         ).to_dict()
 
     @cached_property

@@ -42,7 +42,7 @@ class ScoredOrder:
 
 
 def scores_of(options: SourceOptions, corpus: Corpus, served: Corpus) -> ScoredOrder | None:
-    """Return the order by score of what is served of a corpus; None if there is none.
+    """Return the order by score of the sequences served; None if there is none.
 
     Raises
     ------

@@ -368,11 +368,11 @@ class MinibatchSource(Answers):
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as what makes the same source again, at the same place."""
+        """Pickle as a recipe for the same source at the same place."""
         return self.made_at(self.position)
 
     def made_at(self, position: Position) -> tuple[Any, ...]:
-        """Return what makes the same source again, at another place, as `__reduce__` does."""
+        """Return the recipe for the same source at another place, as `__reduce__` does."""
         plan = self.timeline
         options = replace(plan.options, events=None)
         made_of = options, list(plan.events), self._events_path, position

@@ -1,4 +1,4 @@
-"""Checkpoint states: one integer, and what must be the same for it to mean the same."""
+"""Checkpoint states: one integer, and the conditions under which it means the same."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ class State:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON types."""
-        told = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
-        return {name: value for name, value in told.items() if name not in _OPTIONAL or value}
+        values = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        return {name: value for name, value in values.items() if name not in _OPTIONAL or value}
 
     @classmethod
     def from_dict(cls, state: object) -> Self:
@@ -162,7 +162,7 @@ class State:
         differing = []
         for name in (field.name for field in fields(self)):
             theirs, ours = getattr(self, name), getattr(here, name)
-            same = ours.is_told_by(theirs) if isinstance(ours, Described) else ours == theirs
+            same = ours.matches(theirs) if isinstance(ours, Described) else ours == theirs
             if name not in ("position", "progress", "version", "events") and not same:
                 differing.append(_difference(name, ours, theirs))
         if difference := events.difference(self.events, self.position):
@@ -178,7 +178,7 @@ def _describe_chunks(corpus: Corpus) -> Described:
     for advice, starts in corpus.earlier_chunks.items():
         if starts[-1] == corpus.num_sequences:
             earlier = partial(_describe_earlier, corpus, starts)
-            described = described.told_by(advice, earlier)
+            described = described.with_advice(advice, earlier)
     return described
 
 
@@ -192,14 +192,14 @@ def _describe_window(window: Window) -> Described:
     if window == whole:
         return described
     advice = "randomization_window_in_samples=sh.FULL_DATA_SWEEP"
-    return described.told_by(advice, lambda: Described.of([str(whole)]))
+    return described.with_advice(advice, lambda: Described.of([str(whole)]))
 
 
 def _describe_layout(layout: Layout, room: int) -> Described:
     described = Described.of([layout.describe()], layout.summary(), room)
     for advice, other in layout.earlier.items():
-        told = partial(Described.of, [other.describe()], other.summary(), room)
-        described = described.told_by(advice, told)
+        description = partial(Described.of, [other.describe()], other.summary(), room)
+        described = described.with_advice(advice, description)
     return described
 
 

@@ -1,4 +1,4 @@
-"""Formulas of schedules: warm-up, cosine and linear decay, and what they make up."""
+"""Formulas of schedules: warm-up, cosine and linear decay, and their combinations."""
 
 from __future__ import annotations
 
